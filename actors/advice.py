@@ -1,15 +1,152 @@
-"""Advice: a device ranks unrated items by the public model and its own ratings; nobody else sees the ranking."""
+"""Advice: a device ranks items that it has not rated by public models and its own ratings; nobody sees it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from actors.featured import recommend_featured
-from actors.near import NOTHING, recommend_near
-from coordinator.protocol.arrays import Bools, Floats, Indices, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.item_models import (
+    LEAST_SCORE,
+    ItemToItem,
+    PublicFeatures,
+    damped,
+    floor_of,
+    likely,
+    scores,
+    typical_error,
+)
 from coordinator.protocol.messages import Model
 from coordinator.protocol.rows import Likes
+
+NOTHING = -1
+"""Fills a recommendation up where the catalogue has no further unrated item."""
+BLOCK = 4096
+"""Devices whose scores are held at once."""
+
+
+def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None = None) -> Indices:
+    """Return all items as those come that a device's likes say nothing of: the model's by `liked`, others by score.
+
+    Of equal ones those come first that do so in ``ties``, a permutation of the items; without it, by number.
+    """
+    first: Indices = np.arange(popularity.size, dtype=np.int32) if ties is None else ties.astype(np.int32)
+    items = first[np.argsort(-popularity[first], kind="stable")]
+    if near is None:
+        return items
+    liked = np.full(popularity.size, -np.inf)
+    liked[near.pool] = near.liked
+    pool = first[np.isin(first, near.pool)]
+    return np.concatenate([pool[np.argsort(-liked[pool], kind="stable")], items[~np.isin(items, near.pool)]])
+
+
+def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int) -> Indices2:
+    """Return every device's own top ``k`` of the items that it has not rated.
+
+    The model's items come first, by their scores; equal scores go by the estimated share of devices that like them, so
+    that a device without likes among them gets what most devices like. All other items follow by popularity.
+
+    Parameters
+    ----------
+    near : ItemToItem
+        The public item-item model of M items.
+    popularity : ndarray of float64, shape (N,)
+        Public scores of all items.
+    rated : Likes
+        What each device rated, and whether it liked it.
+    k : int
+        Length of a recommendation.
+
+    Returns
+    -------
+    ndarray of int32, shape (devices, k)
+        Items, best first; -1 where no unrated item is left.
+    """
+    top = np.full((rated.users, k), NOTHING, np.int32)
+    others = public_order(near, popularity)[near.pool.size :]
+    for first, stop in rated.blocks(BLOCK):
+        top[first:stop] = _block(near, others, rated.block(first, stop), k)
+    return top
+
+
+def _block(near: ItemToItem, others: Indices, rated: Likes, k: int) -> Indices2:
+    likes, seen = np.zeros((2, rated.users, near.pool.size), np.bool_)
+    place = np.full(rated.count, -1)
+    place[near.pool] = np.arange(near.pool.size)
+    inside = place[rated.items] >= 0
+    owner, item = rated.owners[inside], place[rated.items[inside]]
+    seen[owner, item], likes[owner, item] = True, rated.values[inside]
+    order = np.argsort(-near.liked, kind="stable")
+    told = np.where(seen, -np.inf, scores(near, likes))[:, order]
+    ranked = near.pool[order][np.argsort(-told, axis=1, kind="stable")]
+    top = np.full((rated.users, k), NOTHING, np.int32)
+    for device in range(rated.users):
+        found = ranked[device, : near.pool.size - np.count_nonzero(seen[device])][:k]
+        if found.size < k:
+            own = rated.items[rated.starts[device] : rated.starts[device + 1]]
+            wanted = others[: k - found.size + own.size]
+            found = np.concatenate([found, wanted[~np.isin(wanted, own)]])[:k]
+        top[device, : found.size] = found
+    return top
+
+
+SCORES = 1 << 22
+"""Scores that are held at once."""
+
+
+def recommend_featured(model: Model, features: PublicFeatures | None, rated: Likes, *, k: int) -> Indices2:
+    """Return every device's own top ``k`` of the items that it has not rated, by scores and public features, if any.
+
+    Scores are popularity, of which little is left where it is no more than noise, those of the model's item-item
+    part, or by its directions of taste; features multiply them. Equal ones go as `actors.advice.public_order` says.
+
+    Parameters
+    ----------
+    model : Model
+        The public item model, whose scores are popularity.
+    features : PublicFeatures or None
+        Of the same items.
+    rated : Likes
+        What each device rated, and whether it liked it.
+    k : int
+        Length of a recommendation.
+
+    Returns
+    -------
+    ndarray of int32, shape (devices, k)
+        Items, best first; -1 where no unrated item is left.
+    """
+    order = public_order(model.near, model.score)
+    top = np.full((rated.users, k), NOTHING, np.int32)
+    for first, stop in rated.blocks(max(1, SCORES // rated.count)):
+        block = rated.block(first, stop)
+        seen, likes = np.zeros((2, block.users, block.count), np.bool_)
+        seen[block.owners, block.items], likes[block.owners, block.items] = True, block.values
+        told = np.log(_scores(model, block, likes))
+        if features is not None:
+            told += _gains(model, features, likes)
+        told[seen] = -np.inf
+        best = order[np.argsort(-told[:, order], axis=1, kind="stable")[:, :k]]
+        left = np.take_along_axis(told, best, axis=1) > -np.inf
+        top[first:stop, : best.shape[1]] = np.where(left, best, NOTHING)
+    return top
+
+
+def _scores(model: Model, rated: Likes, likes: Bools2) -> Floats2:
+    """Return the scores of all items on each device, all above 0."""
+    if model.tastes is not None:
+        return likely(model.tastes, rated)
+    noise = typical_error(model.error)
+    if model.near is None:
+        return np.broadcast_to(np.maximum(damped(model.score, noise), floor_of(noise)), likes.shape)
+    found = np.full(likes.shape, LEAST_SCORE)
+    found[:, model.near.pool] = np.maximum(scores(model.near, likes[:, model.near.pool]), LEAST_SCORE)
+    return found
+
+
+def _gains(model: Model, features: PublicFeatures, likes: Bools2) -> Floats2:
+    liked: Floats2 = likes.astype(np.float64) @ features.has
+    return features.gains(liked, likes.sum(axis=1).astype(np.float64), model.score)
 
 
 @compiled
@@ -61,8 +198,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
     cluster items are ordered by public score, so that a model of one cluster is a list by score. A model that tells
-    which items go together is followed instead, see `actors.near.recommend_near`; one that tells along which directions
-    tastes differ by `actors.featured.recommend_featured`.
+    which items go together is followed instead, see `recommend_near`; one that tells along which directions tastes
+    differ by `recommend_featured`.
 
     Parameters
     ----------

@@ -13,9 +13,8 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Counts, Indices, Indices2, Words
-from coordinator.protocol.bit_tricks import zeros_below
 from coordinator.protocol.compiled import borrowing, compiled, inlined
-from coordinator.protocol.hashing import draw
+from coordinator.protocol.hashing import draw, zeros_below
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LIKES = np.uint64(1 << 63)

@@ -30,7 +30,7 @@ class Coins(NamedTuple):
         return private_coins(self.master, self.first, self.devices, CHOICE, self.query_id, 0)
 
     def keys(self) -> tuple[Words, Words]:
-        """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.words`."""
+        """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.subset_kernels`."""
         low, high = (
             private_coins(self.master, self.first, self.devices, WORDS, self.query_id, half) for half in (0, 1)
         )

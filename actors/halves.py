@@ -11,10 +11,9 @@ from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.channels import Likelihood, Sampled
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.messages import Query
-from coordinator.protocol.packing import unpack
-from coordinator.protocol.streams import device_streams
+from coordinator.protocol.messages import Query, unpack
 
 
 class Sketched(NamedTuple):

@@ -1,15 +1,11 @@
-"""The keeper of the devices' book: the only authority on what devices have spent and promised.
-
-A process that runs devices may die, be restarted, or be taken for dead while it lives on. In all these cases it answers
-only what it has booked here. It can book only if nobody else has booked anything about its devices since it last read
-the book.
-"""
+"""The keeper of the devices' book: the only authority on what devices have spent and promised."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -17,8 +13,56 @@ from typing import Protocol
 import numpy as np
 
 from actors.log import Kind, Log
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``.
+
+    Raises
+    ------
+    InputError
+        If ``epsilon`` is no privacy parameter, ``id`` is no digest, or ``first`` and ``stop`` name no devices.
+    """
+
+    id: bytes
+    epsilon: Epsilon
+    first: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        """Refuse an impossible charge."""
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        if type(self.id) is not bytes or not self.id:
+            raise InputError("what is charged has no id; give a digest")
+        require_whole("first device", self.first, 0, MOST_DEVICES)
+        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+
+    def line(self) -> str:
+        """Return the entry as a line."""
+        return json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
+
+
+def read_entry(line: str) -> Entry:
+    """Return the entry that a line holds.
+
+    Raises
+    ------
+    LedgerError
+        If the line holds no entry, so that it is unknown what devices spent.
+    """
+    try:
+        query_id, epsilon, first, stop = json.loads(line)
+        return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
+    except (ValueError, TypeError, RecursionError):
+        raise LedgerError(
+            f"a ledger's line is no charge: {line[:80]!r}; what devices spent is not known: put the file back as it "
+            "was, or start in a new folder"
+        ) from None
+
 
 LEDGER = Kind(
     noun="ledger",
@@ -35,7 +79,7 @@ class UnreachableError(LedgerError):
 
 
 class Books(Protocol):
-    """What devices call: a `Keeper` in this process, or an `actors.hosted_keeper.HostedKeeper`."""
+    """What devices call: a `Keeper` in this process, or an `actors.host.HostedKeeper`."""
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """Return the number of entries, and those after ``since`` about devices ``first`` to ``stop - 1``."""

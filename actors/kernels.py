@@ -11,9 +11,9 @@ from actors.block_model import BlockModelRatings, Room, device_class, likes_item
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable
-from coordinator.protocol.sensing_sets import sense
-from coordinator.protocol.streams import device_streams
 
 
 class StoredLikes(NamedTuple):

@@ -16,8 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.charges import Entry, read_entry
-from actors.keeper import Books, Keeper, UnreachableError
+from actors.keeper import Books, Entry, Keeper, UnreachableError, read_entry
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import require_block

@@ -11,16 +11,15 @@ import numpy as np
 from actors.coins import Coins
 from actors.halves import DeviceHalf, Sketched
 from actors.ratings import Ratings
-from coordinator.protocol.admitted import Own, OwnPublic, question_of
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
-from coordinator.protocol.guarding import guarded
+from coordinator.protocol.custom import Own, OwnPublic, guarded, question_of
 from coordinator.protocol.messages import Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What a block of devices rated; see `coordinator.protocol.own.RatingsBlock`."""
+    """What a block of devices rated; see `coordinator.protocol.custom.RatingsBlock`."""
 
     devices: Ints
     starts: Ints = field(repr=False)
@@ -39,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SketchCoins:
-    """Private coins for sketching; see `coordinator.protocol.own.CoinsBlock`."""
+    """Private coins for sketching; see `coordinator.protocol.custom.CoinsBlock`."""
 
     coins: Coins = field(repr=False)
 

@@ -1,11 +1,4 @@
-"""Subset selection's release, compiled: whether a subset meets a device's own values, and which one, exactly uniform.
-
-Subsets that avoid the own values are drawn from the rest. One that meets them is drawn by naming one own value and then
-the rest of the subset among all others: a subset with j own values comes up in j ways, and is taken with probability
-``1 / j``, or drawn again. The rest is drawn value by value, where it is short. Where it is long, fair digits make every
-value a member with nearly the right probability, and uniform members or others are then struck or added until there are
-as many as wanted: given their number, all subsets are as probable before and after each of these steps.
-"""
+"""Subset selection's release, compiled: whether a subset meets a device's own values, and which one."""
 
 from __future__ import annotations
 
@@ -14,11 +7,41 @@ from numba import uint64
 
 from actors.coins import Coins
 from actors.packed import as_bytes, put_number, put_row, room_for
-from actors.words import AHEAD, draw_words, uniform
 from coordinator.protocol.arrays import Bits, Bools, Indices2, Words
-from coordinator.protocol.bit_tricks import ones
 from coordinator.protocol.channels import SubsetChannel
 from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.hashing import ones, siphash1
+
+AHEAD = 16
+"""Words that are drawn ahead together, two values each. Releases depend on it, so it must not change."""
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@inlined
+def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint64, words: Words) -> None:
+    """Write the words of counters ``first``, ``first + step``, ... under the key ``(low, high)``."""
+    for k in range(words.size):
+        words[k] = siphash1(low, high, first + uint64(k) * step)
+
+
+@borrowing
+def uniform(low: np.uint64, high: np.uint64, ahead: Words, drawn: int, bound: int) -> tuple[int, int]:
+    """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words are drawn by now.
+
+    Halves are taken one after the other, the low half of a word first; multiplication with rejection makes them
+    uniform (Lemire, 2019). ``ahead`` holds the `AHEAD` words that the next halves come from, where any are left.
+    """
+    many, rejected = uint64(bound), uint64((1 << 32) % bound)
+    while True:
+        place = drawn & (2 * AHEAD - 1)
+        if place == 0:
+            draw_words(low, high, uint64(drawn >> 1), uint64(1), ahead)
+        word = ahead[place >> 1]
+        product = ((word >> _HALF) if place & 1 else (word & _LOW)) * many
+        drawn += 1
+        if (product & _LOW) >= rejected:
+            return int(product >> _HALF), drawn
+
 
 _DIGITS = 8
 """Binary digits of the probability that a long subset starts with."""

@@ -24,15 +24,14 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor.anchoring import Anchoring
+from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import learner_for
+from coordinator.server.anchor.policy import Anchoring, Tabling
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabling import Tabling
-from coordinator.server.anchor.told import course_of
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.statistics.signs import AnchorStatistic
 
 _NONE = np.zeros(0, np.int64)
 

@@ -24,17 +24,16 @@ from scipy import stats
 from benchmarks import anchor_tables
 from coordinator.protocol.coins import derive
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.moments.anchor import pair_contrast
-from coordinator.server.rounds.query_rounds import Outcome
+from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting
-from scenarios.data.block_world import block_parameters
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import populate
+from scenarios.data.populations import block_parameters, populate
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
-from scenarios.sweep.emulated import emulate
+from scenarios.sweep.threshold import emulate
 from scenarios.theory.anchor_prediction import users_of
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from actors.charges import read_entry
-from actors.keeper import read_book
+from actors.keeper import read_book, read_entry
 from coordinator.protocol.errors import LedgerError
-from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
+from scenarios.store.record_log import kept_records
 
 End = dict[str, Any]
 """The part of a run's result that a kill must not change."""

@@ -24,9 +24,9 @@ from coordinator.server.decoding.mixture import Mixture, joint
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.elimination import Eliminate
 from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.query_rounds import conduct
+from coordinator.server.rounds.policies import Eliminate
+from coordinator.server.rounds.rounds import conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.scores import ScoreStatistic

@@ -24,7 +24,7 @@ import typer
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.grid import step_of
-from coordinator.server.completion.announcing import VECTOR_BITS
+from coordinator.server.completion.batches import VECTOR_BITS
 from scenarios.given.config import Scenario
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record as online_record

@@ -20,8 +20,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms import found
 from coordinator.server.rounds.state import ServerState
-from scenarios.data.block_world import settled
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 

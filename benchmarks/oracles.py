@@ -18,12 +18,11 @@ from actors.device import Cohort
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
-from coordinator.server.frequency import FrequencyHalf
 from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
-from scenarios.data.block_world import settled
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 

@@ -21,8 +21,8 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pairs import pair_agreement
-from scenarios.data.block_world import block_parameters, settle
 from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import block_parameters, settle
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent

@@ -16,9 +16,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.consent import Consent
-from actors.second_order.pmd_kernels import running_sums
+from actors.second_order.cohort import Consent, PrivateCohort
+from actors.second_order.mechanisms.paper import running_sums
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures

@@ -23,13 +23,12 @@ from benchmarks.reference import in_turns, reference, repeated
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.protocol.sensing_sets import sense
-from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
-from scenarios.data.block_world import settled
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.shared_sets import answer

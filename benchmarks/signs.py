@@ -19,9 +19,8 @@ from numba import uint64
 from coordinator.protocol.arrays import Ints, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import draw
+from coordinator.protocol.hashing import device_streams, draw
 from coordinator.protocol.messages import Query
-from coordinator.protocol.streams import device_streams
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.statistics.signs import count_agreements
 

@@ -22,14 +22,13 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.tastes import likeness
+from coordinator.server.decoding.pair_model import likeness
 from scenarios.compare.row import Asked
 from scenarios.compare.rows import found
-from scenarios.compare.rows.directions import Directions
-from scenarios.compare.rows.none import Popularity
+from scenarios.compare.rows.local import Directions, in_catalogue, limit_of
+from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.tasting import in_catalogue, limit_of
 from scenarios.compare.worlds import world_of
 
 TOP = 3

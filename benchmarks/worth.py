@@ -26,12 +26,12 @@ from benchmarks.pages import ROOT
 from scenarios.compare.panel import SERVED
 from scenarios.compare.rows import found
 from scenarios.compare.settings import Comparison
+from scenarios.compare.summary import needed
 from scenarios.compare.sweep import comparison
-from scenarios.compare.tables import needed
 from scenarios.log import console
 from scenarios.pictures.comparisons import points_of
+from scenarios.pictures.drawing import styled
 from scenarios.pictures.picture import pictures_of
-from scenarios.pictures.style import styled
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.report.tables import percent, short

@@ -19,16 +19,9 @@ if TYPE_CHECKING:
     from coordinator.protocol.channels import Likelihood as Likelihood
     from coordinator.protocol.channels import independent_bits as independent_bits
     from coordinator.protocol.channels import matrix_channel as matrix_channel
-    from coordinator.protocol.own import Catalogue as Catalogue
-    from coordinator.protocol.own import CoinsBlock as CoinsBlock
-    from coordinator.protocol.own import Mechanism as Mechanism
-    from coordinator.protocol.own import Question as Question
-    from coordinator.protocol.own import RatingsBlock as RatingsBlock
-    from coordinator.protocol.own import Tally as Tally
-    from coordinator.server.rounds.setting import Setting as Setting
-    from coordinator.server.rounds.state import Ask as Ask
-    from coordinator.server.rounds.state import Policy as Policy
-    from coordinator.server.rounds.state import ServerState as ServerState
+    from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Ask, Policy, ServerState
     from scenarios.from_python import compare as compare
     from scenarios.from_python import plan as plan
     from scenarios.from_python import report as report
@@ -46,7 +39,7 @@ if TYPE_CHECKING:
     from scenarios.scrutiny.checks import check as check
     from scenarios.scrutiny.verdicts import Audit as Audit
     from scenarios.scrutiny.verdicts import Conformance as Conformance
-    from scenarios.two_tier.config import TwoTierScenario as TwoTierScenario
+    from scenarios.two_tier.config import TwoTierScenario
 
 __version__ = "0.1.0"
 
@@ -88,7 +81,7 @@ __all__ = [
 
 _HOMES = {
     "coordinator.protocol.channels": ("Likelihood", "independent_bits", "matrix_channel"),
-    "coordinator.protocol.own": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
+    "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
     "scenarios.places.backends": ("Ray",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import (
     BlindrecError,
     BudgetError,
@@ -11,7 +12,6 @@ from coordinator.protocol.errors import (
     PolicyError,
     ResumableError,
 )
-from coordinator.protocol.own import MechanismError
 
 __all__ = [
     "BlindrecError",

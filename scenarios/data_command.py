@@ -26,8 +26,7 @@ def data(
     **read: Any,
 ) -> None:
     """Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
-    from scenarios.compare.needs import SPLITS, needs_or_why
-    from scenarios.compare.needs_table import show_needs
+    from scenarios.compare.needs import SPLITS, needs_or_why, show_needs
     from scenarios.compare.worlds import table_of
     from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe

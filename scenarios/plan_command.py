@@ -95,7 +95,7 @@ def plan(
     made, result = planned(asked)
     console = Console(quiet=json == STDOUT)
     if ratings is not None:
-        from scenarios.compare.needs_table import show_needs
+        from scenarios.compare.needs import show_needs
 
         show_needs(console, result["worth"], result["worth_not"])
         console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")

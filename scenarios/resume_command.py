@@ -17,11 +17,10 @@ from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import check_target
-from scenarios.store.chain import drop
-from scenarios.store.files import tables_in
-from scenarios.store.locking import sole
+from scenarios.store.files import sole, tables_in
 from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark
-from scenarios.store.taking import read_result
+from scenarios.store.record_log import drop
+from scenarios.store.run_folder import read_result
 
 
 def resume(

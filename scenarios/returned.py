@@ -15,7 +15,7 @@ from scenarios.pictures.picture import Picture, pictures_of
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
 from scenarios.report import printing as report
-from scenarios.report.flattening import flat
+from scenarios.report.records import flat
 from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Result(Mapping[str, Any]):
         Returns
         -------
         dict
-            See `scenarios.report.flattening.flat`.
+            See `scenarios.report.records.flat`.
         """
         return {name: value for name, value in flat(self._record).items() if texts or not isinstance(value, str)}
 

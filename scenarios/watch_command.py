@@ -14,7 +14,7 @@ from scenarios.given.endings import say
 from scenarios.submission.job_commands import AT, INTERRUPTED, LOST, Address, head_at
 
 if TYPE_CHECKING:
-    from scenarios.watch.standing import Standing
+    from scenarios.watch.progress import Standing
 
 EVERY = 1.0
 """Seconds between two looks at a folder."""
@@ -30,18 +30,18 @@ def watch(what: What, address: Address = AT, json: Lines = False) -> None:
     is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
     run is over, 3 when it was interrupted and can be gone on with, and a job's own.
     """
-    from scenarios.watch.looking import is_folder
+    from scenarios.watch.folder_status import is_folder
 
     (_folder(Path(what), json=json) if is_folder(what) else _job(what, address, json=json))
 
 
 def _folder(out: Path, *, json: bool) -> NoReturn:
-    from scenarios.watch import looking
-    from scenarios.watch.showing import as_json, moving
+    from scenarios.watch import folder_status
+    from scenarios.watch.folder_status import as_json, moving
 
     last: Standing | None = None
     with moving() as show:
-        while (found := looking.look(out)).state in (looking.RUNNING, looking.STARTING):
+        while (found := folder_status.look(out)).state in (folder_status.RUNNING, folder_status.STARTING):
             if json and found.standing and found.standing != last:
                 as_json(asdict(found.standing))
             elif not json:
@@ -50,7 +50,7 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
             time.sleep(EVERY)
         if not json:
             show(found.rows(), f"{found.state}: {found.kept or out / 'result.json'}")
-    if found.state == looking.INTERRUPTED:
+    if found.state == folder_status.INTERRUPTED:
         anew = "nothing is kept to go on from, the same command begins anew"
         say(f"the run was killed or interrupted; {found.kept or anew}")
         sys.exit(RESUMABLE if found.kept else 2)
@@ -61,7 +61,7 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
 def _job(job: str, address: str, *, json: bool) -> NoReturn:
     from scenarios.submission import job_log
     from scenarios.submission.head import SilentHeadError, ending, exit_code
-    from scenarios.watch.showing import as_json, moving
+    from scenarios.watch.folder_status import as_json, moving
 
     head = head_at(address)
     head.details(job)

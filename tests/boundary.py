@@ -16,15 +16,14 @@ from actors import device
 from actors.device import Cohort
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
-from coordinator.protocol.item_to_item import ItemToItem
+from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.anchoring import Anchoring
 from coordinator.server.anchor.learning import RoundLearner
+from coordinator.server.anchor.policy import Anchoring, Tabling
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabled import TableLearner
-from coordinator.server.anchor.tabling import Tabling
+from coordinator.server.anchor.tables import TableLearner
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
@@ -33,19 +32,14 @@ from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.grouped_sets import CountedSet, Groups
-from coordinator.server.liked_pairs import LikedPairs
-from coordinator.server.mechanisms.item_query import UntilLearned
-from coordinator.server.rounds.elimination import Eliminate, ItemByItem
+from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
+from coordinator.server.mechanisms.toys import UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
-from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Outcome, Round
-from coordinator.server.rounds.readings import AnchorRound, Centred, Readings
-from coordinator.server.rounds.schedules import Fixed, OneRound
+from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound, Verifying
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Ask, Counts, ServerState
+from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, ServerState
 from coordinator.server.rounds.tally import Tally
-from coordinator.server.rounds.verifying import Verifying
 from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic

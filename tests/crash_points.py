@@ -25,17 +25,17 @@ from lasting import PROVENANCE, lasting
 from squares import Squares
 from typer.main import get_command
 
-from actors import durable
+from actors import log
 from scenarios import cli
 from scenarios.places.in_process import InProcess
 from scenarios.store import files
-from scenarios.store.locking import sole
+from scenarios.store.files import sole
 from scenarios.store.mark import FOLDER, MARK, read_mark
-from scenarios.store.units import UNIT, UNITS, Units
+from scenarios.store.record_log import UNIT, UNITS, Units
 from scenarios.sweep.folder import claim, measure_units
-from scenarios.watch import telling
+from scenarios.watch import progress
 
-telling.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
+progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
 
 SCENARIO = ["--items", "12", "--rated", "4", "--users", "60", "--design", "sign", "--policy", "fixed", "--rounds", "3"]
 SCENARIO += ["--answers-per-device", "3", "--epsilon", "3", "--backend", "inprocess", "--workers", "1"]
@@ -234,7 +234,7 @@ def planted(family: Family) -> None:
 
     def in_place(target: Path, content: bytes) -> None:
         target.unlink(missing_ok=True)
-        durable.add(target, content, new=True)
+        log.add(target, content, new=True)
 
     with mock.patch.object(files, "write_whole", in_place):
         runs(family, RUN, last=9)

@@ -11,7 +11,7 @@ from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Bits, Floats
 from coordinator.protocol.errors import InputError
-from scenarios.theory.hypotheses import check_epsilon
+from scenarios.theory.bounds import check_epsilon
 
 
 def maxsense_bits(model: TinyModel, sensed: Sequence[int]) -> Bits:

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints, Words
 from coordinator.protocol.channels import CoinOf, Likelihood, MatrixChannel, independent_bits, matrix_channel
-from coordinator.protocol.own import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
 
 Array = np.ndarray[Any, Any]
 

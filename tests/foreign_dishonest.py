@@ -10,7 +10,7 @@ from foreign_mechanisms import OUE
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.channels import IndependentBits, independent_bits
-from coordinator.protocol.own import Catalogue, CoinsBlock, Question, RatingsBlock, Tally
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Question, RatingsBlock, Tally
 
 Array = np.ndarray[Any, Any]
 

@@ -7,13 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from actors.ratings import BlockRatings
-from coordinator.protocol.admitted import Own
-from coordinator.protocol.own import Mechanism
+from coordinator.protocol.custom import Mechanism, Own
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.own import KMEANS, OwnDesign, server_half
-from coordinator.server.rounds.elimination import Eliminate
-from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.own.admission import admitted_for

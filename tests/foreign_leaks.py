@@ -19,7 +19,7 @@ from coordinator.protocol.channels import (
     independent_bits,
     matrix_channel,
 )
-from coordinator.protocol.own import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
+from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
 
 Array = np.ndarray[Any, Any]
 

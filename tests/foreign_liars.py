@@ -16,7 +16,7 @@ from coordinator.protocol.channels import (
     independent_bits,
     matrix_channel,
 )
-from coordinator.protocol.own import Catalogue, Question
+from coordinator.protocol.custom import Catalogue, Question
 
 
 class Sometimes(OUE):

@@ -18,8 +18,8 @@ from lasting import PROVENANCE, lasting
 from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
-from scenarios.store import chain, files
-from scenarios.store.chain import Chain, kept_records
+from scenarios.store import files, record_log
+from scenarios.store.record_log import Chain, kept_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
 LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
@@ -63,7 +63,7 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
         files.write_bytes(target, content)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chain, "write_bytes", write)
+        patch.setattr(record_log, "write_bytes", write)
         return blindrec(*arguments)
 
 

@@ -27,7 +27,7 @@ from actors.device import Device, Raters, Wish
 from actors.electors import VotingDevices
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
-from actors.second_order.crowd import PrivateDevices
+from actors.second_order.cohort import PrivateDevices
 from actors.voters import PlantedVoters, RatingVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
@@ -35,13 +35,11 @@ from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.second_order import Announcement, SecondOrderRelease
 from coordinator.protocol.second_order_mechanisms import found
-from coordinator.server.fleet.aggregator import Aggregator
-from coordinator.server.mechanisms.item_query import ItemQuery
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.fleet.querying import Aggregator
+from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.reveal import Reveal
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.mechanisms.toys import ItemQuery, Reveal
 
 ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
 BOUNDS = [(0, 4), (4, USERS)]

@@ -89,7 +89,7 @@ def stand_in(patch: pytest.MonkeyPatch, *modules: str) -> None:
     instead = SimpleNamespace(get=_get, put=Reference, wait=_wait, exceptions=ray.exceptions)
     for module in (*modules, *("coordinator.server.fleet." + name for name in ("retrying", "carrying", "querying"))):
         patch.setattr(f"{module}.ray", instead)
-    patch.setattr("coordinator.server.fleet.attempts.FIRST_PAUSE", 0)
+    patch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0)
 
 
 def _get(asked: Any) -> Any:

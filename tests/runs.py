@@ -27,8 +27,8 @@ from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
 from scenarios.store.mark import FOLDER
-from scenarios.store.taking import take
-from scenarios.store.units import UNIT, UNITS
+from scenarios.store.record_log import UNIT, UNITS
+from scenarios.store.run_folder import take
 
 CHECKED = {
     "NUMBA_BOUNDSCHECK": "1",

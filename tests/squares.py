@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from rich.console import Console
 
-from scenarios.sweep.kind import Sweep
+from scenarios.sweep.kinds import Sweep
 
 
 class Number(NamedTuple):

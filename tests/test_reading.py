@@ -27,7 +27,7 @@ from blindrec import InProcess, run
 from coordinator.protocol import limits
 from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory
-from coordinator.server.mechanisms.oue import Oue
+from coordinator.server.mechanisms.oracles import Oue
 from scenarios.data.datasets import read_ratings
 from scenarios.given import files
 from scenarios.given.config import Scenario
@@ -37,7 +37,7 @@ from scenarios.own.halves import settings_in
 from scenarios.report.columns import Column
 from scenarios.report.printing import show
 from scenarios.run.claiming import mark_of_run
-from scenarios.store.chain import from_bytes
+from scenarios.store.record_log import from_bytes
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("actors", "blindrec", "coordinator", "scenarios")
@@ -51,18 +51,16 @@ ALLOWED = {
     "scenarios/given/files.py": "the same, for what is text, JSON, TOML, packed or a table",
     "scenarios/data/formats/opening.py": "a rating file, by `open_regular` and `open_member`",
     "scenarios/data/formats/readers.py": "Parquet and text of a file that `open_ratings` opened",
-    "scenarios/data/formats/text.py": "as readers.py",
     "scenarios/data/item_files.py": "a table in bytes that `read_file` read",
-    "actors/durable.py": "writes and synchronizes, and reads nothing",
-    "scenarios/store/locking.py": "locks a folder",
-    "scenarios/store/chain.py": "writes an archive into memory",
-    "scenarios/store/files.py": "tries whether a file can be written",
+    "actors/log.py": "writes and synchronizes, and reads nothing",
+    "scenarios/store/record_log.py": "writes an archive into memory",
+    "scenarios/store/files.py": "locks a folder, and tries whether a file can be written",
     "scenarios/places/on_ray.py": "opens the null device to write",
     "scenarios/app/entrance.py": "opens the null device to write",
     "scenarios/own/identity.py": "modules that Python has imported, or would",
     "scenarios/given/policies.py": "blindrec's own modules",
     "coordinator/__init__.py": "blindrec's own modules",
-    "scenarios/watch/looking.py": "the system's list of locks",
+    "scenarios/watch/folder_status.py": "the system's list of locks",
     "scenarios/submitted.py": "the result that this process has just written",
     "scenarios/submission/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
 }

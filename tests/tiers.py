@@ -10,8 +10,7 @@ import reference
 
 from actors.coins import Coins
 from actors.keeper import Books
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.consent import Consent
+from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits, Bools, Floats
 from coordinator.protocol.errors import InputError
-from scenarios.theory.hypotheses import check_shape
+from scenarios.theory.bounds import check_shape
 
 MAX_ITEMS = 8
 MAX_CELLS = 4_000_000

@@ -14,8 +14,7 @@ import numpy as np
 from actors.coins import Coins
 from actors.keeper import Books
 from actors.lying.lies import liars_among
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.crowd import PrivateDevices
+from actors.second_order.cohort import PrivateCohort, PrivateDevices
 from actors.seeds import LIARS, private_coins
 from actors.voters import Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Words

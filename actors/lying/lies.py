@@ -32,23 +32,16 @@ from coordinator.protocol.arrays import (
     Words,
     Words2,
 )
-from coordinator.protocol.bit_tricks import ones
 from coordinator.protocol.checked import require_array, require_range, require_whole
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import draw
-from coordinator.protocol.item_queries import item_queries
+from coordinator.protocol.hashing import below, device_streams, draw, ones
 from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.protocol.pairs import random_pairs
-from coordinator.protocol.partition import random_order
+from coordinator.protocol.public_draws import item_queries, random_order, random_pairs, sense, sensed_planes, word_coins
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.protocol.sensing_sets import sense
 from coordinator.protocol.signs import to_bits
-from coordinator.protocol.streams import device_streams
-from coordinator.protocol.turned import sensed_planes, word_coins
-from coordinator.protocol.uniform import below
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
 """What a liar makes up: its answer; or its sketch once it knows the query; or its ratings before any query."""

@@ -30,7 +30,6 @@ from actors.lying.lies import (
 )
 from actors.own import device_half
 from actors.unary_kernels import release_unary
-from coordinator.protocol.admitted import Own, admitted
 from coordinator.protocol.arrays import Bits2, Floats2, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import (
     COIN,
@@ -41,16 +40,15 @@ from coordinator.protocol.channels import (
     unary_channel,
 )
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hadamard import signs_of
-from coordinator.protocol.local_hash import buckets_of
+from coordinator.protocol.custom import Own, admitted
+from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.mechanisms.hadamard import ROWS
-from coordinator.protocol.mechanisms.olh import BUCKETS
-from coordinator.protocol.mechanisms.pairs import together
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
+from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import columns, sides, values_of
+from coordinator.protocol.public_draws import buckets_of, signs_of
 from coordinator.protocol.rows import Likes, RowTable
-from coordinator.protocol.uniform import below
 
 
 def wished_values(asked: Asked) -> Indices:

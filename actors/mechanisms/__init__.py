@@ -6,7 +6,7 @@ from functools import cache
 
 from actors.halves import DeviceHalf
 from actors.own import device_half
-from coordinator.protocol.admitted import admitted
+from coordinator.protocol.custom import admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared
 

@@ -1,16 +1,91 @@
-"""MaxSense on devices: whether some item of the device's public sensing set was liked."""
+"""MaxSense and Multi-MaxSense on devices: whether some item of a public set was liked; compiled."""
 
 from __future__ import annotations
 
 import numpy as np
+from numba import uint8
 
+from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp, room_for
 from actors.coins import Coins
 from actors.halves import DeviceHalf, Sketched
-from actors.kernels import block_model_maxsense, stored_maxsense
+from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
 from actors.ratings import Ratings, of_kind
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
+from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import items_of, sensing_of
+
+
+@compiled
+def block_model_partition(
+    model: BlockModelRatings, master: Words, key: Words, set_size: int, first: int, bits: Bits2
+) -> None:
+    """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
+
+    ``bits`` (uint8, devices x sets) receives them; ``key`` is the round's public key.
+    """
+    items, inverted = model.items, 2 * model.rated > model.items
+    size = items - model.rated if inverted else model.rated
+    room, stamp = room_for(items), 0
+    order, chosen = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(chosen)
+    secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp, stream = next_stamp(room.marks, stamp), secret[k]
+        mark_subset(stream, items, size, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        random_order(public[k], order, swaps, chosen)
+        _meet(model, stream, own_class, room.marks, stamp, chosen, set_size, bits, k)
+
+
+@borrowing
+def _meet(
+    model: BlockModelRatings,
+    stream: np.uint64,
+    own_class: int,
+    marks: Bits,
+    stamp: int,
+    chosen: Counts,
+    set_size: int,
+    bits: Bits2,
+    k: int,
+) -> None:
+    """Write device k's bits: 1 for a set, a stretch of the ``chosen`` items, with one that it rated and liked."""
+    ours, inverted = uint8(stamp), 2 * model.rated > model.items
+    for question in range(bits.shape[1]):
+        for item in chosen[question * set_size : (question + 1) * set_size]:
+            if (marks[item] == ours) != inverted and likes_item(model, stream, own_class, item):
+                bits[k, question] = 1
+                break
+
+
+@compiled
+def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, bits: Bits2) -> None:
+    """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
+    marks, stamp = np.zeros(likes.items, np.uint8), 0
+    order, chosen = (
+        np.arange(likes.items).astype(np.uint32),
+        np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32),
+    )
+    swaps = np.empty_like(chosen)
+    public = device_streams(key, first, len(bits))
+    bits[:] = 0
+    for k in range(len(bits)):
+        stamp = next_stamp(marks, stamp)
+        user = likes.user[first + k]
+        for place in range(likes.starts[user], likes.starts[user + 1]):
+            marks[likes.liked[place]] = stamp
+        random_order(public[k], order, swaps, chosen)
+        for question in range(bits.shape[1]):
+            for item in chosen[question * set_size : (question + 1) * set_size]:
+                if marks[item] == stamp:
+                    bits[k, question] = 1
+                    break
 
 
 class MaxSense(DeviceHalf):
@@ -30,4 +105,24 @@ class MaxSense(DeviceHalf):
         return Sketched(bits.reshape(coins.devices, 1))
 
 
-DEVICE = (MaxSense(),)
+class MultiMaxSense(DeviceHalf):
+    """A bit a set, each flipped (Banerjee et al., Figure 3)."""
+
+    names = ("multi-maxsense",)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return 1 for each set in which the device liked some item."""
+        key, size = round_key(query.public_seed, query.round), int(query.parameters["set_size"])
+        bits = np.empty((coins.devices, query.questions), np.uint8)
+        of_kind(
+            ratings,
+            block=lambda of: block_model_partition(of.model(), coins.master, key, size, coins.first, bits),
+            stored=lambda of: stored_partition(of.liked, key, size, coins.first, bits),
+        )
+        return Sketched(bits)
+
+
+DEVICE = (
+    MaxSense(),
+    MultiMaxSense(),
+)

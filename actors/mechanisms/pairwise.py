@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Bits, Bools
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Query
-from coordinator.protocol.pairs import pairs_among, random_pairs
+from coordinator.protocol.public_draws import pairs_among, random_pairs
 
 
 def rated_equal(one: Bits, other: Bits) -> Bools:

@@ -1,19 +1,134 @@
-"""Sign sensing on devices: the signed sums of a device's ratings, and which signed sign vector it names."""
+"""Sign sensing on devices: signed sums of a device's ratings, and which signed sign vector it names; compiled."""
 
 from __future__ import annotations
 
 import numpy as np
+from numba import int64
 
-from actors.choices import choose
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
 from actors.halves import DeviceHalf, Sketched
+from actors.kernels import StoredOpinions
 from actors.ratings import Ratings, of_kind
-from actors.sign_kernels import block_model_signs, places_in, stored_signs
-from coordinator.protocol.arrays import Bits2, Indices2
+from actors.seeds import ratings_streams
+from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
+from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
 from coordinator.protocol.messages import Query
+from coordinator.protocol.public_draws import sign_bit
 from coordinator.protocol.signs import UNIT, to_bits
+
+OUTSIDE = -1
+"""Place of an item that is not in the pool."""
+
+
+def places_in(pool: Indices, items: int) -> Indices:
+    """Return every item's place in the pool, `OUTSIDE` where it has none; int32, shape (N,)."""
+    places = np.full(items, OUTSIDE, np.int32)
+    places[pool] = np.arange(pool.size)
+    return places
+
+
+@inlined
+def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices2, device: int) -> None:
+    """Add what one rating counts to the device's sum of every sign vector, under its sign; no branch follows a coin."""
+    for vector in range(sums.shape[1]):
+        sums[device, vector] += value * (2 * int(sign_bit(stream, vector * words, place)) - 1)
+
+
+@compiled
+def block_model_signs(
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    places: Indices,
+    centres: Indices,
+    unit: int,
+    first: int,
+    sums: Indices2,
+) -> None:
+    """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key.
+
+    A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
+    """
+    many, words = model.items, -(-centres.size // 64)
+    room, stamp = room_for(many), 0
+    rated = room.chosen
+    secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
+    for k in range(len(sums)):
+        stream = secret[k]
+        stamp = list_rated(stream, many, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        sums[k] = 0
+        for item in rated[: model.rated]:
+            if places[item] >= 0:
+                liked = likes_item(model, stream, own_class, item)
+                value = unit * (2 * int(liked) - 1) - centres[places[item]]
+                _add_rating(public[k], places[item], words, value, sums, k)
+
+
+@compiled
+def stored_signs(
+    opinions: StoredOpinions, key: Words, places: Indices, centres: Indices, unit: int, first: int, sums: Indices2
+) -> None:
+    """Write real devices' sums; see `block_model_signs`."""
+    public, words = device_streams(key, first, len(sums)), -(-centres.size // 64)
+    for k in range(len(sums)):
+        user = opinions.user[first + k]
+        sums[k] = 0
+        for at in range(opinions.starts[user], opinions.starts[user + 1]):
+            place = places[opinions.rated[at]]
+            if place >= 0:
+                value = (unit if opinions.likes[at] else -unit) - centres[place]
+                _add_rating(public[k], place, words, value, sums, k)
+
+
+def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools, Ints]:
+    """Return the sign and the number of the vector that each device names.
+
+    Parameters
+    ----------
+    sums : ndarray of int32, shape (devices, sign vectors)
+        Private: signed sums of the devices.
+    channel : ChoiceChannel
+        Of ``2 m`` choices.
+    coins : Coins
+        The devices' private coins.
+    """
+    positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
+    best = coins.release(0) >= channel.threshold
+    _choose(sums, best, coins.choices(), channel.kept, positive, vector)
+    return positive, vector
+
+
+@compiled
+def _choose(sums: Indices2, best: Bools, streams: Words, kept: int, positive: Bools, vector: Ints) -> None:
+    many = sums.shape[1]
+    sizes = np.empty(many, np.int32)
+    for k in range(len(sums)):
+        rank = int64(below(streams[k], 0, kept))
+        if not best[k]:
+            rank = kept + int64(below(streams[k], 1, 2 * many - kept))
+        for a in range(many):  # insertion sort, the largest first
+            size, place = abs(sums[k, a]), a
+            while place > 0 and sizes[place - 1] < size:
+                sizes[place] = sizes[place - 1]
+                place -= 1
+            sizes[place] = size
+        wanted = sizes[rank] if rank < many else -sizes[2 * many - 1 - rank]
+        tied = 0
+        for a in range(many):
+            tied += (sums[k, a] == wanted) + (sums[k, a] == -wanted)
+        chosen = int64(below(streams[k], 2, tied))
+        for a in range(many):
+            for sign in (True, False):
+                if (sums[k, a] if sign else -sums[k, a]) == wanted:
+                    if chosen == 0:
+                        positive[k], vector[k] = sign, a
+                    chosen -= 1
 
 
 class Sign(DeviceHalf):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +14,67 @@ from actors.coins import Coins
 from actors.embodied import Embodied
 from actors.keeper import Books, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
-from actors.second_order.consent import Consent
 from actors.second_order.mechanisms import half_of
 from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.budget import Epsilon, as_float, require_epsilon, within
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import found
 from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Mechanisms that devices answer through, and the largest epsilon that they do it under.
+
+    Attributes
+    ----------
+    mechanisms : frozenset of str
+        Some of `coordinator.protocol.second_order_mechanisms.found`.
+    epsilon : Fraction or None
+        Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
+        release, see `SecondOrderPublic.epsilon_of`; None: any.
+    own_h : bool
+        Whether a device may release its own h in full precision: nothing is private then.
+
+    Raises
+    ------
+    InputError
+        If a mechanism is unknown, or epsilon is no privacy parameter.
+    """
+
+    mechanisms: frozenset[str]
+    epsilon: Epsilon
+    own_h: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could agree to."""
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        if unknown := self.mechanisms - found().keys():
+            raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(found())}")
+
+    def require(self, query: SecondOrderQuery) -> None:
+        """Refuse a query that this consent does not cover.
+
+        Raises
+        ------
+        ConsentError
+        """
+        if query.mechanism not in self.mechanisms:
+            agreed = ", ".join(sorted(self.mechanisms)) or "nothing"
+            raise ConsentError(f"private devices agreed to {agreed}; they refuse {query.mechanism}")
+        if public_half_of(query.mechanism).takes_epsilon and not within(query.epsilon, self.epsilon):
+            raise ConsentError(
+                f"private devices agreed to epsilon {as_float(self.epsilon):g} at most; they refuse "
+                f"{query.mechanism} at {as_float(query.epsilon):g}"
+            )
+        if query.own_h and not self.own_h:
+            raise ConsentError("private devices agreed to the public h only; they refuse to tell their own (own_h)")
+
 
 BLOCK = 1 << 19
 """Completed ratings, or numbers of moments, that are held at once, over the devices that answer together."""
@@ -247,3 +299,24 @@ def _finite(residuals: Floats2) -> Floats2:
     np.clip(residuals, -LARGEST, LARGEST, out=residuals)
     residuals[np.isnan(residuals)] = 0.0
     return residuals
+
+
+DEVICES_A_COHORT = 5
+"""Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateDevices:
+    """Devices that answer once about one model; see `actors.embodied.Kind`.
+
+    Attributes
+    ----------
+    consent : Consent
+        What all of them take part in.
+    """
+
+    consent: Consent
+
+    def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
+        """Return devices ``first`` to ``stop - 1``."""
+        return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)

@@ -9,7 +9,7 @@ from benchmarks.faults.processes import KeepersProcess
 from benchmarks.faults.scheduler import LONG, Fault, Scheduler
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError
-from scenarios.store.chain import Chain
+from scenarios.store.record_log import Chain
 
 
 class DriverFailed(Fault):

@@ -22,10 +22,10 @@ from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, 
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
 from scenarios.places.session import Crew
-from scenarios.store.chain import Chain
-from scenarios.store.locking import sole
+from scenarios.store.files import sole
 from scenarios.store.mark import Mark
-from scenarios.store.taking import take
+from scenarios.store.record_log import Chain
+from scenarios.store.run_folder import take
 
 DISTURBED = 3
 """Number of disturbed attempts; later ones have no faults."""

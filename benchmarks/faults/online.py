@@ -26,7 +26,7 @@ from coordinator.server.fleet.layout import cut
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Served
 from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
-from scenarios.online.kept_clients import KeptClients
+from scenarios.online.run import KeptClients
 from scenarios.online.worlds import all_votes, likes_of
 from scenarios.places.session import Crew
 from scenarios.store.mark import ONLINE

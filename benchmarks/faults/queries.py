@@ -26,8 +26,7 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import cut
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Outcome, Round
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.statistic import Statistic, merge

@@ -11,7 +11,7 @@ from benchmarks.faults.processes import GONE, KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Scheduler, Violation
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
-from coordinator.protocol.admitted import Own
+from coordinator.protocol.custom import Own
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
@@ -34,7 +34,7 @@ class Edge:
         self._inbox: deque[tuple[Panel, Question, Landed, Any]] = deque()
 
     def carry(self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None) -> None:
-        """Carry out a panel's decisions until it has all answers, as `coordinator.server.fleet.carrying.carry` does."""
+        """Carry out a panel's decisions until it has all answers, as `coordinator.server.fleet.calls.carry` does."""
         while not panel.done:
             self._may_die()
             while asked := panel.question(self.scheduler.now):

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.faults.scheduler import Scheduler
-from coordinator.server.completion import cohorts, fitting
+from coordinator.server.completion import crowd, fitting
 from coordinator.server.online import service, serving
 
 RATINGS_A_COHORT, ROUNDS_A_BALLOT = 8, 2
@@ -31,7 +31,7 @@ def small(scheduler: Scheduler) -> Iterator[None]:
     """Make cohorts and ballots small, and let clocks show the history's time."""
     clock = _Clock(scheduler)
     places: list[tuple[Any, str, Any]] = [
-        (cohorts, "RATINGS_A_COHORT", RATINGS_A_COHORT),
+        (crowd, "RATINGS_A_COHORT", RATINGS_A_COHORT),
         (service, "MOST_ROUNDS", ROUNDS_A_BALLOT),
         (serving, "time", clock),
         (fitting, "time", clock),

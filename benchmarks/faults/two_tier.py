@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.consent import Consent
-from actors.second_order.crowd import PrivateDevices
+from actors.second_order.cohort import Consent, PrivateCohort, PrivateDevices
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
@@ -22,13 +20,12 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.batches import PRIVATE, BatchPlan
-from coordinator.server.completion.course import Batch, Course
+from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.layout import cut
 from scenarios.places.session import Crew
 from scenarios.store.mark import TWO_TIER
-from scenarios.two_tier.kept_batches import KeptBatches
+from scenarios.two_tier.course import KeptBatches
 
 PUBLIC, PRIVATES, ITEMS, RATED = 8, 6, 5, 3
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)

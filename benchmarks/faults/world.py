@@ -11,11 +11,11 @@ from actors.host import DeviceHost
 from actors.keeper import Books, Keeper
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
-from coordinator.protocol.admitted import Own
+from coordinator.protocol.custom import Own
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.rounds.conductor import Conductor, Plan, Transport
 from scenarios.places.session import Crew
-from scenarios.store.chain import Chain
+from scenarios.store.record_log import Chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

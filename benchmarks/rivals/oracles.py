@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.hadamard import ROWS
+from coordinator.protocol.mechanisms.oracles import ROWS
 from scenarios.given.config import Scenario
 from scenarios.given.validation import validated
 from scenarios.places.in_process import InProcess

@@ -1,16 +1,12 @@
-"""Compiled hashes under every coin: SipHash-2-4 for keys, SplitMix64's finalizer for the stream behind a key.
-
-SipHash (Aumasson and Bernstein, 2012) is a keyed pseudorandom function: outputs under an unknown key look random
-even where inputs are counters. The finalizer (Steele, Lea and Flood, 2014) is not: a stream is used only behind a
-key that SipHash made. Words are unsigned 64-bit integers and wrap around.
-"""
+"""Hashes under every coin, compiled: SipHash, streams of public coins, uniform whole numbers, ones in words."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import uint64
 
-from coordinator.protocol.compiled import inlined
+from coordinator.protocol.arrays import Words
+from coordinator.protocol.compiled import compiled, inlined
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _A = np.uint64(0xBF58476D1CE4E5B9)
@@ -98,3 +94,46 @@ def siphash4(
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, third)
     v0, v1, v2, v3 = _absorb(v0, v1, v2, v3, fourth)
     return _finish(v0, v1, v2, v3, 32)
+
+
+@compiled
+def device_streams(key: Words, first: int, count: int) -> Words:
+    """Return the public streams of ``count`` devices in one round, uint64; `hashing.draw` gives a stream's lanes."""
+    streams = np.empty(count, np.uint64)
+    key0, key1 = key[0], key[1]
+    for k in range(count):
+        streams[k] = siphash1(key0, key1, uint64(first) + uint64(k))
+    return streams
+
+
+LOW = np.uint64(0xFFFFFFFF)
+"""Mask of a word's low half."""
+
+
+@compiled
+def below(stream: np.uint64, lane: int, bound: int) -> int:
+    """Return a uniform whole number below ``bound`` (at most 2**32): multiplication with rejection (Lemire, 2019)."""
+    many, step = uint64(bound), uint64(0)
+    while True:
+        word = draw(stream, uint64(lane) + (step << uint64(32)))
+        for half in (word & LOW, word >> uint64(32)):
+            product = half * many
+            rest = product & LOW
+            if rest >= many or rest >= uint64((1 << 32) % bound):
+                return int(product >> uint64(32))
+        step += uint64(1)
+
+
+@inlined
+def ones(word: np.uint64) -> int:
+    """Return how many bits of a word are 1."""
+    word -= (word >> uint64(1)) & uint64(0x5555555555555555)
+    word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))
+    word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * uint64(0x0101010101010101)) >> uint64(56))
+
+
+@inlined
+def zeros_below(word: np.uint64) -> int:
+    """Return how many zeros stand below the lowest 1 of a word that is not 0."""
+    return ones((word & (~word + uint64(1))) - uint64(1))

@@ -1,4 +1,4 @@
-"""The three things that cross the boundary: a query to the devices, their release, and the learned model back."""
+"""The three things that cross the boundary: a query to the devices, their release, and the learned item model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.checked import (
     LARGEST,
@@ -27,10 +27,19 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.coins import SEED_BYTES, as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.item_to_item import ItemToItem
-from coordinator.protocol.packing import unpack
+from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.signs import UNIT
-from coordinator.protocol.tastes import Tastes
+
+
+def pack(bits: Bits) -> bytes:
+    """Pack bits, most significant first, padded with 0 to whole bytes."""
+    return np.packbits(bits.ravel()).tobytes()
+
+
+def unpack(packed: bytes, count: int) -> Bits:
+    """Return the first ``count`` bits of ``packed`` as uint8."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
+
 
 ID_BYTES = 16
 """Bytes of a message's id."""

@@ -1,18 +1,21 @@
-"""The public half of a two-tier mechanism: what it promises, what it needs, and what its one release holds."""
+"""The public half of a two-tier mechanism, and the common formats of what it releases."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+import numpy as np
+
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, LogRatio
-from coordinator.protocol.checked import LARGEST, require_bytes
+from coordinator.protocol.checked import LARGEST, require_bytes, require_range
 from coordinator.protocol.errors import InputError
 
 if TYPE_CHECKING:
     from coordinator.protocol.arrays import Floats, Floats2
     from coordinator.protocol.budget import Epsilon
     from coordinator.protocol.features import ItemFeatures
+
 
 MOST_CANDIDATES = 255
 """Ratings of a scale that a mechanism chooses from at most: a place is one byte."""
@@ -186,3 +189,43 @@ class SecondOrderPublic:
         What an epsilon counts for goes through it: a bit, a coordinate, or the whole release.
         """
         return None
+
+
+class Signs(SecondOrderPublic):
+    """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
+
+    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+        """Return the bytes of a release."""
+        return packed_size(features)
+
+    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
+        """Return the signs, each as large as `height` says."""
+        bits = np.unpackbits(np.frombuffer(payload, np.uint8), count=features.items)
+        signs: Floats = bits.astype(np.float64) * 2.0 - 1.0
+        return signs * self.height(payload, features, query)
+
+    def height(self, payload: bytes, features: ItemFeatures, query: Asked) -> float:
+        """Return the absolute value that every sign stands for."""
+        raise NotImplementedError
+
+
+class Numbers(SecondOrderPublic):
+    """Releases of m numbers in the scale of the ratings, little-endian float64."""
+
+    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+        """Return the bytes of a release."""
+        return 8 * features.items
+
+    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:  # noqa: ARG002 (bounds are all models')
+        """Refuse numbers that are none, or huge."""
+        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
+
+    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
+        """Return the numbers less the items' means."""
+        told: Floats = np.frombuffer(payload, "<f8") - features.mean
+        return told
+
+
+def packed_size(features: ItemFeatures) -> int:
+    """Return the bytes of a sign an item."""
+    return -(-features.items // 8)

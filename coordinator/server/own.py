@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coordinator.protocol.admitted import Own, OwnPublic, question_of, width_of
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
+from coordinator.protocol.custom import (
+    OUTPUTS,
+    VALUES,
+    Catalogue,
+    Mechanism,
+    Own,
+    OwnPublic,
+    Question,
+    Tally,
+    guarded,
+    question_of,
+    width_of,
+)
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.guarding import guarded
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.own import OUTPUTS, VALUES, Catalogue, Mechanism, Question, Tally
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 

@@ -15,14 +15,14 @@ from rich.console import Console
 from scenarios.given.validation import validated
 from scenarios.report.columns import Column
 from scenarios.store.mark import UNCLAIMED, Mark
-from scenarios.store.taking import mark_of, scenario_of
+from scenarios.store.run_folder import mark_of, scenario_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from scenarios.data.datasets import FileSettings
     from scenarios.places.session import Progress, Session
-    from scenarios.watch.telling import Telling
+    from scenarios.watch.progress import Telling
 
 S = TypeVar("S", bound=BaseModel)
 """A scenario: what is simulated, and under which privacy."""
@@ -76,8 +76,8 @@ class Running:
     def progress(
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
-        """Tell how far a seed has come; see `scenarios.watch.telling.Telling.progress`."""
-        from scenarios.watch.telling import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        """Tell how far a seed has come; see `scenarios.watch.progress.Telling.progress`."""
+        from scenarios.watch.progress import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         telling = self.telling or Telling(kind="run", run=UNCLAIMED, console=self.console)
         return telling.progress(total, f"seed {seed}", done, unit)

@@ -20,9 +20,8 @@ from scenarios.log import event
 from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
 from scenarios.store.files import tables_in, write_bytes
-from scenarios.store.holding import done_in, require_counts
 from scenarios.store.mark import read_mark
-from scenarios.store.taking import RUN_SHA256, over, take
+from scenarios.store.run_folder import RUN_SHA256, done_in, over, require_counts, take
 
 if TYPE_CHECKING:
     from scenarios.places.session import Session
@@ -48,7 +47,7 @@ def finished_run(
     wanted : BaseModel
         Its scenario, with the first seed.
     opening, out
-        See `scenarios.store.holding.done_in`; it goes on after the last that the folder keeps. Where the same run is
+        See `scenarios.store.run_folder.done_in`; it goes on after the last that the folder keeps. Where the same run is
         over its result is read, and nobody is asked.
     console : Console
         For progress.
@@ -65,7 +64,7 @@ def finished_run(
     Raises
     ------
     InputError, InterruptedRunError, ResumableError
-        As `scenarios.store.holding.done_in` does.
+        As `scenarios.store.run_folder.done_in` does.
     PolicyError
         If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
     """
@@ -85,7 +84,7 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Record:
-        from scenarios.watch.telling import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        from scenarios.watch.progress import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         experiment.warn(wanted, console)
         mark = None if out is None else read_mark(out)

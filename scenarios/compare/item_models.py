@@ -9,11 +9,10 @@ import scipy
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from actors.near import public_order
+from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
-from coordinator.protocol.item_to_item import ItemToItem
-from coordinator.protocol.public_features import LEAST
-from coordinator.server.liked_pairs import LikedPairs
+from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
+from coordinator.server.mechanisms.sets import LikedPairs
 from scenarios.compare.row import Advised, Scorer
 from scenarios.compare.settings import Comparison
 
@@ -147,4 +146,6 @@ def pair_advice(
         return everything
 
     order = public_order(model, popularity, ties)
-    return Advised(popularity=popularity, floor=LEAST, noise=noise, scorer=scores, order=order, simulated=simulated)
+    return Advised(
+        popularity=popularity, floor=LEAST_SCORE, noise=noise, scorer=scores, order=order, simulated=simulated
+    )

@@ -1,29 +1,174 @@
-"""Exact laws of the sums that devices' answers have, for more people than answer one by one.
-
-People are drawn from the file with replacement, and each answers with coins of its own. How many answers speak for
-one item is then binomial, with the probability of a single random person: exact for every item. Counts of two items
-are drawn independently, though a report that speaks for one speaks a little less often for another.
-"""
+"""Exact laws of the sums that devices' answers have, for more people than answer one by one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import scipy
+from numba import uint32
 
-from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.set import Set
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, values_of
+from coordinator.protocol.one_item import asked, pool_of, values_of
+from coordinator.protocol.signs import UNIT
 from coordinator.protocol.subset_form import PADDED
-from coordinator.server.mechanisms.subset import subset_rates
-from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import group_of
+from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, of_group
 from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.compare.group_laws import group_counts
-from scenarios.compare.splitting import Fold
+from scenarios.compare.worlds import Fold
+
+
+def shares_of(query: Query, fold: Fold) -> Floats:
+    """Return how many of the people have each value in their sets, a share each: items, pairs, or numbers of likes.
+
+    One of l likes in the pool is among the w that are kept with probability ``min(1, w / l)``, a pair of them with
+    ``min(1, w (w - 1) / l (l - 1))``.
+    """
+    liked, kept, pool = fold.liked, query.parameters[PADDED], pool_of(query)
+    place = np.full(liked.count, -1, np.int32)
+    place[pool] = np.arange(pool.size)
+    inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
+    likes, places = inside.degrees.astype(np.float64), place[inside.items]
+    if together(query) == 0:
+        ranges = ranges_of(asked(query))
+        told: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
+        return told
+    if together(query) == 1:
+        weight = np.minimum(1, kept / np.maximum(likes, 1))
+        return np.bincount(places, weights=weight[inside.owners], minlength=pool.size) / liked.users
+    both = np.zeros((pool.size, pool.size))
+    _add_pairs(inside.starts, places, np.minimum(1, kept * (kept - 1) / np.maximum(likes * (likes - 1), 1)), both)
+    return both[np.triu_indices(pool.size, 1)] / liked.users
+
+
+@compiled
+def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) -> None:
+    """Add each person's weight to all pairs of its places, which ascend as a pool does, shape (places, places)."""
+    for person in range(weights.size):
+        weight = weights[person]
+        for k in range(starts[person], starts[person + 1]):
+            place = uint32(places[k])
+            for m in range(k + 1, starts[person + 1]):
+                both[place, uint32(places[m])] += weight
+
+
+def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> GroupStatistic:
+    """Draw how many subsets of a group's devices name each value; see `scenarios.compare.laws`.
+
+    Where a device names one range of how many items it likes, all counts are drawn together, from their exact law.
+    """
+    rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
+    shares = shares_of(query, fold)
+    chances = rates.others + rates.contrast * shares
+    counts[: shares.size] = (coins.binomial if together(query) else coins.multinomial)(users, chances)
+    one = CountStatistic(sums=counts, told=0, asked=users, answered=users, refused=0)
+    return of_group(group_of(query), one)
+
+
+FEW = 10
+"""Pairs of a device whose signs are all gone through."""
+
+
+@compiled
+def _exactly(sizes: Floats, at: int) -> float:
+    """Return G of one of a few products, by all signs of the others."""
+    others = sizes.size - 1
+    speaks = 0.0
+    for signs in range(1 << others):
+        total = 0.0
+        for k in range(others):
+            total += sizes[k + (k >= at)] * (1.0 if signs >> k & 1 else -1.0)
+        gap = abs(sizes[at]) - abs(total)
+        speaks += 1.0 if gap > 0.25 else (0.5 if gap > -0.25 else 0.0)
+    return speaks / (1 << others)
+
+
+@compiled
+def _nearly(size: float, second: float, fourth: float) -> float:
+    """Return G of one of many products from sums of squares and of fourth powers of all of them."""
+    if second - size**2 <= 1e-12 * second:  # the others say nothing
+        return 1.0
+    spread = math.sqrt(second - size**2)
+    far = abs(size) / spread
+    kurtosis = -2 * (fourth - size**4) / spread**4
+    density = math.exp(-far * far / 2) / math.sqrt(2 * math.pi)
+    return math.erf(far / math.sqrt(2)) - density * (far**3 - 3 * far) * kurtosis / 12
+
+
+@compiled
+def _add_person(place: Ints, value: Floats, many: int, total: Floats) -> None:
+    """Add a person's ``E[Q_ij S]`` of each pair that it rated to a total; places of the pool with their values."""
+    squares, fourths, eighths = (value**2).sum(), (value**4).sum(), (value**8).sum()
+    second, fourth, pair = (squares**2 - fourths) / 2, (fourths**2 - eighths) / 2, 0
+    few = place.size * (place.size - 1) // 2 <= FEW
+    sizes, at = np.empty(FEW), np.empty(FEW, np.int64)
+    for i in range(place.size):
+        for j in range(i + 1, place.size):
+            low, high, size = min(place[i], place[j]), max(place[i], place[j]), value[i] * value[j]
+            here = low * many - low * (low + 1) // 2 - low - 1 + high
+            if few:
+                sizes[pair], at[pair] = size, here
+                pair += 1
+            elif size != 0:
+                total[here] += math.copysign(_nearly(size, second, fourth), size)
+    for k in range(pair):
+        if sizes[k] != 0:
+            total[at[k]] += math.copysign(_exactly(sizes[:pair], k), sizes[k])
+
+
+@compiled
+def _add_up(
+    starts: Ints, items: Indices, likes: Bools, places: Indices, centres: Indices, unit: int, total: Floats
+) -> None:
+    """Add what every person tells of each pair of the pool to a total."""
+    many = centres.size
+    place, value = np.empty(many, np.int64), np.empty(many)
+    for person in range(starts.size - 1):
+        found = 0
+        for k in range(starts[person], starts[person + 1]):
+            where = places[items[k]]
+            if where >= 0:
+                place[found], value[found] = where, (unit if likes[k] else -unit) - centres[where]
+                found += 1
+        _add_person(place[:found], value[:found], many, total)
+
+
+def pair_means(query: Query, fold: Fold) -> Floats:
+    """Return what answers without noise agree with each pair's sign on average, float64, shape (M (M - 1) / 2,).
+
+    Parameters
+    ----------
+    query : Query
+        About signs of pairs.
+    fold : Fold
+        People, of whom one at random answers.
+    """
+    assert query.pool is not None  # a device answers no other
+    many, rows = query.pool.size, fold.train
+    places = np.full(query.items, -1, np.int32)
+    places[query.pool] = np.arange(many)
+    centres, unit = (np.zeros(many, np.int32), 1) if query.centres is None else (query.centres, UNIT)
+    total = np.zeros(pairs_of(many))
+    _add_up(rows.starts, rows.items, rows.values, places, centres, unit, total)
+    return total / rows.users
+
+
+def pair_agreements(query: Query, means: Floats, users: int, coins: np.random.Generator) -> AnchorStatistic:
+    """Draw how many answers agree with each pair's sign, where answers without noise do by `pair_means`."""
+    agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * means) / 2)
+    none = np.zeros(0, np.int64)
+    return AnchorStatistic(
+        pairs=agreed, sensed=none, scores=none, ones=users // 2, asked=users, answered=users, refused=0
+    )
+
 
 Law = Callable[[Query, Fold, int, np.random.Generator], Statistic]
 """Takes a query, a file, a number of people and coins; returns the sum of their answers."""

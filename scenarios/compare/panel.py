@@ -16,17 +16,15 @@ from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.worlds import table_of
 from scenarios.given.files import file_sha256
 from scenarios.online.config import REFERENCE
-from scenarios.online.rating_world import world_of_table
 from scenarios.online.results import client_record
 from scenarios.online.run import run_online
-from scenarios.online.worlds import World
+from scenarios.online.worlds import World, world_of_table
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.report.tables import number, percent, remark, show_table
-from scenarios.sweep.online_ratings import KEPT, RatingsGrid
-from scenarios.sweep.online_ratings import Key as ServedKey
-from scenarios.sweep.online_ratings import Measured as Served
-from scenarios.sweep.online_ratings_summary import BESIDE, summarize
+from scenarios.sweep.online import BESIDE, KEPT, RatingsGrid, summarize_clients
+from scenarios.sweep.online import ClientsKey as ServedKey
+from scenarios.sweep.online import ClientsMeasurement as Served
 
 SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
 """The recommenders of the panel."""
@@ -80,8 +78,8 @@ def serve(wanted: Comparison, recommender: str, seed: int) -> tuple[dict[str, An
 
 
 def panel_of(wanted: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
-    """Return what all seeds say, as JSON values; see `scenarios.sweep.online_ratings_summary.summarize`."""
-    return summarize(grid_of(wanted), {ServedKey(*key): one for key, one in served.items()})
+    """Return what all seeds say, as JSON values; see `scenarios.sweep.online.summarize_clients`."""
+    return summarize_clients(grid_of(wanted), {ServedKey(*key): one for key, one in served.items()})
 
 
 def show_panel(console: Console, panel: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
-from coordinator.protocol.public_features import floor_of
+from coordinator.protocol.item_models import floor_of
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World
 from scenarios.data.datasets import RatingTable
@@ -74,7 +74,7 @@ class Advised:
     floor : float
         Smaller scores count as this one where features multiply them.
     noise : float
-        Standard error of popularity; see `coordinator.protocol.public_features.damped`.
+        Standard error of popularity; see `coordinator.protocol.item_models.damped`.
     scorer : callable or None
         Scores of each device from its own likes.
     order : ndarray of int32, shape (N,), or None

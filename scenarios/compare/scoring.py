@@ -1,19 +1,26 @@
-"""Scores of advice: every device's own top ten among what it has not rated, held against the likes held out."""
+"""Scores of advice: every device's own top ten among what it has not rated, for each unit of a comparison."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_features import damped
-from scenarios.compare.row import Advised, Asked
-from scenarios.compare.worlds import World
+from coordinator.protocol.item_models import damped
+from scenarios.compare.own import rows_of
+from scenarios.compare.panel import serve
+from scenarios.compare.row import DEVICES, Advised, Asked
+from scenarios.compare.settings import COORDINATOR, Comparison
+from scenarios.compare.worlds import World, world_of
+from scenarios.places.worker_threads import stop_if_abandoned
 
 TOP = 10
 """Length of a list."""
@@ -127,3 +134,65 @@ def _weights(people: int) -> Floats2:
     """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
     coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
     return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)
+
+
+class Key(NamedTuple):
+    """A unit: its row, and what it was asked; epsilon is empty where the row has none, public where nobody is."""
+
+    trust_model: str
+    mechanism: str
+    epsilon: str
+    users: int
+    public: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """What is measured at one go."""
+
+    wanted: Comparison
+    key: Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one unit found.
+
+    Attributes
+    ----------
+    scores : tuple of Scored
+        Without public features, and with them where the file has any.
+    simulated : str or None
+        See `scenarios.compare.row.Advised`.
+    seconds : float
+        Time taken.
+    losses : tuple of dict
+        Of the coordinator's panel: a record of each client, instead of scores.
+    """
+
+    scores: tuple[Scored, ...]
+    simulated: str | None
+    seconds: float
+    losses: tuple[dict[str, Any], ...] = ()
+
+
+def measure(unit: Unit) -> Measured:
+    """Measure one unit, in this process."""
+    stop_if_abandoned()
+    begin, key, wanted = time.perf_counter(), unit.key, unit.wanted
+    if key.trust_model == COORDINATOR:
+        losses = serve(wanted, key.mechanism, key.seed)
+        return Measured(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
+    world, row = world_of(wanted, key.seed), rows_of(wanted)[f"{key.trust_model}: {key.mechanism}"]
+    asked = Asked(
+        wanted=wanted,
+        epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,
+        users=key.users,
+        public=float(key.public or 0),
+        seed=key.seed,
+    )
+    advised = row.advise(world, asked)
+    variants = (False, True) if world.features is not None and row.featured else (False,)
+    scores = tuple(score(world, advised, asked, features=features) for features in variants)
+    return Measured(scores=scores, simulated=advised.simulated, seconds=time.perf_counter() - begin)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, MOST_LIKES
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from scenarios.given.files import file_sha256
 from scenarios.given.own_designs import own_designs
 from scenarios.given.settings import (

@@ -13,20 +13,18 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.compare.crossing import REACHED, refined
-from scenarios.compare.measuring import Key, Measured, Unit, measure
 from scenarios.compare.own import check_own, rows_of
 from scenarios.compare.panel import SERVED, panel_of, served_in, show_panel
 from scenarios.compare.row import Row
 from scenarios.compare.rows import found
-from scenarios.compare.scoring import TOP
+from scenarios.compare.scoring import TOP, Key, Measured, Unit, measure
 from scenarios.compare.settings import COORDINATOR, TRUST_MODELS, Comparison
-from scenarios.compare.summary import summarize
-from scenarios.compare.tables import show
+from scenarios.compare.summary import show, summarize
 from scenarios.compare.worlds import table_of
 from scenarios.data.datasets import lines_skipped
 from scenarios.given.validation import validated
-from scenarios.sweep.kind import Sweep
-from scenarios.sweep.online_ratings import Measured as Served
+from scenarios.sweep.kinds import Sweep
+from scenarios.sweep.online import ClientsMeasurement as Served
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.public_features import PublicFeatures
+from coordinator.protocol.item_models import PublicFeatures
 from scenarios.given.files import read_file, require_text
 from scenarios.given.values import brief
 

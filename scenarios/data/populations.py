@@ -1,4 +1,4 @@
-"""Populations: the devices of a run and, where the world was made up, the truth about its items."""
+"""Populations: the devices of a run and, where the world was made, the truth about them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.public_counts import PublicCounts
+from coordinator.server.design import World
+from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_for
 from scenarios.data.item_files import Told, read_told
@@ -194,3 +196,52 @@ def populate(scenario: Scenario) -> Population:
         If the ratings file cannot be used, or the scenario contradicts it.
     """
     return block_model(scenario) if scenario.ratings is None else from_file(scenario)
+
+
+def block_parameters(scenario: Scenario) -> BlockParameters:
+    """Return the block model of a scenario, as moments take it."""
+    return BlockParameters(
+        rated=scenario.complete().rated or 0,
+        like=np.array(scenario.like),
+        class_shares=class_shares(scenario),
+        cluster_sizes=cluster_sizes(scenario),
+    )
+
+
+def known_world(scenario: Scenario) -> World:
+    """Return what a filled-in scenario's mechanism is told, the block model with it where there is one."""
+    world = scenario.world
+    return world if scenario.ratings is not None else replace(world, block=block_parameters(scenario))
+
+
+def settle(scenario: Scenario) -> Scenario:
+    """Return a filled-in scenario with what its mechanism leaves to be chosen made a number."""
+    settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
+    return scenario.model_copy(update={"settings": settled})
+
+
+def settled(population: Population) -> Population:
+    """Return the population with its scenario settled; see `settle`."""
+    return population.with_scenario(settle(population.scenario))
+
+
+def liked_share(population: Population, users: int | None = None) -> Floats:
+    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against.
+
+    Parameters
+    ----------
+    population : Population
+        With a ratings file the likes that its devices hold are counted, without those that were held out; in a block
+        model it is the probability that a device rated the item and likes it.
+    users : int, optional
+        Count the first devices only; default: all.
+    """
+    ratings = population.ratings
+    if isinstance(ratings, StoredRatings):
+        chosen = ratings.user[:users]
+        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
+        liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
+        return liked / max(chosen.size, 1)
+    assert isinstance(ratings, BlockRatings)  # there is no third kind
+    share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
+    return share[ratings.clusters]

@@ -14,8 +14,8 @@ from actors.absence import Absence
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.checked import MOST_ITEMS
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.own import Mechanism
 from coordinator.server.design import World
 from coordinator.server.server_half import (
     FIXED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.own import Mechanism
 from scenarios.given.mechanisms import own_settings, server_half
 from scenarios.given.settings import OWN
 from scenarios.own.halves import OwnSettings, settings_in

@@ -16,7 +16,7 @@ from scenarios.given.policies import import_policy
 from scenarios.own.admission import of_run
 
 if TYPE_CHECKING:
-    from coordinator.protocol.admitted import Own
+    from coordinator.protocol.custom import Own
     from coordinator.server.decoding.public_counts import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting

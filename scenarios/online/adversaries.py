@@ -1,21 +1,97 @@
-"""Oblivious adversaries against the loss: Theorem 6's halving, and slow halving, as worlds of written-down votes.
-
-Source: Gilbert, Liu, Yu, Theorem 6; constants and slow halving: the spec's sections 4 and 7.
-"""
+"""Adversaries against the loss and against epsilon: Theorem 6's and 15's, slow halving, and chains of patterns."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from actors.client import Client
 from actors.voters import TableVoters
-from coordinator.protocol.arrays import Bits, Bits2, Ints
-from coordinator.protocol.coins import derive
+from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Ints
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.online.config import OnlineScenario
-from scenarios.online.loss_bounds import strikes_to_die
+from scenarios.online.loss_bounds import check, loss_bound, strikes_to_die
+from scenarios.online.privacy_bounds import conjecture, epsilon_proved, own_lower_bound, theorem_15
 from scenarios.online.worlds import ClientWorld, World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Voters and a client.
+
+    Attributes
+    ----------
+    likes : ndarray of bool, shape (rounds, m)
+        What the client likes.
+    votes : ndarray of uint8, shape (rounds, groups)
+        A column a group of voters that vote alike.
+    group : ndarray of int32, shape (voters,)
+        Each voter's column.
+    """
+
+    likes: Bools2 = field(repr=False)
+    votes: Bits2 = field(repr=False)
+    group: Indices = field(repr=False)
+
+
+class _Written:
+    """Voters and client that do as it is written."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern, self._client = pattern, Client(0, pattern.likes)
+
+    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
+        return np.arange(self._pattern.group.size, dtype=np.int32)
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        votes: Bits2 = self._pattern.votes[ballot.first : ballot.stop][:, self._pattern.group[electors]]
+        return np.ascontiguousarray(votes)
+
+    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
+        return self._client.answer(round_number, chosen)
+
+
+def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
+    """Serve the client of a pattern.
+
+    Parameters
+    ----------
+    recommender : str
+        Its name.
+    promise : Promise
+        What it is told; its T is the weighting's, and may be larger than the number of rounds written down.
+    pattern : Pattern
+        Voters and client.
+    pick : callable
+        Draws the recommendations, or repeats given ones.
+
+    Returns
+    -------
+    Served
+    """
+    rounds, objects = pattern.likes.shape
+    service = Service(client=0, recommender=recommender, rounds=rounds, objects=objects, epsilon=None)
+    return serve(service, promise, _Written(pattern), pick)
+
+
+def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
+    """Return a table of likes from the objects liked in each round."""
+    likes: Bools2 = np.zeros((len(liked), objects), np.bool_)
+    for row, found in zip(likes, liked, strict=True):
+        row[list(found)] = True
+    return likes
+
 
 UNFINISHED = 1e-6
 """Chance that a split of slow halving is left before its wrong half is kicked out."""
@@ -118,3 +194,294 @@ def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, d
         name="the client",
     )
     return World(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
+
+
+class ChainStep(NamedTuple):
+    """One step of a chain: one voter more, or one less.
+
+    Attributes
+    ----------
+    step : int
+        From 1.
+    first, second : int
+        Voters of either group after the step.
+    ratio : float
+        ``ln Pr[sequence]`` before the step, less after it [nats]; at most epsilon.
+    total : float
+        Sum of the ratios so far [nats].
+    """
+
+    step: int
+    first: int
+    second: int
+    ratio: float
+    total: float
+
+
+def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[ChainStep]:
+    """Return Claim 1's chain, in which D = R = 0.
+
+    In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
+    removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
+
+    Parameters
+    ----------
+    rounds, peers : int
+        T, in the weighting, and P.
+    recommender : str
+        Which one is measured.
+    objects : int
+        m.
+
+    Returns
+    -------
+    list of ChainStep
+        P steps; for p-rec-sim with two objects their total is ln T exactly, from 1/2 to 1/2T.
+
+    Examples
+    --------
+    >>> steps = claim_1(1000, 10)
+    >>> round(steps[-1].total, 9), round(max(step.ratio for step in steps), 6)
+    (6.907755279, 1.721811)
+    """
+    check(rounds, objects, 2 * peers, peers)
+    votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
+    likes = likes_of([(0,)] * 3, objects)
+    sizes = [(peers, left) for left in range(peers, -1, -1)]
+    promise = Promise(rounds=rounds, objects=objects, peers=peers)
+    return _chain(recommender, promise, likes, votes, sizes, [0, 1, 0])
+
+
+def theorem_15_chain(
+    rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
+) -> list[ChainStep]:
+    """Return Theorem 15's chain against p-REC itself.
+
+    The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
+    those D rounds and in R more, where it is disliked. Object 0 is recommended throughout. From the first P voters the
+    chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one stands for them.
+
+    Parameters
+    ----------
+    rounds, peers, diversity, radius : int
+        T, in the weighting, P, D and R; ``D + R <= T``.
+    recommender : str
+        Which one is measured.
+    objects : int
+        m.
+
+    Returns
+    -------
+    list of ChainStep
+        2P steps; for p-rec with two objects their total is ``(D + R) ln(2T - 1)`` exactly.
+
+    Raises
+    ------
+    InputError
+        If the rounds do not hold D + R disagreements.
+
+    Examples
+    --------
+    >>> round(theorem_15_chain(8, 3, 2, 1)[-1].total, 12)
+    8.124150603307
+    """
+    check(rounds, objects, 2 * peers, peers, diversity, radius)
+    apart = diversity + radius
+    if apart > rounds:
+        raise InputError(f"diversity {diversity} and radius {radius} do not fit into {rounds} rounds; give D + R <= T")
+    played = min(rounds, apart + 1)
+    votes: Bits2 = np.zeros((played, 2), np.uint8)
+    votes[:apart, 1] = 1
+    likes = likes_of([(0, 1)] * diversity + [(0,)] * (played - diversity), objects)
+    joining = [(peers, more) for more in range(peers + 1)]
+    leaving = [(left, peers) for left in range(peers - 1, -1, -1)]
+    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers)
+    return _chain(recommender, promise, likes, votes, joining + leaving, [0] * played)
+
+
+def _chain(
+    recommender: str,
+    promise: Promise,
+    likes: Bools2,
+    votes: Bits2,
+    sizes: list[tuple[int, int]],
+    sequence: list[int],
+) -> list[ChainStep]:
+    """Return the steps between patterns of two groups of voters."""
+    pick = by_sequence(np.array(sequence, np.uint8))
+    logs = [
+        replay(recommender, promise, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
+        for size in sizes
+    ]
+    steps, total = list[ChainStep](), 0.0
+    for number in range(1, len(sizes)):
+        ratio = logs[number - 1] - logs[number]
+        total += ratio
+        steps.append(ChainStep(number, *sizes[number], ratio, total))
+    return steps
+
+
+def groups(first: int, second: int) -> Indices:
+    """Return the columns of ``first`` voters of the first group and ``second`` of the second."""
+    return np.repeat(np.arange(2, dtype=np.int32), [first, second])
+
+
+LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}
+"""What the client likes in Settings 1 to 4."""
+VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
+"""What v and v' vote for."""
+
+
+class Drawn(NamedTuple):
+    """One configuration and one sequence of recommendations, drawn under v.
+
+    Attributes
+    ----------
+    seed, apart, loss : int
+        The seed; rounds in which v and v' disagree; disliked recommendations.
+    ratio : float
+        ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence.
+    """
+
+    seed: int
+    apart: int
+    loss: int
+    ratio: float
+
+
+class Measured(NamedTuple):
+    """What a recommender does under random configurations, beside the bounds on epsilon [nats].
+
+    Attributes
+    ----------
+    recommender : str
+    loss, ratio, ratio_error : float
+        Mean disliked recommendations, mean log-ratio of v to v', and the latter's standard error.
+    implied : float
+        ``ratio / 2P``: epsilon is at least that.
+    paper, conjectured : float
+        Theorem 15's lower bound at this loss, for any algorithm; and our strengthening of it, a conjecture.
+    own : float or None
+        What p-REC's chain proves for p-REC; None for others.
+    proved : float or None
+        The proved epsilon.
+    loss_bound : float or None
+        What loss is expected at most.
+    """
+
+    recommender: str
+    loss: float
+    ratio: float
+    ratio_error: float
+    implied: float
+    paper: float
+    conjectured: float
+    own: float | None
+    proved: float | None
+    loss_bound: float | None
+
+
+def measure(
+    recommender: str,
+    rounds: int,
+    peers: int,
+    diversity: int,
+    radius: int,
+    seeds: Sequence[int],
+    *,
+    share: float | None = None,
+    epsilon: float = math.inf,
+) -> Measured:
+    """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2).
+
+    Parameters
+    ----------
+    recommender, rounds, peers, diversity, radius, share, epsilon
+        As for `draw`.
+    seeds : sequence of int
+        At least one.
+
+    Returns
+    -------
+    Measured
+    """
+    if not seeds:
+        raise InputError("no seeds: a mean needs at least one")
+    drawn = [draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds]
+    loss = float(np.mean([one.loss for one in drawn]))
+    ratios: Floats = np.array([one.ratio for one in drawn])
+    spread = float(ratios.std(ddof=1)) if len(drawn) > 1 and np.isfinite(ratios).all() else math.nan
+    size = (rounds, 2, 2 * peers, peers, diversity, radius)
+    at_least = max(loss, 1 / len(drawn))  # a mean of 0 in so few runs is no expectation of 0
+    return Measured(
+        recommender,
+        loss,
+        float(ratios.mean()),
+        spread / math.sqrt(len(drawn)),
+        float(ratios.mean()) / (2 * peers),
+        theorem_15(*size, at_least),
+        conjecture(*size, at_least),
+        own_lower_bound(*size) if recommender_of(recommender).bounded else None,
+        epsilon_proved(recommender, *size, epsilon),
+        loss_bound(recommender, *size),
+    )
+
+
+def draw(
+    recommender: str,
+    rounds: int,
+    peers: int,
+    diversity: int,
+    radius: int,
+    seed: int,
+    *,
+    share: float | None = None,
+    epsilon: float = math.inf,
+) -> Drawn:
+    """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place.
+
+    Parameters
+    ----------
+    recommender : str
+        Its name.
+    rounds, peers, diversity, radius : int
+        T, P, D and R.
+    seed : int
+        Everything random follows from it.
+    share : float, optional
+        p_3, how often v and v' are to disagree; ``(D + R) / 4T`` unless given.
+    epsilon : float
+        What one that takes an epsilon is given.
+
+    Returns
+    -------
+    Drawn
+    """
+    check(rounds, 2, 2 * peers, peers, diversity, radius)
+    settings = configuration(rounds, diversity, radius, seed, share=share)
+    likes = likes_of([LIKED[setting] for setting in settings], 2)
+    votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
+    promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers, epsilon=epsilon)
+    pattern, other = (Pattern(likes=likes, votes=votes, group=groups(*size)) for size in ((peers, 0), (0, peers)))
+    served = replay(recommender, promise, pattern, by_coin(derive(seed, "recommendations")))
+    against = replay(recommender, promise, other, by_sequence(served.chosen))
+    apart = sum(setting > 2 for setting in settings)
+    return Drawn(seed, apart, served.loss, served.log_likelihood - against.log_likelihood)
+
+
+def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:
+    """Return the Settings of all rounds.
+
+    Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no more
+    (Setting 1), so that both stay peers of the client.
+    """
+    share = (diversity + radius) / (4 * rounds) if share is None else share
+    if not 0 <= share <= 1:
+        raise InputError(f"share of disagreements is {share:g}: it is a probability; give 0 to 1, or D + R <= 4T")
+    streams = device_streams(as_words(derive(seed, "theorem 15")), 0, rounds)
+    points = (streams >> np.uint64(11)) * 2.0**-53
+    apart = points < share
+    used: Ints = np.cumsum(apart)
+    settings = np.where(points < (1 + share) / 2, 1, 2)
+    settings[apart] = np.where(used <= diversity, 3, np.where(used <= diversity + radius, 4, 1))[apart]
+    return [int(setting) for setting in settings]

@@ -44,8 +44,7 @@ def adversary(
     figure: Figure = None,
 ) -> None:
     """Set an adversary against recommenders; see `HELP`."""
-    from scenarios.online.adversary_rows import rows_against
-    from scenarios.online.report import show_rows
+    from scenarios.online.adversary_rows import rows_against, show_rows
 
     check_target(json)
     check_figure(figure)

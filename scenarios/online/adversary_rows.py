@@ -3,24 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in
 from scenarios.given.validation import validated
-from scenarios.online.adversaries import halving_world, slow_halving_world
-from scenarios.online.chains import ChainStep, claim_1, theorem_15_chain
+from scenarios.online.adversaries import (
+    ChainStep,
+    claim_1,
+    halving_world,
+    measure,
+    slow_halving_world,
+    theorem_15_chain,
+)
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halving_loss
-from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.privacy_lower_bounds import epsilon_needed
-from scenarios.online.random_settings import measure
+from scenarios.online.privacy_bounds import epsilon_needed, epsilon_proved
 from scenarios.online.run import run_online
 from scenarios.online.worlds import World
 from scenarios.places.session import Session
+from scenarios.report.printing import text_of
+
+
+def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print rows as a table that stands on its side: names down, a column a row; what does not apply is left out.
+
+    Rows for which a line has no room stand in a table of their own below.
+    """
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    words = [name.replace("_", " ") for name in names]
+    columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]
+    frame = len(" │ │")
+    while columns:
+        room, shown = console.width - max(map(len, words)) - frame, 0
+        while shown < len(columns) and (room := room - max(map(len, columns[shown])) - len(" │ ")) >= 0:
+            shown += 1
+        beside, columns = columns[: shown or 1], columns[shown or 1 :]
+        table = Table(title=Text(title), title_justify="left", show_header=False)
+        for cells in zip(words, *beside, strict=True):
+            table.add_row(*map(Text, cells))
+        console.print(table)
+
 
 Row = dict[str, Any]
 Adversary = Callable[[OnlineScenario, int, Session], Row]

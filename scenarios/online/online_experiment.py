@@ -41,7 +41,7 @@ class Online(Experiment[OnlineScenario]):
     """Clients are served one after the other, from the votes of those who share their taste."""
 
     name = ONLINE
-    loads = "scenarios.online.one_seed"
+    loads = "scenarios.online.results"
     kind = OnlineScenario
     columns = COLUMNS
     titled = "recommender"
@@ -57,6 +57,6 @@ class Online(Experiment[OnlineScenario]):
 
     def once(self, scenario: OnlineScenario, running: Running) -> Record:
         """Serve the clients of one seed."""
-        from scenarios.online.one_seed import serve_seed  # noqa: PLC0415 (`--help` need not wait for what services load)
+        from scenarios.online.results import serve_seed  # noqa: PLC0415 (`--help` need not wait for what services load)
 
         return serve_seed(scenario, running)

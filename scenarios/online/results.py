@@ -1,10 +1,12 @@
-"""Results of online runs: the flat record that `--json` prints, and tables that pandas opens."""
+"""One seed of an online experiment, from its world to the flat record that `--json` prints."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,16 @@ import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.app.experiment import Record, Running
 from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.given.attacks import UNTARGETED
 from scenarios.online.columns import COLUMNS
-from scenarios.online.liars import honest_peers, lies_of
+from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
-from scenarios.online.privacy_lower_bounds import epsilon_needed
-from scenarios.online.run import ClientRun, OnlineRun, cost, privacy_losses
-from scenarios.online.sim_worst_case import epsilon_exact
+from scenarios.online.privacy_bounds import epsilon_needed
+from scenarios.online.run import ClientRun, KeptClients, OnlineRun, build_world, cost, privacy_losses, run_online
+from scenarios.online.worlds import honest_peers, lies_of
+from scenarios.online.worst_case import epsilon_exact
 from scenarios.report.columns import Average, finite, joined
 
 GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
@@ -186,3 +190,26 @@ def _joined(name: str, values: list[Any]) -> Any:
     if name not in _WORST or None in values:
         return joined(values)
     return finite(max(math.inf if value == "inf" else value for value in values))
+
+
+def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
+    """Serve the clients of one seed."""
+    world = build_world(scenario)
+    kept = None if running.out is None else KeptClients(running.out, scenario.seed)
+    if kept:
+        kept.check(running.console)
+    rounds = sum(client.rounds for client in world.clients)
+    with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
+        run = run_online(
+            world.scenario,
+            running.session,
+            devices_per_actor=running.devices_per_actor,
+            world=world,
+            over=over,
+            kept=kept,
+        )
+    return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
+
+
+def _tables(run: OnlineRun) -> Mapping[str, pd.DataFrame]:
+    return {"clients": clients_table(run), "rounds": rounds_table(run), "voters": voters_table(run)}

@@ -1,17 +1,19 @@
-"""One online run: a world, its clients served one after the other, and what the experimenter sees of it."""
+"""One online run: a world, its clients served one after the other, each kept as soon as it is over."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from actors.client import ClientDevices
 from actors.electors import VotingDevices
 from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.layout import Layout, plan_layout
 from coordinator.server.online.recommender import Promise
@@ -19,14 +21,47 @@ from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.service import Served
 from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
 from scenarios.online.config import OnlineScenario
-from scenarios.online.kept_clients import KeptClients
-from scenarios.online.liars import with_liars
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.rating_world import world_of_ratings
-from scenarios.online.world_file import world_from_file
-from scenarios.online.worlds import ClientWorld, World, planted_world
+from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
 from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work, silent
+from scenarios.store.journal import Answered, require_booked
+from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
+
+
+def _answered(one: ServedClient) -> Answered:
+    return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
+
+
+def _tell(one: ServedClient) -> Numbers:
+    told = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
+    return told, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
+
+
+def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
+    likelihood = float(arrays.pop("log_likelihood"))
+    return ServedClient(
+        number=told["number"],
+        service=bytes.fromhex(told["service"]),
+        served=Served(log_likelihood=likelihood, **arrays),
+        seconds=told["seconds"],
+    )
+
+
+CLIENTS_KIND: Codec[ServedClient] = Codec(
+    noun="client",
+    number=lambda one: one.number,
+    tell=_tell,
+    read=_read,
+    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+)
+"""How a client that was served is kept."""
+
+
+class KeptClients(Chain[ServedClient]):
+    """The clients of one seed; see `scenarios.store.record_log.Chain`."""
+
+    codec = CLIENTS_KIND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,27 @@
-"""Worlds of online runs: voters, clients, and what the experimenter knows of them."""
+"""Worlds of online runs: voters, clients, and what the experimenter knows of them; planted, of a file, or by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from actors.client import Client
-from actors.voters import PlantedVoters, Voters
+from actors.lying.crowds import LyingVoters
+from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Indices2, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommender import Promise
+from scenarios.data.datasets import RatingTable, read_for
+from scenarios.data.rating_split import judge_likes
+from scenarios.given.attacks import HALVING
+from scenarios.given.files import read_toml
 from scenarios.online.config import REFERENCE, OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 
@@ -218,3 +226,202 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
         for radius, peers in zip(radii, np.cumsum(counts), strict=True)
     ]
     return int(radii[np.argmin(needed)])
+
+
+LEAST_ROUNDS = 20
+"""Clients have at least so many rounds, where their number is not given."""
+
+
+def world_of_ratings(scenario: OnlineScenario) -> World:
+    """Return the world of a ratings file: clients are drawn among its users, all other users are voters.
+
+    A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
+    its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter votes for
+    the title that it rates best; its own coin decides ties, and where it rated none of them.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has too few users with enough rounds.
+    """
+    return world_of_table(scenario, read_for(scenario).table)
+
+
+def world_of_table(scenario: OnlineScenario, table: RatingTable) -> World:
+    """Return the world of ratings that were read already; see `world_of_ratings`."""
+    likes = judge_likes(table, scenario.liked_from)
+    voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
+    least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
+    random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "clients")))
+    found: list[ClientWorld] = []
+    for user in random.permutation(table.users):
+        if len(found) == scenario.clients:
+            break
+        titles, liked, skipped = rounds_of(table, likes, int(user), scenario)
+        if len(titles) >= least:
+            number = len(found)
+            shown = slice(0, scenario.rounds)
+            found.append(_client(voters, table, int(user), number, titles[shown], liked[shown], skipped, scenario))
+    if len(found) < scenario.clients:
+        raise InputError(
+            f"clients is {scenario.clients}, but only {len(found)} of {table.users} users have {least} rounds of "
+            f"{scenario.objects} titles in which they like one; ask for fewer clients or rounds"
+        )
+    return World(scenario=scenario, voters=voters, clients=tuple(found))
+
+
+def rounds_of(table: RatingTable, likes: Bools, user: int, scenario: OnlineScenario) -> tuple[Indices2, Bools2, int]:
+    """Return a user's rounds: titles, int32, and likes, bool, shape (T, m) both; and how many were skipped."""
+    random = np.random.default_rng(int.from_bytes(derive(scenario.seed, f"rounds of user {user}")))
+    start, stop = table.starts[user], table.starts[user + 1]
+    order = start + random.permutation(stop - start)
+    whole = order[: order.size // scenario.objects * scenario.objects].reshape(-1, scenario.objects)
+    usable = likes[whole].any(axis=1)
+    kept = whole[usable]
+    return table.items[kept], likes[kept], int(np.count_nonzero(~usable))
+
+
+def _client(
+    voters: RatingVoters,
+    table: RatingTable,
+    user: int,
+    number: int,
+    titles: Indices2,
+    liked: Bools2,
+    skipped: int,
+    scenario: OnlineScenario,
+) -> ClientWorld:
+    world = ClientWorld(
+        client=Client(number, liked),
+        rounds=len(titles),
+        objects=scenario.objects,
+        diversity=0,
+        radius=0,
+        peer=np.zeros(table.users, np.bool_),
+        titles=titles,
+        own_device=user,
+        skipped=skipped,
+        name=f"user {table.user_labels[user]}",
+    )
+    votes = all_votes(voters, derive(scenario.seed, "devices"), world.service(REFERENCE, None))
+    far = distances(votes, liked)
+    far[user] = world.rounds + 1  # its own device does not vote
+    return measured(world, liked, far, scenario)
+
+
+def world_from_file(scenario: OnlineScenario, path: Path) -> World:
+    """Return the world that a TOML file writes down.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read; with the round and the number where a voter votes for none or several objects, where an
+        object is none of the round's, or the client likes nothing.
+    """
+    values = _read(path)
+    objects = values.get("objects", scenario.objects)
+    if type(objects) is not int or not 2 <= objects <= 256:
+        raise InputError(f"objects is {objects!r} in {path}; it must be a whole number from 2 to 256")
+    if "objects" in scenario.model_fields_set and scenario.objects != objects:
+        raise InputError(f"objects is {scenario.objects}, but {path} has rounds of {objects}; leave it out")
+    return written_world(scenario, values["votes"], values["likes"], objects)
+
+
+def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int) -> World:
+    """Return a world of one client from rows of votes and of liked objects; see `world_from_file`."""
+    if not isinstance(votes, list) or not isinstance(likes, list) or len(votes) != len(likes):
+        raise InputError("votes and likes must be lists with one row a round, as many of each")
+    if len(votes) < 2:
+        raise InputError(f"the world has {len(votes)} rounds; write at least 2")
+    table = read_votes(votes, objects)
+    liked = read_likes(likes, objects)
+    world = ClientWorld(
+        client=Client(0, liked),
+        rounds=len(votes),
+        objects=objects,
+        diversity=0,
+        radius=0,
+        peer=np.zeros(table.shape[1], np.bool_),
+        name="the client",
+    )
+    voters = TableVoters(table=table, group=np.arange(table.shape[1], dtype=np.int32))
+    client = measured(world, liked, distances(table, liked), scenario)
+    return World(scenario=scenario, voters=voters, clients=(client,))
+
+
+def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
+    """Return votes as uint8, shape (T, N); refuse a voter that votes for no object, or for two, naming the round."""
+    voters = len(rows[0]) if isinstance(rows[0], list) else 0
+    if not voters:
+        raise InputError("round 0: nobody votes; write a list with a number a voter")
+    table = np.empty((len(rows), voters), np.uint8)
+    for number, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != voters or not voters:
+            count = len(row) if isinstance(row, list) else 0
+            raise InputError(
+                f"round {number}: {count} voters, but round 0 has {voters}; every voter votes in every round"
+            )
+        for voter, vote in enumerate(row):
+            table[number, voter] = _one(vote, f"round {number}: voter {voter}", objects)
+    return table
+
+
+def _one(vote: Any, who: str, objects: int) -> int:
+    marks = vote if isinstance(vote, list) else [vote]
+    if len(marks) != 1:
+        raise InputError(f"{who} votes for {len(marks)} objects {marks}; a voter votes for exactly one")
+    if type(marks[0]) is not int or not 0 <= marks[0] < objects:
+        raise InputError(f"{who} votes for object {marks[0]!r}, which is none of {objects}: 0 to {objects - 1}")
+    return marks[0]
+
+
+def read_likes(rows: Sequence[Any], objects: int) -> Bools2:
+    """Return likes as bool, shape (T, m); refuse objects that are none of the round's."""
+    likes = np.zeros((len(rows), objects), np.bool_)
+    for number, row in enumerate(rows):
+        for liked in row if isinstance(row, list) else [row]:
+            likes[number, _one(liked, f"round {number}: the client", objects)] = True
+    return likes
+
+
+def _read(path: Path) -> dict[str, Any]:
+    values = read_toml(path, "world file")
+    for name in ("votes", "likes"):
+        if name not in values:
+            raise InputError(f"world file {path} has no {name}; it needs votes and likes, a row a round each")
+    for name in values:
+        if name not in ("votes", "likes", "objects"):
+            raise InputError(f"world file {path} has an unknown key {name!r}; known are objects, votes, likes")
+    return values
+
+
+def with_liars(world: World) -> World:
+    """Return a world whose voters lie as its scenario says; a peer that lies is none.
+
+    With slow halving a group lies for as many rounds as strikes can keep it alive, ``2 (D + R) + 1``.
+    """
+    scenario = world.scenario
+    if scenario.malicious is None:
+        return world
+    strikes = max(2 * (client.diversity + client.radius) + 1 for client in world.clients)
+    voters = LyingVoters(
+        honest=world.voters,
+        share=scenario.malicious,
+        likes={client.client.number: client.client.likes for client in world.clients},
+        stage=strikes if scenario.attack == HALVING else 0,
+    )
+    lying = voters.lying(as_words(world.secret), 0, voters.users)
+    clients = tuple(replace(client, peer=client.peer & ~lying) for client in world.clients)
+    return replace(world, voters=voters, clients=clients)
+
+
+def lies_of(world: World) -> int:
+    """Return how many voters of a world lie."""
+    if not isinstance(world.voters, LyingVoters):
+        return 0
+    return int(np.count_nonzero(world.voters.lying(as_words(world.secret), 0, world.voters.users)))
+
+
+def honest_peers(scenario: OnlineScenario, promised: int, there: int) -> int:
+    """Return on how many peers a bound of the loss may count: those that are promised, without liars among them."""
+    return promised if scenario.malicious is None else min(promised, there)

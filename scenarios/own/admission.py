@@ -9,13 +9,22 @@ from fractions import Fraction
 
 import numpy as np
 
-from coordinator.protocol.admitted import UNCHECKED, Own, OwnPublic, admit, hold, question_of
 from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
-from coordinator.protocol.guarding import guarded
+from coordinator.protocol.custom import (
+    UNCHECKED,
+    Mechanism,
+    MechanismError,
+    Own,
+    OwnPublic,
+    admit,
+    guarded,
+    hold,
+    question_of,
+    require_whole_class,
+)
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import Mechanism, MechanismError, require_whole_class
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import World
 from coordinator.server.own import OwnDesign, counts_itself

@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, create_model
 
-from coordinator.protocol.admitted import Own, admit, admitted
+from coordinator.protocol.custom import Mechanism, Own, admit, admitted
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.own import Mechanism
 from coordinator.server.design import World
 from coordinator.server.own import DECODERS, OwnDesign, policies_of
 from coordinator.server.server_half import ServerHalf, Settings

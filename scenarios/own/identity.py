@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.own import Mechanism
 from scenarios.own.importing import import_helpers
 
 DIGEST = 16

@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from coordinator.protocol.custom import Mechanism, methods_missing, require_whole_class
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.own import Mechanism, methods_missing, require_whole_class
 
 
 def found_at(path: str, what: str) -> Any:

@@ -1,28 +1,86 @@
-"""A page of one or several subjects, and where it is written."""
+"""A page of one or several subjects with its pictures, and where it is written as HTML and PDF."""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
-from scenarios.pages.belief import EVEN, PRIORS, in_short
 from scenarios.pages.families import FAMILIES
-from scenarios.pages.grids import words
-from scenarios.pages.promise import EVERYWHERE
+from scenarios.pages.promise import EVEN, EVERYWHERE, PRIORS, in_short
 from scenarios.pages.subject import Subject, read_subject
 from scenarios.pages.told import Lines, Told
-from scenarios.pages.traced import shown
-from scenarios.store.files import to_json
+from scenarios.pages.values import shown, words
+from scenarios.pictures.picture import Picture, pictures_of
+from scenarios.pictures.writing import rendered
+from scenarios.store.files import to_json, try_file, write_bytes
 
-if TYPE_CHECKING:
-    from scenarios.pages.drawn import Drawn
+_ID = re.compile(r'(\bid="|href="#|url\(#)')
+_ROOT = re.compile(r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>")
+_JOINED = "stroke-linejoin:round;stroke-linecap:butt"
+"""What the plotting library says in a style sheet of its own, which would hold for the whole page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A picture of a page.
+
+    Attributes
+    ----------
+    title, alt : str
+        Its name, and what it shows.
+    svg : Markup
+        With both inside.
+    """
+
+    title: str
+    alt: str
+    svg: Markup
+
+
+def drawn_of(subject: Subject) -> list[Drawn]:
+    """Return the pictures of a subject."""
+    pictures = pictures_of(subject.family, subject.documents["result"], subject.tables)
+    return [_drawn(one, f"f{subject.number}-{place}-") for place, one in enumerate(pictures, 1)]
+
+
+def _drawn(picture: Picture, prefix: str) -> Drawn:
+    svg = rendered(picture, ".svg").decode()
+    return Drawn(title=picture.title, alt=picture.alt, svg=inline(svg, picture.title, picture.alt, prefix))
+
+
+def inline(svg: str, title: str, alt: str, prefix: str) -> Markup:
+    """Return an SVG file as a part of a page: with names for readers, and identifiers that no other picture has.
+
+    Parameters
+    ----------
+    svg : str
+        As the plotting library writes it.
+    title, alt : str
+        Its name, and what it shows.
+    prefix : str
+        Before every identifier.
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
+    body = _ID.sub(lambda found: found[1] + prefix, body).replace("xlink:href", "href")
+    opening = Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" {} style="{}" role="img" aria-labelledby="{}title {}desc">'
+        '<title id="{}title">{}</title><desc id="{}desc">{}</desc>'
+    )
+    found = _ROOT.search(body)
+    assert found is not None, "the plotting library writes a viewBox"
+    start = opening.format(Markup(found[1]), _JOINED, prefix, prefix, prefix, title, prefix, alt)
+    return start + Markup(body[found.end() :])
+
 
 MOST_SUBJECTS = 24
 _DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
@@ -46,8 +104,6 @@ class Section:
     @cached_property
     def figures(self) -> Sequence[Drawn]:
         """Its pictures."""
-        from scenarios.pages.drawn import drawn_of  # noqa: PLC0415 (plotting, where something is drawn)
-
         return drawn_of(self.subject)
 
     @property
@@ -127,3 +183,67 @@ def report_of(paths: Sequence[Path]) -> str:
     return pages.get_template("page.html").render(
         sections=sections, sheet=sheet, priors=PRIORS, even=EVEN, limits=EVERYWHERE
     )
+
+
+_ENDINGS = {"out": (".html", ".htm"), "pdf": (".pdf",)}
+
+
+def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None) -> Path:
+    """Write the page of some results; see `scenarios.pages.page.report_of`.
+
+    Parameters
+    ----------
+    results : sequence of Path
+        Folders of `--out`, or files of `--json`.
+    out : Path
+        An HTML file; one that is there is written anew.
+    pdf : Path, optional
+        A PDF file of the same page.
+
+    Returns
+    -------
+    Path
+        ``out``.
+
+    Raises
+    ------
+    InputError
+        If a result cannot be read or a file cannot be written, or if PDF is asked for and its extra is missing.
+    """
+    for name, target in (("out", out), ("pdf", pdf)):
+        if target is not None:
+            _check(name, target)
+    if pdf is not None and importlib.util.find_spec("weasyprint") is None:
+        raise InputError(f"pdf is {pdf}, but weasyprint is not installed; pip install 'blindrec[pdf]', or print {out}")
+    page = report_of(results)
+    _write("out", out, page.encode())
+    if pdf is not None:
+        _write("pdf", pdf, pdf_of(page))
+    return out
+
+
+def pdf_of(page: str) -> bytes:
+    """Return a page as PDF, printed by its own style sheet; nothing is fetched for it."""
+    import weasyprint  # noqa: PLC0415 (an extra)
+
+    def fetch(url: str, *_: object, **__: object) -> dict[str, object]:
+        raise ValueError(f"a report loads nothing, but asks for {url[:80]}")
+
+    content: bytes = weasyprint.HTML(string=page, url_fetcher=fetch).write_pdf()
+    return content
+
+
+def _check(name: str, target: Path) -> None:
+    endings = _ENDINGS[name]
+    if target.suffix not in endings:
+        raise InputError(f"{name} is {target}; name a file that ends in {endings[0]}")
+    if target.is_dir():
+        raise InputError(f"{name} file {target} is a folder; name a file")
+    try_file(target, f"{name} file {target} cannot be written", "name a file in an existing folder")
+
+
+def _write(name: str, target: Path, content: bytes) -> None:
+    try:
+        write_bytes(target, content)
+    except OSError as error:
+        raise InputError(f"{name} file {target} cannot be written ({error.strerror}); name another") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.errors import InputError
 from scenarios.given.files import MOST_RECORD, json_object, read_file, read_table
 from scenarios.pages.schema import TABLES, check_record, check_table, kind_of
-from scenarios.pages.traced import Traced
+from scenarios.pages.values import Traced
 from scenarios.report.records import PROVENANCE
 from scenarios.store.mark import FOLDER, MARK
 

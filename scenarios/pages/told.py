@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.pages.belief import Believed
-from scenarios.pages.grids import Grid
-from scenarios.pages.promise import Promise
+from scenarios.pages.promise import Believed, Promise
+from scenarios.pages.values import Grid
 
 Lines = Sequence[tuple[str, Markup]]
 """Words and values."""

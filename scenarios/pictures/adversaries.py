@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from scenarios.pictures.drawing import BESIDE, LEAST, MEASURED, PREDICTED, PROVED, Mark, draw_rows, known
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import BESIDE, LEAST, MEASURED, PREDICTED, PROVED, Mark, draw_rows, known
 
 _PRIVACY = {
     "total": ("all steps of the chain together", MEASURED),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from scenarios.pictures.drawing import LEAST, PREDICTED, PROVED, Mark, draw_rows, known
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import LEAST, PREDICTED, PROVED, Mark, draw_rows, known
 
 _LOOKS = {
     "claimed": ("claimed", PROVED),

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from scenarios.pictures.drawing import LEAST, MEASURED, Mark, draw_rows, known, setting_of
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import LEAST, MEASURED, Mark, draw_rows, known, setting_of
 
 
 def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Iterator[Picture]:  # noqa: ARG001 (as others)

@@ -10,9 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from scenarios.pictures import sweep_clients
-from scenarios.pictures.drawing import POINTS, beside, finished, legend, lines, panels
+from scenarios.pictures.drawing import GREY, POINTS, Style, beside, finished, legend, lines, look, panels
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import GREY, Style, look
 
 _DASHES = {True: "--", False: "-"}
 

@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import POINTS, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import POINTS, finished, legend, lines, look, panels, ticks
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import look
 
 _SPREAD = {"ratings_per_user": "ratings of a user", "ratings_per_item": "ratings of an item"}
 

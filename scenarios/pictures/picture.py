@@ -41,7 +41,7 @@ class Picture:
     alt : str
         What somebody who cannot see it should know of it.
     draw : callable
-        Draws it into an empty figure, in the style of `scenarios.pictures.style`, and gives the figure its size.
+        Draws it into an empty figure, in the style of `scenarios.pictures.drawing`, and gives the figure its size.
     points : DataFrame or None
         All points in it, unless they stand in another file of the folder.
     """
@@ -82,7 +82,7 @@ def pictures_of(
 
 def _styled(draw: Callable[[Figure], None]) -> Callable[[Figure], None]:
     def styled_draw(figure: Figure) -> None:
-        from scenarios.pictures.style import styled  # noqa: PLC0415 (plotting, where something is drawn)
+        from scenarios.pictures.drawing import styled  # noqa: PLC0415 (plotting, where something is drawn)
 
         with styled():
             draw(figure)

@@ -9,9 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.pictures.files import worth_of
-from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import (
+from scenarios.pictures.drawing import (
     BESIDE,
     CHANCE,
     LEAST,
@@ -23,7 +21,9 @@ from scenarios.pictures.rows import (
     epsilon_told,
     known,
 )
-from scenarios.report.designs import SAFE, name_of, trust_of
+from scenarios.pictures.files import worth_of
+from scenarios.pictures.picture import Picture
+from scenarios.report.tables import SAFE, name_of, trust_of
 
 _LOOKS = (CHANCE, BESIDE, LEAST, PROVED)
 """Marks of what is never recommended, one a trust model."""

@@ -11,10 +11,22 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from scenarios.pictures.drawing import finished, legend, panels
+from scenarios.pictures.drawing import (
+    BESIDE,
+    CHANCE,
+    MEASURED,
+    PREDICTED,
+    Mark,
+    draw_rows,
+    finished,
+    interval,
+    known,
+    legend,
+    look,
+    panels,
+    setting_of,
+)
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import BESIDE, CHANCE, MEASURED, PREDICTED, Mark, draw_rows, interval, known, setting_of
-from scenarios.pictures.style import look
 
 _MOST_BARS = 60
 """Items beyond which standard errors are a band, since bars would touch."""

@@ -9,10 +9,23 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import finished, legend, panels
+from scenarios.pictures.drawing import (
+    CHANCE,
+    GREY,
+    LEAST,
+    MEASURED,
+    PREDICTED,
+    PROVED,
+    Mark,
+    colour,
+    draw_rows,
+    finished,
+    interval,
+    known,
+    legend,
+    panels,
+)
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import CHANCE, LEAST, MEASURED, PREDICTED, PROVED, Mark, draw_rows, interval, known
-from scenarios.pictures.style import GREY, colour
 
 _MOST_NAMED = 7
 """Clients that a legend names: as many as there are colours."""

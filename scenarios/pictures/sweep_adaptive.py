@@ -9,9 +9,20 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import POINTS, explained, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import (
+    DARK,
+    GREY,
+    POINTS,
+    Style,
+    explained,
+    finished,
+    legend,
+    lines,
+    look,
+    panels,
+    ticks,
+)
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import DARK, GREY, Style, look
 
 _PLANNED: Style = {"linestyle": ":", "marker": "x", "markersize": 6, "linewidth": 1}
 _COURSE = {"pool": "items in the round's pool", "undecided": "items undecided", "wrong": "labels in error"}

@@ -10,10 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from coordinator.server.online.recommenders import found
-from scenarios.pictures.drawing import broad, covering, explained, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import Style, broad, covering, explained, finished, legend, lines, look, panels, ticks
 from scenarios.pictures.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import Style, look
 
 _STYLES: dict[str, dict[str, Any]] = {
     MEASURED: {"linestyle": "-"},

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import POINTS, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import POINTS, Style, finished, legend, lines, look, panels, ticks
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import Style, look
 from scenarios.report.tables import is_number
 
 _UNITS = {"epsilon": "epsilon [nats]", "items": "items N", "rated": "rated items w"}

@@ -11,9 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from scenarios.pictures.drawing import POINTS, finished, legend, lines, panels
+from scenarios.pictures.drawing import DARK, POINTS, Style, finished, legend, lines, look, panels
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.style import DARK, Style, look
 from scenarios.report.attack_tables import PANELS, attack_table
 
 _SECOND, _BASELINE, _NOTHING = "2", "items' means", "none"

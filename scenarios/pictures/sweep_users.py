@@ -10,10 +10,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import POINTS, explained, finished, legend, lines, panels, ticks
+from scenarios.pictures.drawing import (
+    DARK,
+    POINTS,
+    Style,
+    explained,
+    finished,
+    legend,
+    lines,
+    look,
+    panels,
+    setting_of,
+    ticks,
+)
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import setting_of
-from scenarios.pictures.style import DARK, Style, look
 
 _NAMES = {"items": "items N", "rated": "rated items w", "epsilon": "epsilon [nats]"}
 _SUCCESS = {
@@ -30,7 +40,7 @@ _STYLES: dict[str, Style] = {
 
 
 def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Iterator[Picture]:
-    """Yield the picture of a folder, whose ``figure`` has the points; see `scenarios.sweep.curves.curves`."""
+    """Yield the picture of a folder, whose ``figure`` has the points; see `scenarios.sweep.users.curves`."""
     if "figure" not in tables:
         return
     points = tables["figure"]
@@ -48,7 +58,7 @@ def draw_users(record: Mapping[str, Any], points: pd.DataFrame, figure: Figure) 
     record : mapping
         What `--json` prints.
     points : DataFrame
-        From `scenarios.sweep.curves.curves`.
+        From `scenarios.sweep.users.curves`.
     figure : Figure
         Gets the size that the panels need.
     """

@@ -9,10 +9,20 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scenarios.pictures.drawing import finished, panels
+from scenarios.pictures.drawing import (
+    BESIDE,
+    CHANCE,
+    MEASURED,
+    Mark,
+    draw_rows,
+    epsilon_told,
+    finished,
+    interval,
+    known,
+    look,
+    panels,
+)
 from scenarios.pictures.picture import Picture
-from scenarios.pictures.rows import BESIDE, CHANCE, MEASURED, Mark, draw_rows, epsilon_told, interval, known
-from scenarios.pictures.style import look
 
 
 def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> Iterator[Picture]:

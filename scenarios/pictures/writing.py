@@ -44,7 +44,7 @@ def rendered(picture: Picture, ending: str) -> bytes:
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
 
-    from scenarios.pictures.style import styled  # noqa: PLC0415 (as above)
+    from scenarios.pictures.drawing import styled  # noqa: PLC0415 (as above)
 
     drawn, figure = io.BytesIO(), Figure()
     with styled(), warnings.catch_warnings():

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from coordinator.protocol.errors import BlindrecError, InputError, LostError
-from coordinator.server.fleet.retrying import ENDS
+from coordinator.server.fleet.calls import ENDS
 from scenarios.given.endings import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.on_ray import OnRay

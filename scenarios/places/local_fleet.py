@@ -10,7 +10,7 @@ from typing import Any
 from actors.device import PIECE
 from actors.embodied import Embodied
 from actors.keeper import Books, Keeper
-from coordinator.protocol.admitted import Own, admit
+from coordinator.protocol.custom import Own, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here

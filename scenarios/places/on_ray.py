@@ -12,12 +12,11 @@ from typing import Any
 
 import ray
 
-from actors.host import permit_of, start_host
-from actors.hosted_keeper import HostedKeeper, start_keeper
+from actors.host import HostedKeeper, permit_of, start_host, start_keeper
 from coordinator.protocol.messages import Query
-from coordinator.server.fleet.aggregator import CPUS, alone
+from coordinator.server.fleet.calls import ENDS, LOST, again, got, in_a_line, pause
 from coordinator.server.fleet.cohorts import Cohorts, dealt
-from coordinator.server.fleet.retrying import ENDS, LOST, again, got, in_a_line, pause
+from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
 from scenarios.places.session import NAMED, O, Progress, R, T, Work

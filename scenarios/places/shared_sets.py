@@ -10,18 +10,17 @@ import numpy as np
 
 from actors.block_model import BlockModelRatings, next_stamp
 from actors.coins import Coins
-from actors.device import Cohort
+from actors.device import Cohort, check
 from actors.kernels import Scratch, scratch_for, sense_and_like
 from actors.mechanisms import found, half_of
-from actors.questions import check
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
 from coordinator.protocol.coins import as_words, round_key
 from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.protocol.streams import device_streams
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.statistics.scores import Tally, count_set, move_out, score_statistic, tally_for
 from coordinator.server.statistics.statistic import Statistic

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from actors.charges import Entry, read_entry
-from actors.keeper import Books, UnreachableError
+from actors.keeper import Books, Entry, UnreachableError, read_entry
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LostError
 

@@ -13,9 +13,9 @@ import ray
 from actors.keeper import Books
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
+from coordinator.server.fleet.calls import LOST, got, pause
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.fleet.retrying import LOST, got, pause
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.session import Costs, O, Progress, R, T, Work
 from scenarios.places.spending import require_there

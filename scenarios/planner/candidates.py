@@ -12,7 +12,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.own import KMEANS
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
-from scenarios.data.block_world import settle
+from scenarios.data.populations import settle
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs, server_half, variants
 from scenarios.theory.separability import inseparable

@@ -13,10 +13,9 @@ from scipy.special import logit
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.anchor import AnchorMoments
-from coordinator.server.moments.roots import root_between
-from coordinator.server.moments.signs import SignMoments
-from scenarios.data.block_world import block_parameters, known_world
+from coordinator.server.moments.probabilities import root_between
+from coordinator.server.moments.signs import AnchorMoments, SignMoments
+from scenarios.data.populations import block_parameters, known_world
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated

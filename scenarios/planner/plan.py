@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
+from coordinator.protocol.custom import UNCHECKED
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import ELIMINATE
 from scenarios.data.populations import class_shares, cluster_sizes
@@ -17,7 +17,7 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
 from scenarios.planner.simulated import simulated
-from scenarios.report.designs import name_of
+from scenarios.report.tables import name_of
 from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import sufficient_users

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from scenarios.data.block_world import known_world
+from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.report.intervals import mean_interval

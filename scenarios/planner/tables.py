@@ -12,11 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.protocol.admitted import UNCHECKED
+from coordinator.protocol.custom import UNCHECKED
 from scenarios.planner.needs import MOST_USERS
 from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
-from scenarios.report.designs import OPEN, SAFE, name_of, trust_of
-from scenarios.theory.bounds_tables import failing
+from scenarios.report.tables import OPEN, SAFE, name_of, trust_of
+from scenarios.theory.bounds_command import failing
 
 NOTHING_LEARNABLE = (
     "too few ratings to say what could be learned: at no epsilon would a block model of the file's shape put more of "

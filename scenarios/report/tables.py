@@ -1,4 +1,4 @@
-"""Tables on a terminal: numbers stand right, words left, and a row that is too wide for the terminal is folded."""
+"""Tables on a terminal: numbers stand right, words left, and what designs are called."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from coordinator.protocol.custom import UNCHECKED
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.given.mechanisms import server_half
 
 WIDTH = 170
 """Columns of tables that no terminal limits."""
@@ -153,3 +157,24 @@ def is_number(value: Any) -> bool:
         return not isinstance(value, bool) and math.isfinite(float(value))
     except (TypeError, ValueError):
         return False
+
+
+SAFE, OPEN = "protects all a device holds", "not private"
+"""Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
+
+
+def trust_of(row: Mapping[str, Any]) -> str:
+    """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
+    if not row["private"]:
+        return OPEN
+    if row["trust_model"] == TRUST_CURATOR:
+        return "trusted curator"
+    if row.get("channel") == UNCHECKED:
+        return UNCHECKED
+    return "rated items public" if row.get("rated_items") == "public" else SAFE
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Return design, what tells it apart, and decoder, where a design has more than one."""
+    half = server_half(str(row["design"]))
+    return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])

@@ -11,7 +11,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
 from scenarios.store.mark import FOLDER, MARK, RUN, Mark
-from scenarios.store.taking import require_source
+from scenarios.store.run_folder import require_source
 
 
 def mark_of_run(scenario: Scenario, repeat: int = 1) -> Mark:

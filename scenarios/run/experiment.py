@@ -7,9 +7,8 @@ from pathlib import Path
 
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.rounds.resuming import require_same
-from scenarios.data.block_world import settled
-from scenarios.data.populations import Population, populate
+from coordinator.server.rounds.rounds import require_same
+from scenarios.data.populations import Population, populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.session import Progress, Session, silent

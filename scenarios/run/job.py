@@ -17,13 +17,12 @@ from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.public_features import PublicFeatures
+from coordinator.protocol.item_models import PublicFeatures
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.rounds.asking import whose
 from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Outcome
+from coordinator.server.rounds.policies import whose
+from coordinator.server.rounds.rounds import Outcome, QueryPlan
 from coordinator.server.rounds.state import Policy, ServerState, total
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.data.populations import Population

@@ -12,7 +12,7 @@ import numpy as np
 
 from actors.lying.lies import Plot
 from coordinator.protocol.arrays import Indices, Ints
-from scenarios.data.matching import best_matching
+from scenarios.data.metrics import best_matching
 from scenarios.run.popularity import ranks
 from scenarios.theory.lying import Outlook, by_level, outlook, sway_of, universal_limit
 

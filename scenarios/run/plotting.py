@@ -12,8 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
-from scenarios.data.liked import liked_share
-from scenarios.data.populations import Population
+from scenarios.data.populations import Population, liked_share
 from scenarios.given.attacks import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
-from scenarios.data.liked import liked_share
+from scenarios.data.populations import liked_share
 from scenarios.given.config import Scenario
 from scenarios.own.halves import OwnSettings
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.protocol.budget import as_json
-from scenarios.data.liked import liked_share
+from scenarios.data.populations import liked_share
 from scenarios.run.job import Result
 from scenarios.run.popularity import ranked, ranks
 

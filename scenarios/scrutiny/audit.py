@@ -13,8 +13,8 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.channels import Likelihood, LogRatio
 from coordinator.protocol.channels.channel import DUST, ROUNDED
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.own import Mechanism
 from scenarios.given.mechanisms import designs as local_mechanisms
 from scenarios.scrutiny.attacks import Plan, attack_plans, attack_scores, variant_plans
 from scenarios.scrutiny.bounds import attack_of, best_event, parts_of, power_of

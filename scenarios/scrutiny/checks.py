@@ -18,13 +18,12 @@ import numpy as np
 from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.admitted import OwnPublic
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import Likelihood, LogRatio, odds_within
 from coordinator.protocol.channels.channel import DUST
+from coordinator.protocol.custom import Mechanism, OwnPublic
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.own import Mechanism
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.layout import cut

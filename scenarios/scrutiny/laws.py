@@ -13,14 +13,21 @@ import pandas as pd
 
 from actors.own import OwnDevice
 from actors.ratings import StoredRatings
-from coordinator.protocol.admitted import OwnPublic, fitted, question_of, stated
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words
 from coordinator.protocol.channels import Channel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.guarding import guarded
+from coordinator.protocol.custom import (
+    MechanismError,
+    OwnChannel,
+    OwnPublic,
+    Question,
+    fitted,
+    guarded,
+    question_of,
+    stated,
+)
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import MechanismError, OwnChannel, Question
-from coordinator.protocol.streams import device_streams
 from scenarios.scrutiny.mechanism import Rated, Subject, coins_of, stored
 from scenarios.scrutiny.verdicts import Failed
 

@@ -18,18 +18,17 @@ from actors.device import Cohort
 from actors.halves import DeviceHalf
 from actors.mechanisms import half_of as device_half
 from actors.ratings import Ratings, StoredRatings
-from coordinator.protocol.admitted import admit
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.custom import Mechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import Mechanism
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.protocol.rows import RowTable
 from coordinator.server.server_half import POOLED, ServerHalf
-from scenarios.data.block_world import settle
+from scenarios.data.populations import settle
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import server_half, variants
 from scenarios.given.run_spec import RunSpec

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.consent import Consent
+from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.directions import basis_of

@@ -1,25 +1,75 @@
-"""The journal of a run: every round is stored as soon as it is over, so that a killed run can be resumed from there."""
+"""The journal of a run: every round is stored as soon as it is over, once all its answers are booked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from actors.keeper import Books, read_entry
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.server.rounds.query_rounds import Round
+from coordinator.server.rounds.rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.anchor import AnchorStatistic
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.groups import GroupStatistic
+from coordinator.server.statistics.counts import CountStatistic, GroupStatistic
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.policies import code_digest
-from scenarios.store.booked import Answered, require_booked
-from scenarios.store.chain import Chain, Codec, Numbers
+from scenarios.store.record_log import Chain, Codec, Numbers
+
+
+class Answered(NamedTuple):
+    """A stored round: so many of devices ``first`` to ``stop - 1`` answered something that is charged."""
+
+    what: str
+    """Words for the round, for the error."""
+    id: bytes
+    first: int
+    stop: int
+    devices: int
+
+
+def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
+    """Refuse to resume if charges for stored answers are missing from the book.
+
+    Parameters
+    ----------
+    kept : iterable of Answered
+        The stored rounds.
+    keeper : Books
+        The devices' keeper.
+
+    Raises
+    ------
+    InputError
+        If an answer is not booked, so that it is unknown what devices have spent.
+    """
+    entries: dict[bytes, list[tuple[int, int]]] = {}
+    for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):
+        entries.setdefault(entry.id, []).append((entry.first, entry.stop))
+    for one in kept:
+        if (found := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
+            raise InputError(
+                f"{one.what} was answered by {one.devices} devices, their ledger tells of {found}; a part of "
+                f"it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
+            )
+
+
+def _covered(stretches: list[tuple[int, int]], first: int, stop: int) -> int:
+    """Return how many devices from ``first`` to ``stop - 1`` lie in any of the stretches."""
+    count = 0
+    for low, high in sorted(stretches):
+        first, end = max(first, low), min(stop, high)
+        if first < end:
+            count, first = count + end - first, end
+    return count
+
 
 _KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorStatistic)
 _STATISTICS = {kind.__name__: kind for kind in _KINDS}
@@ -91,7 +141,7 @@ ROUNDS: Codec[Round] = Codec(
 
 
 class Journal(Chain[Round]):
-    """The rounds of one seed; see `scenarios.store.chain.Chain`."""
+    """The rounds of one seed; see `scenarios.store.record_log.Chain`."""
 
     codec = ROUNDS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from scenarios.store.mark import UNCLAIMED
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.query_rounds import Round
+    from coordinator.server.rounds.rounds import Round
 
 R = TypeVar("R")
 """A round of the run."""

@@ -21,7 +21,7 @@ from scenarios.submission.request import check_request
 if TYPE_CHECKING:
     from scenarios.submission.head import Head
     from scenarios.submission.job_log import JobLog
-    from scenarios.watch.standing import Standing
+    from scenarios.watch.progress import Standing
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
@@ -82,7 +82,7 @@ def status(
     json: Json = None,
 ) -> None:
     """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
-    from scenarios.watch.looking import is_folder, look
+    from scenarios.watch.folder_status import is_folder, look
 
     if is_folder(job):
         if follow or json is not None:

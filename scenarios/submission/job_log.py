@@ -26,7 +26,7 @@ from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.files import MOST_RECORD
 from scenarios.store.files import left_over
 from scenarios.watch.job_log import taken
-from scenarios.watch.standing import Standing
+from scenarios.watch.progress import Standing
 
 if TYPE_CHECKING:
     from scenarios.submission.head import Head

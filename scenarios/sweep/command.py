@@ -16,10 +16,10 @@ from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, choose, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.sweep.kinds import USERS, built_in_grids, kind_of, load_sweep, sweep_of
+from scenarios.sweep.kinds import DEFAULT_KIND, built_in_grids, kind_of, load_sweep, sweep_of
 
 if TYPE_CHECKING:
-    from scenarios.sweep.kind import Sweep
+    from scenarios.sweep.kinds import Sweep
 
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
 GRID = "sample-complexity"
@@ -72,7 +72,7 @@ def _of_grid() -> Callable[..., None]:
             figure,
         )
 
-    command.__doc__ = kind_of(USERS).help
+    command.__doc__ = kind_of(DEFAULT_KIND).help
     return command
 
 

@@ -3,30 +3,79 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from coordinator.protocol.errors import InputError
+from coordinator.server.rounds.tally import Tally
+from scenarios.log import verbose
 from scenarios.pictures.picture import pictures_of
 from scenarios.pictures.writing import draw
 from scenarios.places.session import Session
+from scenarios.report import printing as report
 from scenarios.report.records import write_result
 from scenarios.store.files import write_table
-from scenarios.store.holding import held_in
 from scenarios.store.mark import SWEEP, UNCLAIMED, Mark, read_mark
-from scenarios.store.taking import take
-from scenarios.store.units import Units
-from scenarios.sweep.kind import K, M, Sweep, U
-from scenarios.sweep.progress import counted
-from scenarios.watch.telling import Telling
+from scenarios.store.record_log import Units
+from scenarios.store.run_folder import held_in, take
+from scenarios.sweep.kinds import K, M, Sweep, U
+from scenarios.watch.progress import Course, Telling
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@contextmanager
+def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+    """Show how many of ``total`` units are done; ``done`` of them are when it begins, ``before`` by an earlier sweep.
+
+    Yields
+    ------
+    callable
+        Is called when one more is done.
+    """
+    console, course, now = telling.console, Course(telling, total, "units"), done
+
+    def over() -> None:
+        nonlocal now
+        now += 1
+        course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+
+    if before:
+        console.print(f"{before} of {total} units were done before; going on", highlight=False)
+    if report.shows_bars(console):
+        columns = (
+            TextColumn("units"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("units", total=total, completed=done)
+
+            def advance() -> None:
+                over()
+                bar.advance(task)
+
+            yield advance
+        return
+    begin = said = time.monotonic()
+
+    def line() -> None:
+        nonlocal said
+        over()
+        if not verbose() and time.monotonic() - said >= report.EVERY:
+            said = time.monotonic()
+            left = (said - begin) / (now - done) * (total - now)
+            console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+
+    yield line
+
 
 EARLIER = "grid.json"
 """What sweeps had in the place of a mark until they were kept as runs are."""
@@ -100,7 +149,7 @@ def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: 
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
-    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.taking.take`, also for errors."""
+    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.run_folder.take` for errors."""
     if (out / EARLIER).is_file():
         raise InputError(
             f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "

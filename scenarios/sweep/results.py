@@ -22,21 +22,21 @@ from scenarios.report.columns import Average, Column, mean_of
 from scenarios.report.intervals import CONFIDENCE, named
 from scenarios.report.tables import interval_of, is_number, number, remark, show_table
 from scenarios.sweep.grid import expand, told_of
-from scenarios.sweep.kind import Kind, Sweep
+from scenarios.sweep.kinds import Kind, Sweep
 
 HELP = """Measure any column of any experiment over any of its fields; a file with experiment, [base] and [[grid]]."""
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
 """Columns that are shown unless others are named: what differs from seed to seed."""
 
 
-class Key(NamedTuple):
+class ResultKey(NamedTuple):
     """A unit: place of the setting in the grid, and seed."""
 
     setting: int
     seed: int
 
 
-class Unit(NamedTuple):
+class ResultUnit(NamedTuple):
     """What is run in one process."""
 
     experiment: str
@@ -44,17 +44,19 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ResultMeasurement:
     """The plain values of the experiment's record."""
 
     record: dict[str, Any]
 
 
-def measure(unit: Unit) -> Measured:
+def measure_result(unit: ResultUnit) -> ResultMeasurement:
     """Run one seed of an experiment, in this process."""
     running = Running(session=InProcess(1), console=Console(quiet=True, file=io.StringIO()))
     values = EXPERIMENTS[unit.experiment].once(unit.scenario, running).values
-    return Measured({name: value for name, value in values.items() if not isinstance(value, (dict, list, tuple))})
+    return ResultMeasurement(
+        {name: value for name, value in values.items() if not isinstance(value, (dict, list, tuple))}
+    )
 
 
 class ResultsGrid(BaseModel):
@@ -84,12 +86,12 @@ class ResultsGrid(BaseModel):
 
 
 @dataclass(frozen=True)
-class ResultsSweep(Sweep[Key, Unit, Measured]):
+class ResultsSweep(Sweep[ResultKey, ResultUnit, ResultMeasurement]):
     """Settings of an experiment, with the fields in which they differ."""
 
     wanted: ResultsGrid
     settings: tuple[Any, ...]
-    key, found, measure = Key, Measured, staticmethod(measure)
+    key, found, measure = ResultKey, ResultMeasurement, staticmethod(measure_result)
     tables = ("units.parquet", "settings.csv")
 
     @property
@@ -110,23 +112,23 @@ class ResultsSweep(Sweep[Key, Unit, Measured]):
         marks = [self.experiment.mark(setting, 1) for setting in self.settings]
         return {"sweep": "results", "settings": [[*mark.identity] for mark in marks]}
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
+    def units(self, done: Mapping[ResultKey, ResultMeasurement]) -> dict[ResultKey, ResultUnit]:
         """Return every unit, seed by seed, so that an unfinished sweep tells something of all settings."""
         return {
-            Key(place, seed): Unit(self.wanted.experiment, setting.model_copy(update={"seed": seed}))
+            ResultKey(place, seed): ResultUnit(self.wanted.experiment, setting.model_copy(update={"seed": seed}))
             for turn in range(self.wanted.seeds)
             for place, setting in enumerate(self.settings)
             for seed in [setting.seed + turn]
         }
 
-    def table(self, units: Mapping[Key, Measured]) -> pd.DataFrame:
+    def table(self, units: Mapping[ResultKey, ResultMeasurement]) -> pd.DataFrame:
         """Return the record of every setting and seed, one row each."""
         rows = [{**self.named(key), **self.varied[key.setting], **one.record} for key, one in units.items()]
         table = pd.DataFrame(rows)
         mixed = [name for name in table if len({isinstance(one, str) for one in table[name].dropna()}) > 1]
         return table.astype(dict.fromkeys(mixed, str))  # a column of a file holds values of one type
 
-    def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
+    def result(self, units: Mapping[ResultKey, ResultMeasurement]) -> dict[str, Any]:
         """Return a row each setting: every column's mean, as its `Average` says, with ``_low`` and ``_high``."""
         every = [
             [one.record for key, one in units.items() if key.setting == place] for place in range(len(self.settings))

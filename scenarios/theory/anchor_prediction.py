@@ -13,13 +13,13 @@ from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
-from coordinator.server.anchor.anchoring import AGAIN, CLEAR, GROWTH, TRIAL
+from coordinator.server.anchor.policy import CLEAR, PAIR_AGAIN, PAIR_GROWTH, TRIAL
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.start import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
-from coordinator.server.moments.anchor import pair_contrast
-from coordinator.server.moments.counts import hypergeometric_masses
-from scenarios.data.block_world import block_parameters
+from coordinator.server.moments.probabilities import hypergeometric_masses
+from coordinator.server.moments.signs import pair_contrast
+from scenarios.data.populations import block_parameters
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 
@@ -76,7 +76,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
 def anchor_users(world: AnchorWorld) -> float:
     """Return users whom anchor sensing asks on average until every item is decided.
 
-    The rounds of `coordinator.server.anchor.anchoring` are played item by item: pairs' agreements are normal around
+    The rounds of `coordinator.server.anchor.policy` are played item by item: pairs' agreements are normal around
     their means, and so are estimates of items; guesses are right as often as a normal sum of log-odds is positive. The
     mixture's levels are taken as known.
     """
@@ -101,7 +101,7 @@ def _play(world: AnchorWorld, noise: np.random.Generator) -> float:
         if done:
             return wasted + pairs.users + spent
         wasted += spent
-        pairs.ask((AGAIN - 1) * pairs.users)
+        pairs.ask((PAIR_AGAIN - 1) * pairs.users)
 
 
 class _Pairs:
@@ -147,7 +147,7 @@ def _turned(
             (_slopes(world, cluster, np.clip(expected, -SURE, SURE), decided, level) for level in LEVELS_TRIED),
             key=lambda one: one.share * float((one.slope**2).sum()),
         )
-        users = GROWTH * (before + spent)
+        users = PAIR_GROWTH * (before + spent)
         told = users * best.share * best.slope**2
         noises += np.sqrt(told) * noise.normal(size=world.items)
         information += told

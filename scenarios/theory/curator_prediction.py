@@ -12,8 +12,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
 from coordinator.server.moments.blocks import BlockParameters
-from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
-from scenarios.theory.normal import density as normal_density
+from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact, normal_density
 
 LATTICE = 1 << 17  # noisy totals that spread over more whole numbers than this get a density
 TAIL, DEVIATIONS = 45.0, 12.0  # Laplace scales and standard deviations that a lattice or a grid spans

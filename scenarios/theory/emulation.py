@@ -17,7 +17,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulated:
-    """Devices of a block model that `coordinator.server.rounds.query_rounds` asks; none of them is simulated.
+    """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated.
 
     Attributes
     ----------

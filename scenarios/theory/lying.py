@@ -22,17 +22,16 @@ from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.design import PoolDesign
-from coordinator.server.frequency import FrequencyHalf
+from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
 from coordinator.server.moments.pairs import PairMoments
 from coordinator.server.moments.signs import SignMoments
-from coordinator.server.rounds.beliefs import most_moved
+from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
-from scenarios.data.block_world import known_world
 from scenarios.data.metrics import clustering_scores
-from scenarios.data.populations import cluster_sizes
+from scenarios.data.populations import cluster_sizes, known_world
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift

@@ -14,8 +14,7 @@ import scipy
 
 from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.hadamard import ROWS
-from coordinator.protocol.mechanisms.olh import BUCKETS
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import asked, values_of
 from coordinator.protocol.subset_form import CHOSEN, PADDED

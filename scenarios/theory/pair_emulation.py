@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, lapack
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.compiled import compiled
-from scenarios.data.matching import best_matching
+from scenarios.data.metrics import best_matching
 from scenarios.theory.partition import STARTS, best_partition, trials
 
 MANY = 10.0

@@ -1,21 +1,314 @@
-"""What share of the items a design's scores should put right, from its exact moments, before anything is run."""
+"""What share of the items k-means should put right, from the exact moments of a design's scores."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import log_ndtr, logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import SketchMoments
-from scenarios.data.matching import best_matching
-from scenarios.theory.kmeans_limit import Cuts, Mixture, best_centres, sampled_cuts
-from scenarios.theory.line_clusters import half_way
-from scenarios.theory.normal import log_density
+from scenarios.data.metrics import best_matching
+
+ROOT = math.sqrt(2 * math.pi)
+
+
+def normal_density(values: Floats) -> Floats:
+    """Return the density at values of any shape."""
+    return np.asarray(np.exp(-(values**2) / 2) / ROOT)
+
+
+def log_density(values: Floats) -> Floats:
+    """Return the density's logarithm, which is finite in the tails too."""
+    return np.asarray(-(values**2) / 2 - math.log(ROOT))
+
+
+STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
+BINS = 300  # heaps by value, and as many by mass, stand for the law when the starting centres are sought
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineLaw:
+    """Law of an item's score on the line, cluster by cluster.
+
+    Attributes
+    ----------
+    points : ndarray of float64, shape (J,)
+        Values, ascending.
+    mass : ndarray of float64, shape (L, J)
+        Probability of each value for an item of each cluster.
+    sizes : ndarray of int64, shape (L,)
+        Items in each cluster.
+    """
+
+    points: Floats
+    mass: Floats
+    sizes: Ints
+
+    @property
+    def shares(self) -> Floats:
+        """Share of the items in each cluster."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+
+def line_accuracy(law: LineLaw, cuts: Floats) -> float:
+    """Return the expected share of items in the interval that is matched to their cluster, under the best matching."""
+    return float(law.shares @ matched(law, cuts)[1])
+
+
+def line_exact(law: LineLaw, cuts: Floats) -> float:
+    """Return the probability that every item is in the interval that is matched to its cluster, items independent."""
+    with np.errstate(divide="ignore"):
+        return math.exp(float(law.sizes @ np.log1p(-np.minimum(matched(law, cuts)[0], 1))))
+
+
+def kmeans_cuts(law: LineLaw) -> Floats:
+    """Return where k-means cuts a law of scores into L intervals; fewer where there are fewer distinct scores.
+
+    Parameters
+    ----------
+    law : LineLaw
+        What many items' scores are drawn from.
+
+    Returns
+    -------
+    ndarray of float64, shape (at most L - 1,)
+        Ascending, half way between neighbouring centres: a fixed point of Lloyd's iteration, started from the
+        grouping of least within-cluster variance of a coarser law.
+    """
+    mass = np.concatenate(([0.0], np.cumsum(law.shares @ law.mass)))
+    first = np.concatenate(([0.0], np.cumsum((law.shares @ law.mass) * law.points)))
+    centres = _start(law.points, law.shares @ law.mass, law.sizes.size)
+    for _ in range(STEPS):
+        ends = np.concatenate(([0], np.searchsorted(law.points, half_way(centres), side="right"), [law.points.size]))
+        inside = np.diff(mass[ends])
+        moved = np.where(inside > 0, np.diff(first[ends]) / np.where(inside > 0, inside, 1), centres)
+        if np.array_equal(moved, centres):
+            break
+        centres = moved
+    return half_way(centres)
+
+
+def half_way(centres: Floats) -> Floats:
+    """Return the cuts that send every point to the nearest centre: half way between neighbours."""
+    return np.asarray((centres[1:] + centres[:-1]) / 2)
+
+
+def matched(law: LineLaw, cuts: Floats) -> tuple[Floats, Floats]:
+    """Probability, for each cluster, that an item falls outside or inside the interval matched to the cluster."""
+    ends = np.searchsorted(law.points, cuts, side="right")
+    nothing = np.zeros((law.sizes.size, 1))
+    below = np.hstack((nothing, np.cumsum(law.mass, axis=1)))
+    above = np.hstack((np.cumsum(law.mass[:, ::-1], axis=1)[:, ::-1], nothing))
+    outside = np.hstack((nothing, below[:, ends])) + np.hstack((above[:, ends], nothing))
+    rows, columns = best_matching(law.shares[:, None] * (1 - outside))
+    misses = np.ones(law.sizes.size)
+    misses[rows] = outside[rows, columns]
+    return misses, 1 - np.minimum(misses, 1)
+
+
+def _start(points: Floats, weights: Floats, clusters: int) -> Floats:
+    """Centres of the best grouping of a coarser law into contiguous groups, by dynamic programming."""
+    by_mass = np.searchsorted(np.cumsum(weights), np.linspace(0, weights.sum(), BINS)[1:-1])
+    by_value = np.searchsorted(points, np.linspace(points[0], points[-1], BINS)[1:-1])
+    starts = np.unique(np.concatenate(([0], by_mass, by_value)))
+    starts = starts[starts < points.size]
+    heaps = np.add.reduceat(weights, starts)
+    means = np.add.reduceat(weights * points, starts)[heaps > 0] / heaps[heaps > 0]
+    heaps = heaps[heaps > 0]
+    mass, first, second = (np.concatenate(([0.0], np.cumsum(heaps * (means - means[0]) ** k))) for k in range(3))
+    empty = np.tri(heaps.size + 1, dtype=bool)  # a group [row, column) holds at least one heap
+    group = np.where(empty, 1, mass[None, :] - mass[:, None])
+    group[group <= 0] = np.inf  # heaps so light that their sum is lost in rounding
+    cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / group
+    cost[empty] = np.inf
+    best, choices = cost[0], []
+    for _ in range(min(clusters, heaps.size) - 1):
+        total = best[:, None] + cost
+        choices.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    ends = [heaps.size]
+    for choice in reversed(choices):
+        ends.append(int(choice[ends[-1]]))
+    cuts = np.array([*ends, 0])[::-1]
+    return np.asarray(means[0] + np.diff(first[cuts]) / np.diff(mass[cuts]))
+
+
+LIMIT_STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
+POINTS = 600  # about as many quantiles stand for the mixture when the starting centres are sought
+FAR = 40.0  # standard deviations at which the normal density and tail are 0 in double precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Item scores as a Gaussian mixture, one component a cluster.
+
+    Parameters
+    ----------
+    means, deviations : array of float, shape (L,)
+        Mean and standard deviation of each component.
+    sizes : array of int, shape (L,)
+        Items of each component.
+    """
+
+    means: Floats
+    deviations: Floats
+    sizes: Ints
+
+    @property
+    def shares(self) -> Floats:
+        """Share of the items in each component, shape (L,)."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """Where k-means on a sample of N items cuts the line into L intervals.
+
+    Parameters
+    ----------
+    limit : array of float, shape (L - 1,)
+        The cuts for infinitely many items, ascending.
+    shift : array of float, shape (L, L - 1)
+        Expected displacement, of order 1/N, of the value that decides on which side of a cut an item of a cluster
+        falls.
+    variance : array of float, shape (L - 1,)
+        Variance of each cut, of order 1/N.
+    """
+
+    limit: Floats
+    shift: Floats
+    variance: Floats
+
+
+def best_centres(mixture: Mixture) -> Floats:
+    """Give the ascending centres, shape (L,), of the best k-means clustering of the whole mixture with k = L."""
+    centres = _limit_start(mixture)
+    for _ in range(LIMIT_STEPS):
+        mass, first, _ = _partial_moments(mixture, centres)
+        total, moment = mixture.shares @ mass, mixture.shares @ first + centres * (mixture.shares @ mass)
+        moved = np.where(total > 0, moment / np.where(total > 0, total, 1), centres)
+        if np.abs(moved - centres).max() < 1e-10 * (1 + np.abs(centres).max()):
+            return np.asarray(moved)
+        centres = moved
+    return centres
+
+
+def sampled_cuts(mixture: Mixture) -> Cuts:
+    """Give the cuts of k-means on as many items as the mixture counts, to first order in 1/N.
+
+    Notes
+    -----
+    The centres solve ``sum_i psi(x_i, c) = 0`` with ``psi_a = 1[x nearest to c_a] (x - c_a)``, and Pollard (*A central
+    limit theorem for k-means clustering*, Annals of Probability 10, 1982) gives their covariance
+    ``V^-1 W V^-T / N``: V is minus the derivative of ``E psi``, W the covariance of psi, here within components.
+    The shift of a cut for an item x of component l has three parts.
+
+    - The centres' bias b: ``V b`` is half the second derivative of ``E psi`` applied to their covariance, plus
+      ``sum_l share_l V_l V^-1 E_l psi / N`` and what the third part lets into the cells.
+    - The other items lack one of component l: ``-V^-1 E_l psi / N`` on the centres.
+    - The item belongs where the sum of squares is smaller after the centres have given way to it, which they do by
+      ``(V^-1)_aa`` in cell a: ``gap ((V^-1)_aa - (V^-1)_bb) / (8 N)`` on the cut between a and b.
+    """
+    centres, items = best_centres(mixture), float(mixture.sizes.sum())
+    mass, first, second = _partial_moments(mixture, centres)
+    gaps, middle = np.diff(centres), _middle(centres.size)
+    limit = middle @ centres
+    density, slope = _densities(mixture, limit)
+    sums = 2 * middle  # row c adds the two centres beside cut c
+    curves = [
+        np.diag(inside) - (sums.T * (gaps * heights / 4)) @ sums for inside, heights in zip(mass, density, strict=True)
+    ]
+    whole = np.tensordot(mixture.shares, np.array(curves), axes=1)
+    inverse = np.linalg.inv(whole)
+    within = np.diag(mixture.shares @ second) - (first.T * mixture.shares) @ first
+    covariance = inverse @ within @ inverse.T / items
+    given_way = gaps * -np.diff(np.diag(inverse)) / (8 * items)
+    missing = first @ inverse.T / items
+    total = mixture.shares @ density
+    bend = _curvature(covariance, gaps, total, mixture.shares @ slope) / 2
+    lacking = np.einsum("l,lab,lb->a", mixture.shares, np.array(curves), missing)
+    bias = inverse @ (bend + lacking + (given_way * total * gaps / 2) @ sums)
+    return Cuts(
+        limit=limit,
+        shift=(bias - missing) @ middle.T + given_way,
+        variance=np.einsum("ca,ab,cb->c", middle, covariance, middle),
+    )
+
+
+def _curvature(covariance: Floats, gaps: Floats, density: Floats, slope: Floats) -> Floats:
+    """Second derivative of ``E psi``, applied to the centres' covariance, shape (L,)."""
+    middle = _middle(covariance.shape[0])
+    difference = np.diff(np.eye(covariance.shape[0]), axis=0)
+    with_middle = middle @ covariance
+    widening = np.einsum("ca,ca->c", with_middle, difference)
+    spread = np.einsum("ca,ca->c", with_middle, middle)
+    entering = difference * with_middle * density[:, None]  # mass that a cut lets into the cells beside it, signed
+    turning = (density * widening / 2 + gaps * slope * spread / 2) @ (2 * middle)
+    return np.asarray(entering.sum(axis=0) + turning)
+
+
+def _middle(count: int) -> Floats:
+    """Matrix, shape (L - 1, L), that takes centres to the cuts half-way between neighbours."""
+    return np.asarray((np.eye(count)[:-1] + np.eye(count)[1:]) / 2)
+
+
+def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mass, and first and second moment around the cell's centre, of every component in every cell: shapes (L, L)."""
+    edges = np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
+    means, deviations = mixture.means[:, None], mixture.deviations[:, None]
+    ends = np.clip((edges - means) / deviations, -FAR, FAR)
+    density, offset = normal_density(ends), means - centres
+    mass = np.diff(ndtr(ends), axis=1)
+    lean = -deviations * np.diff(density, axis=1)
+    square = deviations**2 * (mass - np.diff(ends * density, axis=1))
+    return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
+
+
+def _densities(mixture: Mixture, points: Floats) -> tuple[Floats, Floats]:
+    """Density of every component at the points, and its derivative: shapes (L, points)."""
+    scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
+    density = normal_density(scaled) / mixture.deviations[:, None]
+    return density, -scaled * density / mixture.deviations[:, None]
+
+
+def _limit_start(mixture: Mixture) -> Floats:
+    """Centres of least within-cluster variance for a fine discrete stand-in of the mixture.
+
+    Dynamic programming over contiguous groups of the sorted points finds the best grouping of all.
+    """
+    count = mixture.means.size
+    each = max(16, POINTS // count)
+    quantiles = ndtri((np.arange(each) + 0.5) / each)
+    points = (mixture.means[:, None] + mixture.deviations[:, None] * quantiles).ravel()
+    order = np.argsort(points)
+    points, weights = points[order], np.repeat(mixture.shares / each, each)[order]
+    mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
+
+    def cost(low: Ints, high: Ints) -> Floats:
+        empty = low >= high  # a group [low, high) holds at least one point
+        group = np.where(empty, 1, mass[high] - mass[low])
+        squares = second[high] - second[low] - (first[high] - first[low]) ** 2 / group
+        return np.asarray(np.where(empty, np.inf, squares))
+
+    places = np.arange(points.size + 1)
+    best, choices = cost(np.array(0), places), []
+    every = cost(places[:, None], places) if count > 2 else None
+    for left in range(count - 1, 0, -1):  # the last group ends where all end
+        total = best[:, None] + (every if left > 1 and every is not None else cost(places[:, None], places[-1:]))
+        choices.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    ends = [points.size]
+    for choice in reversed(choices):
+        ends.append(int(choice[ends[-1] if choice.size > 1 else 0]))
+    cuts = np.array([*ends, 0])[::-1]
+    return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))
+
 
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
 

@@ -9,21 +9,15 @@ from functools import lru_cache, singledispatch
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
+from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.moments.pairs import PairMoments, curator_signal
 from coordinator.server.moments.signs import SignMoments
-from coordinator.server.moments.told_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
-from scenarios.data.block_world import known_world
+from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.theory import curator_prediction, toy_prediction
 from scenarios.theory.pair_curve import pair_all_right, pair_share
-from scenarios.theory.prediction import (
-    mixture_accuracy,
-    mixture_exact,
-    mixture_of,
-    predicted_accuracy,
-    predicted_exact,
-)
+from scenarios.theory.prediction import mixture_accuracy, mixture_exact, mixture_of, predicted_accuracy, predicted_exact
 from scenarios.theory.sign_prediction import sign_accuracy, sign_exact
 from scenarios.theory.spectral_prediction import Right, predict_signal
 
@@ -69,7 +63,7 @@ def predictor(scenario: Scenario) -> Predictor | None:
     Parameters
     ----------
     scenario : Scenario
-        Filled in (`Scenario.complete`) and settled (`scenarios.data.block_world.settle`).
+        Filled in (`Scenario.complete`) and settled (`scenarios.data.populations.settle`).
 
     Returns
     -------

@@ -9,9 +9,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.told_ratings import NoSignal
+from coordinator.server.moments.open_ratings import NoSignal
 from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
-from scenarios.data.block_world import known_world
+from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs
 

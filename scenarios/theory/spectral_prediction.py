@@ -21,8 +21,8 @@ from scipy.special import ndtr
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.compiled import compiled
 from coordinator.server.moments.pairs import BlockSignal, nearest_root
-from coordinator.server.moments.roots import root_between
-from scenarios.data.matching import best_matching
+from coordinator.server.moments.probabilities import root_between
+from scenarios.data.metrics import best_matching
 from scenarios.theory.normal_points import normal_points
 from scenarios.theory.partition import STARTS, best_partition, decoder_coins
 

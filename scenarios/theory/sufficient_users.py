@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from scenarios.theory.hypotheses import check_epsilon, check_shape
+from scenarios.theory.bounds import check_epsilon, check_shape
 
 Shares: TypeAlias = Sequence[float] | Floats | None
 BLIND = 1e-12  # a delta_min below this is a rounding error of 0

@@ -14,12 +14,10 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms.item_query import round_users
-from coordinator.server.mechanisms.reveal import toy_share
+from coordinator.server.mechanisms.toys import round_users, toy_share
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.counts import binomial_mass
-from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
-from scenarios.theory.normal import density
+from coordinator.server.moments.probabilities import binomial_mass
+from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact, normal_density
 
 REACH = 9.0  # standard deviations of a binomial count that a law spans
 NODES = 60  # counts of ratings that stand for all, where there are more
@@ -204,7 +202,7 @@ def _known(users: int, seen: float) -> _Known:
     counts = _around(users, seen, NODES)
     mean, variance = users * seen, users * seen * (1 - seen)
     rough = variance > SMOOTH
-    weights = density((counts - mean) / math.sqrt(variance)) if rough else binomial_mass(counts, users, seen)
+    weights = normal_density((counts - mean) / math.sqrt(variance)) if rough else binomial_mass(counts, users, seen)
     return _Known(counts=counts, weights=weights / weights.sum())
 
 

@@ -1,27 +1,84 @@
-"""A run's course at a place: the server's share of it, private devices, and the rival that uses their ratings."""
+"""A run's course at a place: the server's share of it, private devices, and what is kept of every batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from actors.keeper import Books
 from actors.lying.crowds import Poison, Poisoners
-from actors.second_order.consent import Consent
-from actors.second_order.crowd import DEVICES_A_COHORT, PrivateDevices
+from actors.second_order.answers import Answers
+from actors.second_order.cohort import DEVICES_A_COHORT, Consent, PrivateDevices
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows, stacked
-from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.batches import PRIVATE, BatchPlan, public_only, start
-from coordinator.server.completion.course import Batch, Course
+from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course, announced, public_only, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
 from scenarios.places.session import Costs, Crew, Progress, Session, Work, silent
+from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
-from scenarios.two_tier.kept_batches import KeptBatches
+
+
+def _require_booked(kept: Iterable[Batch], book: Books) -> None:
+    """Refuse batches whose releases private devices have not all booked."""
+    answers = Answers(0, MOST_DEVICES, book)
+    answers.look()
+    for one in kept:
+        for device, payload in zip(one.devices, one.payloads, strict=True):
+            if (told := answers.get(device)) is None or told.payload != payload:
+                raise LedgerError(
+                    f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                    "part of it is missing: put its files back as they were, or start in a new folder"
+                )
+
+
+def _tell(one: Batch) -> Numbers:
+    told = {
+        "query": one.query_id.hex(),
+        "model": one.model.hex(),
+        "batch": one.batch,
+        "mechanism": one.mechanism,
+        "weight": one.weight,
+        "weighed": one.weighed,
+    }
+    sizes = np.array([len(payload) for payload in one.payloads], np.int64)
+    payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
+    return told, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
+
+
+def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
+    ends = np.cumsum(arrays["sizes"]).tolist()
+    said = arrays["payloads"].tobytes()
+    return Batch(
+        query_id=bytes.fromhex(told["query"]),
+        model=bytes.fromhex(told["model"]),
+        batch=told["batch"],
+        mechanism=told["mechanism"],
+        devices=arrays["devices"].tolist(),
+        payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
+        weight=told["weight"],
+        weighed=told["weighed"],
+    )
+
+
+BATCHES: Codec[Batch] = Codec(
+    noun="batch", number=lambda one: one.batch, tell=_tell, read=_read, require_booked=_require_booked
+)
+"""How a batch that has answered is kept."""
+
+
+class KeptBatches(Chain[Batch]):
+    """The batches of a run; see `scenarios.store.record_log.Chain`."""
+
+    codec = BATCHES
+
 
 Score = Callable[[ItemFeatures], float]
 """Root mean squared error of features on the test ratings; the experimenter's."""

@@ -1,40 +1,157 @@
-"""The two-tier experiment: split, settings, the mechanism's course, the public users' alone, scores, one result."""
+"""The two-tier experiment: split, settings, the mechanism's course, errors, advice, and the record of a seed."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import psutil
 
 from actors.lying.crowds import Poison, poisoned
+from actors.ranking import top_items
+from coordinator.protocol.arrays import Bools, Indices2, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rows import Rows
-from coordinator.server.completion.batches import BatchPlan
-from coordinator.server.completion.course import Course
+from coordinator.server.completion.batches import BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.predicting import baseline_errors, rmse, squared_errors
-from coordinator.server.completion.weighing import Fold
+from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors
+from scenarios.app.experiment import Record, Running
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
+from scenarios.data.metrics import ranking_scores
 from scenarios.given.attacks import POISON
 from scenarios.places.session import Progress, Session, silent
-from scenarios.two_tier.advice import MOST_DEVICES, advice_scores
-from scenarios.two_tier.config import FULL, NONE, RIVALS, TwoTier, needs_scale
-from scenarios.two_tier.course import CoursePlan, follow
-from scenarios.two_tier.dealing import weighing_of
-from scenarios.two_tier.kept_batches import KeptBatches
-from scenarios.two_tier.memory import peak_memory
+from scenarios.two_tier.config import (
+    FULL,
+    NONE,
+    PUBLISHED,
+    RIVALS,
+    Scale,
+    TwoTier,
+    check_levels,
+    needs_scale,
+    onto_scale,
+    scale_of,
+)
+from scenarios.two_tier.course import CoursePlan, KeptBatches, follow
 from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
 from scenarios.two_tier.rates import overlap
-from scenarios.two_tier.scale import PUBLISHED, Scale, check_levels, onto_scale, scale_of
-from scenarios.two_tier.split import UserSplit, split_users
+from scenarios.two_tier.results import tables_of
+from scenarios.two_tier.split import UserSplit, split_users, weighing_of
 from scenarios.two_tier.validation import choose_fitting, folds_of
+
+EVERY = 0.2
+"""Seconds between two looks."""
+
+
+@dataclass(slots=True)
+class Peak:
+    """The largest sum so far [MB]."""
+
+    megabytes: float = 0.0
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Watch memory meanwhile: resident of this process, and what its children hold beside what they share."""
+    peak, stop = Peak(), threading.Event()
+
+    def look() -> None:
+        peak.megabytes = max(peak.megabytes, _held() / 1e6)
+
+    def watch() -> None:
+        while not stop.wait(EVERY):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    look()
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
+        look()
+
+
+def _held() -> int:
+    own = psutil.Process()
+    total = int(own.memory_info().rss)
+    for child in own.children(recursive=True):
+        with suppress(psutil.Error):
+            info = child.memory_info()
+            total += max(0, int(info.rss) - int(getattr(info, "shared", 0)))
+    return total
+
+
+TOP = 10
+MOST_DEVICES = 2000
+"""Devices that are advised at most."""
+
+
+def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
+    """Score devices' own rankings of unseen items on their held-out likes, against popularity.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+        The final model.
+    popularity : ndarray of int64, shape (m,)
+        Public ratings of every item.
+    train, test : Rows
+        The devices' ratings, and their held-out ones: likes are those above a device's own mean.
+
+    Returns
+    -------
+    dict
+        ``hit_rate``, ``ndcg``, ``popularity_hit_rate``, ``popularity_ndcg`` at 10 with standard errors, and the
+        number of devices with a held-out like, ``evaluated``; empty where there is none.
+    """
+    train, test = train.block(0, min(train.users, MOST_DEVICES)), test.block(0, min(test.users, MOST_DEVICES))
+    likes = test.where(liked(train, test))
+    model = top_items(features, train, TOP)
+    scores: dict[str, Any] = {}
+    for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
+        try:
+            found = ranking_scores(ranked, likes)
+        except InputError:
+            return {}
+        scores |= {
+            f"{name}hit_rate": found.hit_rate,
+            f"{name}hit_rate_error": found.hit_rate_error,
+            f"{name}ndcg": found.ndcg,
+            f"{name}ndcg_error": found.ndcg_error,
+            "evaluated": found.evaluated,
+        }
+    return scores
+
+
+def liked(train: Rows, test: Rows) -> Bools:
+    """Return which test ratings are above the mean of their own device's training ratings."""
+    sums = np.bincount(train.owners, weights=train.values, minlength=train.users)
+    means = sums / np.maximum(train.degrees, 1)
+    return np.greater(test.values, np.repeat(means, test.degrees))
+
+
+def _popular(popularity: Ints, train: Rows) -> Indices2:
+    """Return every device's most rated unseen items."""
+    order = np.argsort(-popularity, kind="stable").astype(np.int32)
+    found = np.full((train.users, TOP), -1, np.int32)
+    for device in range(train.users):
+        rated = train.items[train.starts[device] : train.starts[device + 1]]
+        best = order[: TOP + rated.size]
+        best = best[~np.isin(best, rated)][:TOP]
+        found[device, : best.size] = best
+    return found
+
 
 TRUST_MODEL = "two-tier"
 Watched = Callable[[int], AbstractContextManager[Progress]]
@@ -266,3 +383,34 @@ def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
         "overlap_gamma_median": median if np.isfinite(median) else None,
         "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
     }
+
+
+ASKED = "private devices were asked"
+"""What progress counts."""
+
+
+def teach_seed(scenario: TwoTier, running: Running) -> Record:
+    """Run one seed."""
+    kept = None if running.out is None else KeptBatches(running.out, scenario.seed)
+    if kept:
+        kept.check(running.console)
+    record = run(
+        scenario,
+        running.session,
+        table_of(scenario),
+        kept,
+        watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
+    )
+    return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
+
+
+def table_of(scenario: TwoTier) -> RatingTable:
+    """Return a scenario's ratings; those of its file are the same for every seed, and read once."""
+    names = ("ratings", "columns", "duplicates", "bad_lines", "planted", "scale", "round_ratings")
+    what: dict[str, Any] = {name: getattr(scenario, name) for name in names}
+    return _read(TwoTier.model_validate({**what, "seed": scenario.seed if scenario.ratings is None else 0}))
+
+
+@lru_cache(maxsize=1)
+def _read(scenario: TwoTier) -> RatingTable:
+    return read_table(scenario)

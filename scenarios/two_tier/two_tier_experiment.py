@@ -13,7 +13,7 @@ class TwoTiers(Experiment[TwoTier]):
     """Public users hand over their ratings; private devices answer once each, with one second-order vector."""
 
     name = TWO_TIER
-    loads = "scenarios.two_tier.one_seed"
+    loads = "scenarios.two_tier.experiment"
     kind = TwoTier
     columns = COLUMNS
     titled = "mechanism"
@@ -28,7 +28,7 @@ killed or interrupted goes on by blindrec resume FOLDER, or by the same command;
 
     def check(self, scenario: TwoTier) -> None:
         """Read the ratings, so that a file that cannot be used is refused before a place is opened."""
-        from scenarios.two_tier.one_seed import table_of  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        from scenarios.two_tier.experiment import table_of  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         table_of(scenario)
 
@@ -39,6 +39,6 @@ killed or interrupted goes on by blindrec resume FOLDER, or by the same command;
 
     def once(self, scenario: TwoTier, running: Running) -> Record:
         """Run one seed."""
-        from scenarios.two_tier.one_seed import teach_seed  # noqa: PLC0415 (as in `check`)
+        from scenarios.two_tier.experiment import teach_seed  # noqa: PLC0415 (as in `check`)
 
         return teach_seed(scenario, running)

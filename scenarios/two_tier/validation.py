@@ -20,11 +20,10 @@ from coordinator.protocol.grid import significant
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
-from coordinator.server.completion.predicting import squared_errors
-from coordinator.server.completion.weighing import Fold
+from coordinator.server.completion.weighing import Fold, squared_errors
 from scenarios.places.session import Session
-from scenarios.two_tier.dealing import fold_of
-from scenarios.two_tier.scale import Scale
+from scenarios.two_tier.config import Scale
+from scenarios.two_tier.split import fold_of
 
 FOLDS = 5
 MANY_USERS = 500

@@ -10,7 +10,7 @@ import time
 
 from coordinator.protocol.errors import InputError
 from scenarios.log import strict
-from scenarios.watch.standing import Standing, read_standing
+from scenarios.watch.progress import Standing, read_standing
 
 MARK = "@blindrec-standing:"
 EVERY = 5.0

@@ -12,12 +12,11 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.advice import recommend
+from actors.advice import NOTHING, public_order, recommend
 from actors.device import Cohort, Device
-from actors.near import NOTHING, public_order
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.item_to_item import ItemToItem
+from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.messages import Model
 
 User = dict[int, bool]

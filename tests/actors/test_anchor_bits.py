@@ -22,8 +22,8 @@ from actors.ratings import Ratings
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
-from coordinator.server.moments.anchor import pair_contrast
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.statistics.signs import AnchorStatistic
 
 UNIT = 32
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
 
-from actors.choices import choose
 from actors.coins import Coins
+from actors.mechanisms.sign import choose
 from coordinator.protocol.channels import ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.signs import from_bits, to_bits

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 import worlds
 
-from actors.advice import recommend
+from actors.advice import recommend, recommend_featured
 from actors.device import Cohort
-from actors.featured import recommend_featured
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.item_to_item import ItemToItem
+from coordinator.protocol.item_models import ItemToItem, PublicFeatures
 from coordinator.protocol.messages import Model
-from coordinator.protocol.public_features import PublicFeatures
 
 HAS = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 0]], float)
 FEATURES = PublicFeatures(names=("kind: a", "kind: b"), has=HAS)

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import worlds
 
-from actors.charges import Entry
 from actors.device import Cohort
-from actors.keeper import LEDGER, Keeper, owner_of, read_book
+from actors.keeper import LEDGER, Entry, Keeper, owner_of, read_book
 from actors.ledger import Ledger
 from actors.log import Log
 from actors.mechanisms import half_of

@@ -19,8 +19,7 @@ from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
-from scenarios.data.block_world import settle
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settle
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 

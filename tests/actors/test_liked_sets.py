@@ -11,7 +11,7 @@ import worlds
 from statistical import chi_square_fits
 
 from actors.coins import Coins
-from actors.liked_sets import liked_sets
+from actors.mechanisms.sets import liked_sets
 from actors.ratings import Ratings
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query

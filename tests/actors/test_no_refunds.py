@@ -13,11 +13,10 @@ import worlds
 from forging import forged
 from nasty import COSTS
 
-from actors.charges import Entry
 from actors.device import Cohort, Raters, Wish
 from actors.electors import VoterCohort
 from actors.host import DeviceHost, permit_of
-from actors.keeper import Keeper
+from actors.keeper import Entry, Keeper
 from actors.ledger import Ledger
 from actors.voters import PlantedVoters, TableVoters
 from coordinator.protocol.ballots import Ballot, Service

@@ -19,7 +19,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.mechanisms.maxsense import MultiMaxSense
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 ITEMS = 11

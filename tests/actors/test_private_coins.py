@@ -18,8 +18,8 @@ from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
 from coordinator.protocol.arrays import Floats, Words
 from coordinator.protocol.coins import as_words, derive, round_key
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.streams import device_streams
 
 MANY = 1 << 16
 

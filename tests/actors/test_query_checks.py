@@ -12,8 +12,7 @@ import worlds
 from forging import forged
 from hypothesis import strategies as st
 
-from actors.device import Cohort
-from actors.questions import check
+from actors.device import Cohort, check
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import found
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS

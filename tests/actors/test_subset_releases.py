@@ -15,7 +15,7 @@ from actors.subset_kernels import release_subsets
 from coordinator.protocol.arrays import Bools2, Indices2
 from coordinator.protocol.channels import COIN, SubsetChannel, subset_channel
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.packing import unpack
+from coordinator.protocol.messages import unpack
 
 LISTED, AS_BITS = {"values": 40, "padded": 5, "chosen": 4}, {"values": 40, "padded": 5, "chosen": 9}
 """A subset as six bits a value that it holds, and as a bit a value."""

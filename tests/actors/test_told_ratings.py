@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.reveal_kernels import NOTHING, told_ratings, told_rows
+from actors.mechanisms.toys import NOTHING, told_ratings, told_rows
 
 
 def test_only_devices_that_tell_tell_and_only_what_they_tell() -> None:

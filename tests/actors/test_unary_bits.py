@@ -10,13 +10,12 @@ import reference
 import worlds
 from statistical import rate_fits
 
-from actors.chacha import BLOCKS, ROWS, draw_block, draw_blocks
 from actors.coins import Coins
-from actors.unary_kernels import release_unary
+from actors.unary_kernels import BLOCKS, ROWS, draw_block, draw_blocks, release_unary
 from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.packing import unpack
+from coordinator.protocol.messages import unpack
 
 QUERY_ID = bytes(range(16))
 WORDS_PURPOSE = 11

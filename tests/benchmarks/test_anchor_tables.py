@@ -23,14 +23,13 @@ from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.anchoring import Anchoring
+from coordinator.server.anchor.course import Course, course_of
+from coordinator.server.anchor.policy import Anchoring
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.synthetic import DEVICES
-from coordinator.server.anchor.told import Course, course_of
-from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.anchor.two_class import DEVICES, TwoClasses
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.statistics.signs import AnchorStatistic
 
 ITEMS, USERS, EPSILON = 24, 200_000, Fraction(3)
 LIKE, SHARES = np.array([[0.95, 0.1], [0.1, 0.9], [0.6, 0.4]]), np.array([0.5, 0.3, 0.2])

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from actors import durable
-from actors.charges import Entry
-from actors.keeper import UnreachableError
+from actors import log
+from actors.keeper import Entry, UnreachableError
 from actors.ledger import Costly, Ledger
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
@@ -80,7 +79,7 @@ def keeps_afterwards(self: Answers, booked: Sequence[Answer] | Sequence[Pin]) ->
 
 def adds_without_waiting(path: Path, content: bytes, *, new: bool) -> None:
     """Leaves it to the system when the disk gets it."""
-    system = vars(durable)["os"]
+    system = vars(log)["os"]
     held = system.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o666)
     try:
         left = memoryview(content)
@@ -96,7 +95,7 @@ def book_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.durable.add", adds_without_waiting)
+    patch.setattr("actors.log.add", adds_without_waiting)
     patch.setattr("actors.log.add", adds_without_waiting)
 
 

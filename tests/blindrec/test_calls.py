@@ -16,11 +16,11 @@ import pytest
 from runs import Command, planted_ratings, write_movielens
 
 import blindrec
-from coordinator.server.rounds.query_rounds import Round
+from coordinator.server.rounds.rounds import Round
 from scenarios.planner.asking import Asked
-from scenarios.store.chain import kept_records
 from scenarios.store.journal import Journal
-from scenarios.sweep.threshold import Measured, Unit, measure
+from scenarios.store.record_log import kept_records
+from scenarios.sweep.threshold import ThresholdMeasurement, ThresholdUnit, measure_threshold
 from scenarios.sweep.users import UsersSweep
 
 if TYPE_CHECKING:
@@ -201,10 +201,10 @@ def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeyp
 
 
 def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(unit: Unit) -> Measured:
+    def interrupted(unit: ThresholdUnit) -> ThresholdMeasurement:
         if unit.scenario.seed:
             raise KeyboardInterrupt
-        return measure(unit)
+        return measure_threshold(unit)
 
     monkeypatch.setattr(UsersSweep, "measure", staticmethod(interrupted))
     with pytest.raises(KeyboardInterrupt, match=f"2 units are kept in {tmp_path / 'out'}, the same command goes on"):

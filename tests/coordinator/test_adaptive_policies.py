@@ -17,9 +17,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.elimination import Eliminate, ItemByItem
 from coordinator.server.rounds.learner import Learner, PosteriorLearner
-from coordinator.server.rounds.query_rounds import Outcome, conduct
+from coordinator.server.rounds.policies import Eliminate, ItemByItem
+from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from scenarios.theory.emulation import Emulated

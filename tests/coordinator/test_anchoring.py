@@ -16,18 +16,17 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.anchoring import Anchoring, astray
+from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import RoundLearner
+from coordinator.server.anchor.policy import Anchoring, pairs_failed
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
-from coordinator.server.anchor.synthetic import DEVICES
-from coordinator.server.anchor.told import course_of
-from coordinator.server.anchor.two_class import TwoClasses, contrasts, read, two_class_tables
+from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, read, two_class_tables
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
-from coordinator.server.rounds.readings import AnchorRound
+from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.rounds.state import AnchorRound
+from coordinator.server.statistics.signs import AnchorStatistic
 
 ITEMS, RATED, USERS = 60, 20, 20_000
 CROSSED = ((0.9, 0.1), (0.1, 0.9))
@@ -162,7 +161,7 @@ def test_pairs_are_asked_again_where_turned_signs_tell_nothing(users: int, means
     offset = contrasts(course.turned[0].query, belief.posterior.expected, rated=RATED)[1]
     level = told("turned", users, means + float(offset[1])) if means == 0 else course.turned[0]
     course = replace(course, turned=(level,))
-    assert astray(course, LEARNER.believe(course)) == again
+    assert pairs_failed(course, LEARNER.believe(course)) == again
 
 
 def test_the_start_finds_the_sides_of_planted_pairs() -> None:

@@ -11,8 +11,8 @@ import worlds
 from straying import DESIGN, ITEMS, LEARNER, SETTING, USERS, Stray, devices, pool, query
 
 from coordinator.protocol.errors import PolicyError
-from coordinator.server.rounds.asking import complaint_about, next_ask, whose
-from coordinator.server.rounds.query_rounds import conduct
+from coordinator.server.rounds.policies import complaint_about, next_ask, whose
+from coordinator.server.rounds.rounds import conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 

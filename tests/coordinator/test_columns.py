@@ -11,11 +11,10 @@ import worlds
 
 from coordinator.protocol.arrays import Bits2, Ints2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.packing import pack
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.subset_form import subset_form
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.statistics.columns import column_counts, subset_counts
+from coordinator.server.statistics.slices import column_counts, subset_counts
 
 
 def release_of(query_id: bytes, bits: Bits2, *, silent: bool) -> Release:

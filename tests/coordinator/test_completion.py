@@ -12,9 +12,9 @@ from completions import Planted, complete, complete_many, equation_2, features_o
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
-from coordinator.server.completion import spectrum
-from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.cohorts import cut_users
+from coordinator.server.completion import fitting as spectrum
+from coordinator.server.completion.batches import announced
+from coordinator.server.completion.crowd import cut_users
 from coordinator.server.completion.fitting import FittedModel, Fitting, centre
 
 KAPPA = 2.0
@@ -146,7 +146,7 @@ def test_all_three_ways_to_the_spectrum_agree(mstep: str, monkeypatch: pytest.Mo
 def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectrum, "MOMENT_ITEMS", 0)
     monkeypatch.setattr(spectrum, "ROWS", rows)
-    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 100)
+    monkeypatch.setattr("coordinator.server.completion.crowd.RATINGS_A_COHORT", 100)
     of = planted(50, 40, rank=2, share=0.5)
     assert len(cut_users(of.rows())) > 5
     fitting = Fitting(rank=4, kappa=1.0, weighted=norm == "weighted")
@@ -156,7 +156,7 @@ def test_two_workers_give_the_model_of_one(norm: str, rows: int, monkeypatch: py
 
 
 def test_cohorts_hold_every_user_once(ratings: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.server.completion.cohorts.RATINGS_A_COHORT", 50)
+    monkeypatch.setattr("coordinator.server.completion.crowd.RATINGS_A_COHORT", 50)
     bounds = cut_users(ratings.rows())
     assert [bound[0] for bound in bounds[1:]] == [bound[1] for bound in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, 30)

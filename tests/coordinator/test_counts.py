@@ -9,8 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.counts import binomial_mass, hypergeometric_masses
-from coordinator.server.moments.roots import root_between
+from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, 15, 16, 17, 1000, 10**6, 10**12])

@@ -18,7 +18,7 @@ from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetri
 from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
-from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 

@@ -19,10 +19,10 @@ from coordinator.server.design import Design
 from coordinator.server.mechanisms import found
 from coordinator.server.mechanisms.anchor import AnchorSettings
 from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
-from coordinator.server.mechanisms.pairs import PairsSettings
-from coordinator.server.moments.told_ratings import NoSignal
+from coordinator.server.mechanisms.sets import PairsSettings
+from coordinator.server.moments.open_ratings import NoSignal
 from coordinator.server.server_half import Settings
-from scenarios.data.block_world import known_world
+from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings
 

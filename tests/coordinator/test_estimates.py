@@ -21,8 +21,8 @@ from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
 from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.moments.blocks import mean_product
 from coordinator.server.moments.signs import best_kept
-from coordinator.server.moments.subsets import mean_product
 from coordinator.server.statistics.scores import ScoreStatistic
 
 EPSILON = Fraction(4)

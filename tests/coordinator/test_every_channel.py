@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 import coordinator.protocol
-from coordinator.protocol import channels, grid_noise
-from coordinator.protocol.caps import CapChannel, cap_channel
+from coordinator.protocol import channels, second_order_channels
 from coordinator.protocol.channels import (
     BitChannel,
     ChoiceChannel,
@@ -41,7 +40,7 @@ from coordinator.protocol.channels import (
     unary_channel,
 )
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid_noise import GridLaplace, grid_laplace
+from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, cap_channel, grid_laplace
 
 Odds = tuple[list[int], list[int]]
 """Largest and smallest weight of every release over everything private."""
@@ -328,6 +327,6 @@ def test_what_channels_say_of_themselves_is_exact(name: str) -> None:
 
 
 def test_laplaces_own_epsilon_is_the_tables() -> None:
-    for epsilon in (grid_noise.SMALLEST_EPSILON, Fraction(1, 100), Fraction(5)):
+    for epsilon in (second_order_channels.SMALLEST_GRID_EPSILON, Fraction(1, 100), Fraction(5)):
         largest = max(most / least for most, least in zip(*grid_odds(epsilon), strict=True))
         assert grid_laplace(epsilon).epsilon == pytest.approx(math.log(largest), rel=1e-11)

@@ -12,11 +12,11 @@ import worlds
 from statistical import chi_square_fits
 
 from actors.coins import Coins
-from actors.one_item import choices
+from actors.mechanisms.oracles import choices
 from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
-from coordinator.server.mechanisms.grr import Grr
+from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.frequencies import liked_shares, rated_shares, told_share
 

@@ -17,15 +17,14 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hadamard import gather, odd, signs_of, transform
-from coordinator.protocol.local_hash import buckets_of, count_supports
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.streams import device_streams
+from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.frequencies import Rates, popularity, read_items
 from coordinator.server.design import PoolDesign, World
-from coordinator.server.frequency import FrequencyDesign, FrequencyHalf, FrequencySettings
 from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.run.results import record
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.coins import as_words, derive, round_key
-from coordinator.protocol.hashing import draw
-from coordinator.protocol.streams import device_streams
+from coordinator.protocol.hashing import device_streams, draw
 
 KEY = bytes(range(16))
 PUBLISHED = {

@@ -10,9 +10,8 @@ from scipy.special import softmax
 from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.server.decoding.climbing import climb, height
-from coordinator.server.decoding.integral import PRIOR, integrated
-from coordinator.server.decoding.mixture import Mixture, fits, joint
+from coordinator.server.decoding.mixture import Mixture, climb, fits, height, joint
+from coordinator.server.decoding.posterior import PRIOR, integrated
 
 WORLDS = {
     "halves": (Planted((0.8, -0.8), (0.5, 0.5)), 12, 5.0),

@@ -19,14 +19,14 @@ from actors.device import Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.item_queries import item_queries
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.public_draws import item_queries
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
-from coordinator.server.mechanisms.item_query import DRY_ROUNDS, ItemQuery, UntilLearned, round_users
+from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, UntilLearned, round_users
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.query_rounds import Outcome, conduct
+from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge

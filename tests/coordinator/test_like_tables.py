@@ -13,14 +13,28 @@ from statistical import normal_radius
 from actors.device import Cohort
 from coordinator.protocol.channels import bit_channel
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.asking import CONTROL_PART, COUNT_UNIT, OPEN, asked_guess, plain_tables, turned_tables
-from coordinator.server.anchor.first import First, of_signs, signal_of
-from coordinator.server.anchor.reading import Reading, passing, read_turned
 from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
-from coordinator.server.anchor.tabled import CONTROL, STRAYED
-from coordinator.server.anchor.tables import Fit, fit_tables, walk
-from coordinator.server.rounds.readings import AnchorRound
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.anchor.tables import (
+    CONTROL,
+    CONTROL_PART,
+    COUNT_UNIT,
+    OPEN,
+    STRAYED,
+    First,
+    Fit,
+    Reading,
+    asked_guess,
+    fit_tables,
+    of_signs,
+    passing,
+    plain_tables,
+    read_turned,
+    signal_of,
+    turned_tables,
+    walk,
+)
+from coordinator.server.rounds.state import AnchorRound
+from coordinator.server.statistics.signs import AnchorStatistic
 
 ITEMS, RATED, EPSILON = 40, 10, Fraction(2)
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)

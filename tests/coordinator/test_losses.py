@@ -16,7 +16,7 @@ from coordinator.protocol import losses
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.losses import ENDS, FATES, LOST
 from coordinator.protocol.versions import TESTED, require_tested
-from coordinator.server.fleet import retrying
+from coordinator.server.fleet import calls as retrying
 from scenarios.places.on_ray import OnRay
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_the_page_says_the_same() -> None:
 
 @pytest.mark.parametrize("name", [name for name, fate in FATES.items() if fate in (LOST, ENDS) and name in KINDS])
 def test_what_is_lost_is_asked_again_and_ends_in_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.server.fleet.attempts.FIRST_PAUSE", 0)
+    monkeypatch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0)
     kind, attempts = KINDS[name], []
 
     class Raised(kind):  # type: ignore[valid-type, misc] # constructors differ
@@ -78,7 +78,7 @@ def test_what_is_lost_is_asked_again_and_ends_in_a_line(name: str, monkeypatch: 
 
 
 def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.server.fleet.attempts.FIRST_PAUSE", 0)
+    monkeypatch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0)
     calls: list[int] = []
 
     class Task:

@@ -15,19 +15,17 @@ import worlds
 from actors.device import Cohort, Raters
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.packing import pack
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.aggregation import aggregate
 from coordinator.server.design import Decoding, World
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found, half_of
-from coordinator.server.mechanisms.grr import Grr
-from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.mechanisms.oracles import Grr
+from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Outcome, conduct
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge
 

@@ -14,8 +14,7 @@ from forging import forged
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.packing import pack, unpack
+from coordinator.protocol.messages import Query, Release, pack, unpack
 
 BASE = Query(
     design="maxsense",

@@ -14,8 +14,7 @@ from scipy.stats import chi2, norm
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
-from coordinator.server.moments.subsets import mean_product
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments, mean_product
 
 SPLIT = np.array([[0.9, 0.1]])
 

@@ -17,14 +17,13 @@ from actors.host import DeviceHost
 from actors.keeper import Books, Keeper
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
-from coordinator.server.fleet.aggregator import Aggregator
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.querying import Aggregator
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.query_plan import QueryPlan
-from coordinator.server.rounds.query_rounds import Outcome, Round
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from scenarios.places.spending import spent_by
 

@@ -12,9 +12,13 @@ from scipy.stats import chi2, hypergeom
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
-from coordinator.server.moments.partitions import multi_maxsense_moments
-from coordinator.server.moments.subsets import mean_product_in_a_set
+from coordinator.server.moments.blocks import (
+    BlockParameters,
+    SketchMoments,
+    maxsense_moments,
+    mean_product_in_a_set,
+    multi_maxsense_moments,
+)
 
 TWO_CLASSES = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
 

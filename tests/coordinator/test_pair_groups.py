@@ -13,22 +13,20 @@ import worlds
 from statistical import hoeffding_radius
 
 from actors.coins import Coins
-from actors.liked_sets import liked_pairs, liked_sets
+from actors.mechanisms.sets import liked_pairs, liked_sets
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.pairs import MOST_ITEMS, pairs_of
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of
 from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import Decoding
-from coordinator.server.grouped_sets import Groups
-from coordinator.server.liked_pairs import LikedPairs
 from coordinator.server.mechanisms import found, half_of
+from coordinator.server.mechanisms.sets import Groups, LikedPairs
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.sets import best_subset, kept_pair_shares
+from coordinator.server.moments.frequencies import best_subset, kept_pair_shares
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
-from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.groups import PAIRED, RANKED, SHARED, GroupStatistic, of_group
+from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, CountStatistic, GroupStatistic, of_group
 from coordinator.server.statistics.statistic import merge
 
 EPSILON = Fraction(1)

@@ -10,7 +10,7 @@ import worlds
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats2
-from coordinator.protocol.item_to_item import ItemToItem, scores
+from coordinator.protocol.item_models import ItemToItem, scores
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.frequencies import Rates, shares
 from coordinator.server.decoding.pair_model import (
@@ -22,9 +22,9 @@ from coordinator.server.decoding.pair_model import (
     noise_of,
     pair_matrix,
 )
-from coordinator.server.liked_pairs import LikedPairs
-from coordinator.server.mechanisms.subset import subset_rates
-from coordinator.server.statistics.groups import PAIRED, GroupStatistic
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import LikedPairs
+from coordinator.server.statistics.counts import PAIRED, GroupStatistic
 
 ITEMS = 60
 RATES = Rates(0.02, 0.012)

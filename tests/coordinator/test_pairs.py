@@ -17,7 +17,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
-from coordinator.protocol.pairs import random_pairs
+from coordinator.protocol.public_draws import random_pairs
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.spectral import decode_pairs
 from coordinator.server.mechanisms.pairwise import Pairwise

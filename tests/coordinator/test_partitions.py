@@ -18,17 +18,14 @@ from statistical import chi_square_fits, normal_radius
 from actors.device import Cohort
 from coordinator.protocol.arrays import Counts, Floats
 from coordinator.protocol.coins import round_key
-from coordinator.protocol.mechanisms.multi_maxsense import partition_size
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.packing import pack
-from coordinator.protocol.partition import random_order
-from coordinator.protocol.streams import device_streams
-from coordinator.protocol.uniform import below
+from coordinator.protocol.hashing import below, device_streams
+from coordinator.protocol.mechanisms.maxsense import partition_size
+from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.public_draws import random_order
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.decoding.line import decode
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments
-from coordinator.server.moments.partitions import multi_maxsense_moments
+from coordinator.server.mechanisms.maxsense import MultiMaxSense
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments, multi_maxsense_moments
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import merge
 

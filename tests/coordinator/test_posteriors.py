@@ -15,9 +15,8 @@ from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Bools, Floats
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.integral import integrated
 from coordinator.server.decoding.mixture import fits
-from coordinator.server.decoding.posterior import Posterior, believe
+from coordinator.server.decoding.posterior import Posterior, believe, integrated
 
 PLANTED = {
     "halves": Planted((0.8, -0.8), (0.5, 0.5)),

@@ -11,13 +11,13 @@ from completions import features_of, planted
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.candidates import candidate
-from coordinator.protocol.caps import cap_channel
 from coordinator.protocol.directions import basis_of, pack_moment, unpack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms.pmd import pmd_factors
-from coordinator.protocol.second_order_mechanisms.sslp import sslp_bound
+from coordinator.protocol.second_order_channels import cap_channel
+from coordinator.protocol.second_order_mechanisms.paper import pmd_factors
+from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.folding import ReleaseBook
 

@@ -20,11 +20,9 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.elimination import Eliminate
 from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
-from coordinator.server.rounds.resuming import require_same
-from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.policies import Eliminate, Fixed
+from coordinator.server.rounds.rounds import Outcome, Round, conduct, require_same
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 from coordinator.server.statistics.statistic import Statistic, merge

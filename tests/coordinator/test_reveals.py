@@ -15,12 +15,12 @@ from statistical import chi_square_fits, rate_fits
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.reveal import kept, reveals
-from coordinator.protocol.streams import device_streams
+from coordinator.protocol.public_draws import kept, reveals
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.decoding.told_ratings import decode_shares
-from coordinator.server.mechanisms.reveal import Reveal, toy_share
+from coordinator.server.mechanisms.toys import Reveal, toy_share
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import merge

@@ -12,7 +12,7 @@ from answering import answers, setting_of
 
 from actors.ledger import Ledger
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState, absorb
 

@@ -20,12 +20,12 @@ from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
-from coordinator.server.mechanisms.grr import Grr
 from coordinator.server.mechanisms.maxsense import MaxSense
+from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.query_rounds import Round, conduct
-from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.policies import OneRound
+from coordinator.server.rounds.rounds import Round, conduct
 from coordinator.server.rounds.state import Ask, ServerState, absorb, total
 from coordinator.server.rounds.transcript import chain, digest
 from coordinator.server.statistics.scores import ScoreStatistic

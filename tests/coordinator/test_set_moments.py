@@ -16,8 +16,14 @@ from coordinator.server.decoding.frequencies import Rates
 from coordinator.server.design import World
 from coordinator.server.mechanisms import found
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import liked_shares, told_share
-from coordinator.server.moments.sets import best_sizes, kept_share, kept_shares, likes_of
+from coordinator.server.moments.frequencies import (
+    best_sizes,
+    kept_share,
+    kept_shares,
+    liked_shares,
+    likes_of,
+    told_share,
+)
 
 BLOCK = BlockParameters(
     rated=4,

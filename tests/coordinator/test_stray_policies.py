@@ -14,7 +14,7 @@ from straying import ITEMS, LEARNER, SETTING, USERS, Stray, devices, pool, query
 
 from coordinator.protocol.errors import PolicyError
 from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.rounds.query_rounds import Outcome, conduct
+from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState
 
 TICKS = itertools.count(1)

@@ -13,15 +13,15 @@ from answering import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import RoundLearner, learner_for
+from coordinator.server.anchor.policy import TRIALS, Tabling, tables_failed
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabled import TableLearner, asked
-from coordinator.server.anchor.tabling import TRIALS, Tabling, astray
-from coordinator.server.anchor.told import course_of
-from coordinator.server.rounds.query_rounds import Outcome, Round, conduct
-from coordinator.server.rounds.readings import AnchorRound
+from coordinator.server.anchor.tables import TableLearner, asked
+from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.statistics.anchor import AnchorStatistic
+from coordinator.server.rounds.state import AnchorRound
+from coordinator.server.statistics.signs import AnchorStatistic
 
 ITEMS, RATED, EPSILON = 48, 24, Fraction(3)
 SURE = 0.9999
@@ -113,10 +113,10 @@ def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_
     course = course_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
     belief = learner.believe(course)
     assert belief.told < TRIALS[0][1]
-    assert astray(course, belief, 0.0)
-    assert not astray(course, replace(belief, told=TRIALS[0][1]), 0.0)
+    assert tables_failed(course, belief, 0.0)
+    assert not tables_failed(course, replace(belief, told=TRIALS[0][1]), 0.0)
     late = course_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
-    assert not astray(late, learner.believe(late), 0.0)
+    assert not tables_failed(late, learner.believe(late), 0.0)
 
 
 def test_mirrored_classes_are_two() -> None:

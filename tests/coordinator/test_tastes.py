@@ -13,9 +13,9 @@ from statistical import normal_radius
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_models import Tastes, likely, powers
 from coordinator.protocol.messages import Model
-from coordinator.protocol.tastes import Tastes, likely, powers
-from coordinator.server.decoding.tastes import agreed, likeness, subspace, tastes_of_pairs
+from coordinator.server.decoding.pair_model import agreed, likeness, subspace, tastes_of_pairs
 from coordinator.server.decoding.threads import one_thread
 
 ITEMS = 60

@@ -11,8 +11,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.packing import pack
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.rounds.transcript import Sealed, chain, seal, size_of
 from coordinator.server.rounds.transcript import digest as digest_of
 

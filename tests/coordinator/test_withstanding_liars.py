@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.server.decoding.mixture import Mixture, joint
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.rounds.beliefs import most_moved
+from coordinator.server.rounds.setting import most_moved
 
 
 def mixture_of(*levels: float) -> Mixture:

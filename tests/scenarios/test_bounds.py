@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios.theory import information, lower_bounds, scarce_bounds
-from scenarios.theory.bounds import Bound, all_bounds, binding, bounds_rows
-from scenarios.theory.hypotheses import LearningProblem
+from scenarios.theory import bounds as information
+from scenarios.theory import bounds as lower_bounds
+from scenarios.theory import bounds as scarce_bounds
+from scenarios.theory.bounds import Bound, LearningProblem, all_bounds, binding, bounds_rows
 
 
 def by_name(bounds: list[Bound]) -> dict[str, Bound]:

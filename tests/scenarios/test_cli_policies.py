@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 from runs import Command, refused
 
-from coordinator.server.rounds.query_rounds import Round
-from scenarios.store.chain import kept_records
+from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
+from scenarios.store.record_log import kept_records
 
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
 HERE = [*SMALL, "--backend", "inprocess"]

@@ -15,7 +15,7 @@ from coordinator.server.decoding.mixture import Mixture
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
-from scenarios.sweep.emulated import emulate
+from scenarios.sweep.threshold import emulate
 
 CONFIDENCE, RUNS = 0.9, 420
 AIMED = 0.06

@@ -20,7 +20,7 @@ from coordinator.server.moments.blocks import BlockParameters
 from scenarios.data.metrics import clustering_scores
 from scenarios.theory import curator_prediction
 from scenarios.theory.curator_prediction import curator_accuracy, curator_exact, normal_laplace_tail
-from scenarios.theory.line_clusters import LineLaw, kmeans_cuts, line_accuracy, line_exact
+from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact
 
 
 def model(like: list[list[float]], sizes: list[int], rated: int) -> BlockParameters:

@@ -14,7 +14,7 @@ from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
 from scenarios.given.config import Scenario
-from scenarios.online.report import show_rows
+from scenarios.online.adversary_rows import show_rows
 from scenarios.planner import tables
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target
@@ -23,7 +23,7 @@ from scenarios.report import printing as report
 from scenarios.scrutiny import commands
 from scenarios.scrutiny.verdicts import FAILED, HELD, Conformance, Row
 from scenarios.theory.bounds import all_bounds, bounds_rows
-from scenarios.theory.bounds_tables import show_bounds
+from scenarios.theory.bounds_command import show_bounds
 
 Show = Callable[[Console], None]
 TITLE = "blindrec plan: all items right with probability 0.95 and a share of 0.99 of the items right"

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from runs import small
 
-from coordinator.server.rounds.query_plan import QueryPlan
-from scenarios.data.block_world import settled
-from scenarios.data.populations import populate
+from coordinator.server.rounds.rounds import QueryPlan
+from scenarios.data.populations import populate, settled
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import BITS_A_WORKER, OnRay

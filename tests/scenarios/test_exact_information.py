@@ -23,7 +23,7 @@ from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from scenarios.theory import information
+from scenarios.theory import bounds as information
 
 
 def binary_entropy(chance: float) -> float:

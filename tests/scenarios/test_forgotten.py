@@ -13,7 +13,7 @@ from benchmarks.victims import actors_below
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
-from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.in_process import InProcess

@@ -19,7 +19,7 @@ from runs import Command, refused
 from scenarios.online.config import OnlineScenario
 from scenarios.online.online_experiment import Online
 from scenarios.store.mark import KINDS, ONLINE, SWEEP, TWO_TIER, Mark
-from scenarios.store.taking import mark_of
+from scenarios.store.run_folder import mark_of
 from scenarios.sweep.kinds import load_sweep
 from scenarios.two_tier.config import TwoTier
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from runs import Command, holds_within
 
-from scenarios.store.chain import kept_records
+from scenarios.store.record_log import kept_records
 
 SLOWLY = """
 import sys, time

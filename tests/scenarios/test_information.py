@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.theory import information
-from scenarios.theory.hypotheses import log2_ball, log2_hypotheses, log_binomial
+from scenarios.theory import bounds
+from scenarios.theory.bounds import log2_ball, log2_hypotheses, log_binomial
 
 SHAPES = [(2, 1), (2, 2), (3, 2), (4, 2), (7, 4), (9, 5), (60, 8), (60, 29), (60, 31), (1000, 30), (5000, 70)]
 SHAPES += [(5000, 400), (10**6, 3), (10**9, 1), (10**9, 2), (10**9, 100), (10**9, 10**5)]
@@ -27,17 +27,17 @@ def exact_overlap(items: int, rated: int) -> tuple[Fraction, Fraction, Fraction]
 
 @pytest.mark.parametrize(("items", "rated"), [shape for shape in SHAPES if shape[1] <= 1000])
 def test_overlap_equals_whole_number_arithmetic(items: int, rated: int) -> None:
-    found = information.overlap(items=items, rated=rated)
+    found = bounds.overlap(items=items, rated=rated)
     for value, exact in zip(found, exact_overlap(items, rated), strict=True):
         assert value == pytest.approx(float(exact), rel=1e-10, abs=0 if exact else 1e-300)
 
 
 def test_overlap_of_large_sets_equals_high_precision_and_poisson() -> None:
     """Past what whole numbers reach: w^2/N = 10 at N = 10^9 is Poisson up to order w/N = 1e-4."""
-    found = information.overlap(items=10**9, rated=10**5)
+    found = bounds.overlap(items=10**9, rated=10**5)
     assert found.one == pytest.approx(10 * math.exp(-10), rel=1e-2)
     assert found.more == pytest.approx(1 - 11 * math.exp(-10), rel=1e-5)
-    assert information.overlap(items=10**9, rated=10**8) == (0.0, 1.0, 1e7)
+    assert bounds.overlap(items=10**9, rated=10**8) == (0.0, 1.0, 1e7)
 
 
 def test_capacity_is_the_maximum_over_subset_mechanisms() -> None:
@@ -45,14 +45,14 @@ def test_capacity_is_the_maximum_over_subset_mechanisms() -> None:
         share = np.geomspace(1e-5, 1, 200_001)
         mass = 1 + share * math.expm1(epsilon)
         told = epsilon * share * math.exp(epsilon) / mass - np.log(mass)
-        assert information.capacity_information(epsilon=epsilon) == pytest.approx(told.max(), rel=1e-7)
-    assert information.capacity_information(epsilon=1.0) == pytest.approx(0.123, abs=5e-4)
-    assert information.capacity_information(epsilon=math.inf) == math.inf
+        assert bounds.capacity_information(epsilon=epsilon) == pytest.approx(told.max(), rel=1e-7)
+    assert bounds.capacity_information(epsilon=1.0) == pytest.approx(0.123, abs=5e-4)
+    assert bounds.capacity_information(epsilon=math.inf) == math.inf
 
 
 def test_capacity_for_small_epsilon_is_smooth_and_of_the_right_order() -> None:
-    assert information.capacity_information(epsilon=1e-6) == pytest.approx(1e-12 / 8, rel=1e-5)
-    below, above = (information.capacity_information(epsilon=1e-3 * (1 + sign * 1e-9)) for sign in (-1, 1))
+    assert bounds.capacity_information(epsilon=1e-6) == pytest.approx(1e-12 / 8, rel=1e-5)
+    below, above = (bounds.capacity_information(epsilon=1e-3 * (1 + sign * 1e-9)) for sign in (-1, 1))
     assert below == pytest.approx(above, rel=1e-8)
 
 
@@ -61,8 +61,8 @@ def test_constants_of_theorems_13_and_14_at_the_standard_setting() -> None:
     one, more, excess = (float(x) for x in exact_overlap(1000, 30))
     square = math.e**2
     weak, full = (
-        information.weak_scarce_information(**shape, epsilon=1.0),
-        information.scarce_information(**shape, epsilon=1.0),
+        bounds.weak_scarce_information(**shape, epsilon=1.0),
+        bounds.scarce_information(**shape, epsilon=1.0),
     )
     assert weak == pytest.approx(square * (one / 2 + more), rel=1e-10)
     assert full == pytest.approx(2 * (math.e - 1) ** 2 * 0.03 + square * (excess + more), rel=1e-10)
@@ -77,10 +77,10 @@ def test_constants_of_theorems_13_and_14_at_the_standard_setting() -> None:
 def test_information_bounds_are_ordered(items: int, share: float, epsilon: float) -> None:
     rated = max(1, round(items**share))
     shape = {"items": items, "rated": rated}
-    capacity = information.capacity_information(epsilon=epsilon)
-    assert capacity <= information.tanh_information(epsilon=epsilon) <= information.fano_information(epsilon=epsilon)
-    scarce = information.scarce_information(**shape, epsilon=epsilon)
-    assert information.contraction_information(**shape, epsilon=epsilon) <= scarce * (1 + 1e-12)
+    capacity = bounds.capacity_information(epsilon=epsilon)
+    assert capacity <= bounds.tanh_information(epsilon=epsilon) <= bounds.fano_information(epsilon=epsilon)
+    scarce = bounds.scarce_information(**shape, epsilon=epsilon)
+    assert bounds.contraction_information(**shape, epsilon=epsilon) <= scarce * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("items", "clusters"), [(2, 2), (9, 2), (40, 3), (300, 7)])

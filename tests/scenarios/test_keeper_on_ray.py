@@ -15,8 +15,7 @@ import worlds
 from runs import holds_within
 
 from actors.device import Raters
-from actors.host import start_host
-from actors.hosted_keeper import HostedKeeper, start_keeper
+from actors.host import HostedKeeper, start_host, start_keeper
 from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release

@@ -13,20 +13,18 @@ from runs import small
 from actors.mechanisms import found as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
-from coordinator.server.anchor.anchoring import Anchoring
+from coordinator.server.anchor.policy import Anchoring
 from coordinator.server.decoding.line import DECODERS
 from coordinator.server.decoding.told_ratings import Curator
-from coordinator.server.grouped_sets import Groups
 from coordinator.server.mechanisms import found
-from coordinator.server.mechanisms.item_query import ItemQuery, UntilLearned
-from coordinator.server.mechanisms.maxsense import MaxSense
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense
+from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.mechanisms.reveal import Reveal
+from coordinator.server.mechanisms.sets import Groups
 from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.mechanisms.toys import ItemQuery, Reveal, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.schedules import OneRound
-from scenarios.data.block_world import settle
+from coordinator.server.rounds.policies import OneRound
+from scenarios.data.populations import settle
 from scenarios.given.config import Scenario, load_scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.scrutiny.mechanism import alternatives

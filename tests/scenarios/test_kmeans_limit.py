@@ -12,8 +12,7 @@ from scipy.stats import norm
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
-from scenarios.theory.kmeans_limit import Mixture, sampled_cuts
-from scenarios.theory.prediction import predicted_accuracy, predicted_exact
+from scenarios.theory.prediction import Mixture, predicted_accuracy, predicted_exact, sampled_cuts
 
 MANY = 1_000_000
 

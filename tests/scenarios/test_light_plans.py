@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtri
 from scipy.stats.qmc import Sobol
 
-from scenarios.data.matching import best_matching
+from scenarios.data.metrics import best_matching
 from scenarios.theory.normal_points import normal_points
 
 PLAN = """

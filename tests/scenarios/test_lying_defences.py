@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.statistics.groups import GroupStatistic
+from coordinator.server.statistics.counts import GroupStatistic
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess

@@ -17,11 +17,10 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.frequencies import popularity
-from coordinator.server.frequency import FrequencyHalf
+from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
-from scenarios.data.block_world import settle
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settle
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.theory.lying import Sway, sway_of

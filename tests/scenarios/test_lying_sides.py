@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.data.block_world import settled
-from scenarios.data.populations import populate
+from scenarios.data.populations import populate, settled
 from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run

@@ -15,7 +15,7 @@ from runs import here, small
 
 from benchmarks.pair_predictions import ISSUE, STRETCH, draw_settings, measured, rises
 from coordinator.server.moments.pairs import pair_signal
-from scenarios.data.block_world import block_parameters
+from scenarios.data.populations import block_parameters
 from scenarios.given.config import Scenario
 from scenarios.run.results import predict
 from scenarios.theory import pair_curve

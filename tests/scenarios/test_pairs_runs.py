@@ -13,7 +13,7 @@ from golden.inside import share
 from runs import Command, here, of_file, small, write_movielens
 
 from actors.ratings import StoredRatings
-from coordinator.server.rounds.query_rounds import Round
+from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from coordinator.protocol.admitted import UNCHECKED
 from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.custom import UNCHECKED
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
 from scenarios.given.config import Scenario

@@ -16,8 +16,7 @@ from actors.advice import recommend
 from actors.ratings import StoredRatings
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Model
-from scenarios.data.liked import liked_share
-from scenarios.data.populations import populate
+from scenarios.data.populations import liked_share, populate
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
 from scenarios.report import printing as report

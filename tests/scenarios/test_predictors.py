@@ -10,9 +10,9 @@ import pytest
 from runs import here, small
 
 from coordinator.server.mechanisms import found
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSenseSettings
+from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
 from coordinator.server.server_half import ServerHalf
-from scenarios.data.block_world import known_world, settle
+from scenarios.data.populations import known_world, settle
 from scenarios.given.config import Scenario
 from scenarios.run.results import record
 from scenarios.theory.predictors import Predictor, predictor

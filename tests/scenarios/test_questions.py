@@ -10,11 +10,9 @@ import pytest
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms.multi_maxsense import MultiMaxSense, MultiMaxSenseSettings
-from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.partitions import multi_maxsense_moments
-from scenarios.data.block_world import block_parameters, known_world, settle, settled
-from scenarios.data.populations import populate
+from coordinator.server.mechanisms.maxsense import MultiMaxSense, MultiMaxSenseSettings
+from coordinator.server.moments.blocks import BlockParameters, multi_maxsense_moments
+from scenarios.data.populations import block_parameters, known_world, populate, settle, settled
 from scenarios.given.config import Scenario, load_scenario
 
 

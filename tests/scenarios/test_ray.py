@@ -24,7 +24,7 @@ from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.tally import Tally
 from scenarios.data.populations import populate

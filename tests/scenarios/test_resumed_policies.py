@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import Command, refused
 
-from coordinator.server.rounds.query_rounds import Round
+from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
 
 pytestmark = pytest.mark.usefixtures("interruptible")

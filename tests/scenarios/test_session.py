@@ -22,7 +22,7 @@ from coordinator.server.design import Decoding
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import found, half_of
 from coordinator.server.rounds.learner import SumLearner
-from coordinator.server.rounds.schedules import OneRound
+from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
 from scenarios.data.populations import populate

@@ -19,7 +19,7 @@ from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.run.job import Result
 from scenarios.store.mark import FOLDER
-from scenarios.sweep.schemes import SCHEMES
+from scenarios.sweep.adaptive import SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)
 TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.sweep.curves import curves, varied
 from scenarios.sweep.grid import Grid, read_grid
+from scenarios.sweep.users import curves, varied
 from scenarios.theory.bounds import all_bounds, binding
 
 

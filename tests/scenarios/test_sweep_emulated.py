@@ -30,9 +30,7 @@ from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
-from scenarios.sweep.emulated import EmulatedPrefixes, emulate, emulated_devices
-from scenarios.sweep.prefixes import Prefixes
-from scenarios.sweep.threshold import predicted_users
+from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, emulate, emulated_devices, predicted_users
 from scenarios.theory.emulation import Emulated
 
 ROUNDS, USERS = 250, 2000

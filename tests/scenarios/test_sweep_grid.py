@@ -10,8 +10,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.sweep import users
-from scenarios.sweep.axes import Fit, concerns, divisor, value
-from scenarios.sweep.grid import Grid, read_grid
+from scenarios.sweep.grid import Fit, Grid, axis_value, concerns, divisor, read_grid
 from scenarios.sweep.kinds import built_in_grids, load_sweep
 from scenarios.sweep.results import ResultsSweep
 from scenarios.sweep.threshold import guess
@@ -50,8 +49,8 @@ def test_rated_items_as_a_share() -> None:
 
 def test_axes_and_divisors() -> None:
     (one,) = grid({"items": 100, "rated": 10, "epsilon": 2}).settings
-    assert value("items/rated", one) == 10
-    assert value("tanh2", one) == pytest.approx(0.5800, abs=1e-4)
+    assert axis_value("items/rated", one) == 10
+    assert axis_value("tanh2", one) == pytest.approx(0.5800, abs=1e-4)
     assert divisor(Fit(x="rated", per=("items^2", "log items")), one) == pytest.approx(1e4 * 4.60517, rel=1e-5)
     assert divisor(Fit(x="rated"), one) == 1
 

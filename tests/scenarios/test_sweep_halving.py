@@ -10,10 +10,8 @@ from statistical import normal_radius, rate_fits
 
 from scenarios.places.in_process import InProcess
 from scenarios.sweep.folder import claim, measure_units
-from scenarios.sweep.online import OnlineSweep
-from scenarios.sweep.online_axes import HALVING, OnlineSetting, parse_axes
-from scenarios.sweep.online_kind import check_grid
-from scenarios.sweep.online_settings import OnlineGrid
+from scenarios.sweep.online import OnlineSweep, check_grid
+from scenarios.sweep.online_planted import HALVING, OnlineGrid, OnlineSetting, parse_axes
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:

@@ -27,8 +27,7 @@ from scenarios.pictures.sweep_online import draw_axes
 from scenarios.places.in_process import InProcess
 from scenarios.store.mark import FOLDER
 from scenarios.sweep.online import OnlineSweep
-from scenarios.sweep.online_axes import AXES, OnlineSetting, compared_on, parse_axes
-from scenarios.sweep.online_settings import OnlineGrid
+from scenarios.sweep.online_planted import AXES, OnlineGrid, OnlineSetting, compared_on, parse_axes
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
@@ -249,8 +248,8 @@ def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
     def voted(*_: object) -> None:
         raise AssertionError("somebody voted")
 
-    monkeypatch.setattr("scenarios.sweep.online_units.run_online", voted)
-    monkeypatch.setattr("scenarios.sweep.online_ratings.run_online", voted)
+    monkeypatch.setattr("scenarios.sweep.online_planted.run_online", voted)
+    monkeypatch.setattr("scenarios.sweep.online.run_online", voted)
     of_file = ("--ratings", ratings)
     for arguments, words in (
         (("--seeds", 0), ["seeds is 0"]),

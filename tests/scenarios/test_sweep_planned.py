@@ -13,9 +13,8 @@ from runs import Command
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target, users_needed
 from scenarios.sweep.grid import Grid, read_grid
-from scenarios.sweep.planned import add_plans, predictions, probe_rows, probes_of
-from scenarios.sweep.summary import summarize, thresholds
-from scenarios.sweep.threshold import Key, Measured, Threshold
+from scenarios.sweep.threshold import Threshold, ThresholdKey, ThresholdMeasurement
+from scenarios.sweep.users import add_plans, predictions, probe_rows, probes_of, summarize, thresholds
 from scenarios.theory.predictors import Predictor
 
 
@@ -25,10 +24,10 @@ def grid(**more: Any) -> Grid:
     return read_grid({"seeds": 8, "decoders": ["centred", "paper"], "probe": 0.9, "grid": tables, "fit": [fit], **more})
 
 
-def units(read: Grid, factor: float, *, offset: float = 0.0) -> dict[Key, Measured]:
+def units(read: Grid, factor: float, *, offset: float = 0.0) -> dict[ThresholdKey, ThresholdMeasurement]:
     """What seeds would measure that scatter by 1 % around ``factor`` times the planned users."""
     users = predictions(read)
-    found = dict[Key, Measured]()
+    found = dict[ThresholdKey, ThresholdMeasurement]()
     for place in range(len(read.settings)):
         for seed in range(read.seeds):
             spread = 1 + 0.01 * (seed - (read.seeds - 1) / 2) / read.seeds
@@ -38,11 +37,13 @@ def units(read: Grid, factor: float, *, offset: float = 0.0) -> dict[Key, Measur
                 if key[0] == place
             )
             told = dict.fromkeys(read.decoders_of(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
-            found[Key(place, seed)] = Measured(thresholds=wanted, devices=1, seconds=0.1, accuracies=told)
+            found[ThresholdKey(place, seed)] = ThresholdMeasurement(
+                thresholds=wanted, devices=1, seconds=0.1, accuracies=told
+            )
     return found
 
 
-def told(read: Grid, measured: dict[Key, Measured]) -> dict[str, Any]:
+def told(read: Grid, measured: dict[ThresholdKey, ThresholdMeasurement]) -> dict[str, Any]:
     summary = summarize(read, thresholds(read, measured))
     add_plans(summary, read, measured)
     return summary
@@ -110,7 +111,7 @@ def test_a_blind_design_is_not_planned() -> None:
     assert set(predictions(read).values()) == {None}
     assert {probes_of(read, setting) for setting in read.settings} == {(0,)}
     measured = {
-        Key(place, 0): Measured(
+        ThresholdKey(place, 0): ThresholdMeasurement(
             thresholds=(Threshold("centred", "exact", 5), Threshold("centred", "share", None)), devices=1, seconds=1
         )
         for place in range(2)

@@ -19,7 +19,7 @@ from runs import lines_of_units as lines
 from coordinator.protocol.errors import InputError
 from scenarios import cli
 from scenarios.places.on_ray import OnRay
-from scenarios.store.locking import sole
+from scenarios.store.files import sole
 from scenarios.store.mark import FOLDER, MARK
 from scenarios.sweep.folder import EARLIER, claim
 

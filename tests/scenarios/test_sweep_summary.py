@@ -12,16 +12,15 @@ from statistical import FALSE_ALARM, clopper_pearson
 
 from coordinator.protocol.arrays import Floats
 from scenarios.report.intervals import median_interval, median_ranks, paired_ratio
-from scenarios.sweep.fitting import bootstrap, slope
 from scenarios.sweep.grid import Grid, read_grid
-from scenarios.sweep.summary import settings_table, summarize, thresholds
-from scenarios.sweep.threshold import Key, Measured, Threshold
+from scenarios.sweep.threshold import Threshold, ThresholdKey, ThresholdMeasurement
+from scenarios.sweep.users import bootstrap, settings_table, slope, summarize, thresholds
 
 
 def planted(grid: Grid, power: float, *, ratio: float = 1.0, noise: float = 0.26, most: float = math.inf) -> Any:
     """Units whose thresholds are ``1000 N^power``, log-normal around it; the paper's are ``ratio`` times as large."""
     world = np.random.default_rng(5)
-    units: dict[Key, Measured] = {}
+    units: dict[ThresholdKey, ThresholdMeasurement] = {}
     for seed in range(grid.seeds):
         for place, setting in enumerate(grid.settings):
             base = 1000 * (setting.items or 0) ** power * math.exp(noise * world.standard_normal())
@@ -30,7 +29,7 @@ def planted(grid: Grid, power: float, *, ratio: float = 1.0, noise: float = 0.26
                 size = round(base * (ratio if decoder == "paper" else 1))
                 users.append(Threshold(decoder, "exact", size if size <= most else None))
                 users.append(Threshold(decoder, "share", size // 2))
-            units[Key(place, seed)] = Measured(thresholds=tuple(users), devices=7, seconds=0.5)
+            units[ThresholdKey(place, seed)] = ThresholdMeasurement(thresholds=tuple(users), devices=7, seconds=0.5)
     return units
 
 

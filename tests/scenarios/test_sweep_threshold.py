@@ -14,14 +14,24 @@ from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, write_movielens
 
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.data.liked import liked_share
 from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import liked_share
 from scenarios.given.config import Scenario
 from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
-from scenarios.sweep import prefixes
-from scenarios.sweep.prefixes import Prefixes
-from scenarios.sweep.threshold import STEP, Measured, Unit, adapts, crossing, guess, measure, predicted_users, succeeds
+from scenarios.sweep import threshold
+from scenarios.sweep.threshold import (
+    STEP,
+    Prefixes,
+    ThresholdMeasurement,
+    ThresholdUnit,
+    adapts,
+    crossing,
+    guess,
+    measure_threshold,
+    predicted_users,
+    succeeds,
+)
 
 SCENARIOS = [
     small(users=5000, seed=3),
@@ -46,7 +56,7 @@ def run_with(scenario: Scenario, users: int, **changes: Any) -> Result:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.design)
 def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefixes, "BLOCK", 600)
+    monkeypatch.setattr(threshold, "BLOCK", 600)
     grown = Prefixes(scenario)
     for users in (1000, 4999, 1, 2500, 1000, 1001, 5000):
         finished = run_with(scenario, users)
@@ -58,19 +68,19 @@ def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.M
 
 
 def test_a_larger_population_asks_new_devices_only_and_the_same_one_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefixes, "BLOCK", 100)
+    monkeypatch.setattr(threshold, "BLOCK", 100)
     grown = Prefixes(small(users=5000))
     for users, asked in ((2000, 2000), (3000, 3000), (3000, 3000), (2050, 3050)):
         grown.statistic(users)
         assert grown.simulated == asked
     grown.statistic(1000)
-    assert 3050 <= grown.simulated < 3050 + 1000 * (prefixes.APART - 1) + 100
+    assert 3050 <= grown.simulated < 3050 + 1000 * (threshold.APART - 1) + 100
 
 
 def test_little_memory_costs_devices_and_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefixes, "KEEP_BYTES", 1)
-    monkeypatch.setattr(prefixes, "FEWEST_KEPT", 2)
-    monkeypatch.setattr(prefixes, "BLOCK", 100)
+    monkeypatch.setattr(threshold, "KEEP_BYTES", 1)
+    monkeypatch.setattr(threshold, "FEWEST_KEPT", 2)
+    monkeypatch.setattr(threshold, "BLOCK", 100)
     poor, scenario = Prefixes(small(users=5000)), small(users=5000)
     for users in (4000, 2000, 3000, 1000):
         assert equal(poor.statistic(users), run_with(scenario, users).statistic)
@@ -123,13 +133,13 @@ def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     assert 900 <= found <= 1101
 
 
-def users_of(found: Measured) -> dict[tuple[str, str], int | None]:
+def users_of(found: ThresholdMeasurement) -> dict[tuple[str, str], int | None]:
     return {(one.decoder, one.criterion): one.users for one in found.thresholds}
 
 
-def unit(scenario: Scenario, **changes: Any) -> Unit:
+def unit(scenario: Scenario, **changes: Any) -> ThresholdUnit:
     values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
-    return Unit(scenario=scenario, **{**values, **changes})
+    return ThresholdUnit(scenario=scenario, **{**values, **changes})
 
 
 @pytest.mark.parametrize(
@@ -141,7 +151,7 @@ def unit(scenario: Scenario, **changes: Any) -> Unit:
     ids=["prefixes", "groups, whose sizes change with the users"],
 )
 def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
-    found = measure(unit(scenario, decoders=decoders))
+    found = measure_threshold(unit(scenario, decoders=decoders))
     assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
     for (decoder, criterion), users in users_of(found).items():
 
@@ -157,7 +167,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
 
 
 def test_a_unit_that_is_not_reached() -> None:
-    found = measure(unit(small(users=50, seed=1)))
+    found = measure_threshold(unit(small(users=50, seed=1)))
     assert set(users_of(found).values()) == {None}
     assert found.devices == 50
 
@@ -165,12 +175,12 @@ def test_a_unit_that_is_not_reached() -> None:
 def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers() -> None:
     scenario = small(design="item-query", users=10**6, seed=3, like="1,0")
     finished = here(scenario)
-    found = measure(unit(scenario, decoders=("shares",)))
+    found = measure_threshold(unit(scenario, decoders=("shares",)))
     assert set(users_of(found).values()) == {finished.statistic.answered}
     assert 0 < finished.statistic.answered < 10**6
-    assert set(users_of(measure(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",)))).values()) == {
-        None
-    }
+    assert set(
+        users_of(measure_threshold(unit(scenario.model_copy(update={"users": 30}), decoders=("shares",)))).values()
+    ) == {None}
     with pytest.raises(ValueError, match="no prefixes"):
         Prefixes(scenario)
 
@@ -178,7 +188,10 @@ def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers()
 @pytest.mark.parametrize("design", ["maxsense", "sign"])
 def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> None:
     scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
-    found, asked = measure(unit(scenario, decoders=("posterior",))), here(scenario).outcome.state.answers_asked
+    found, asked = (
+        measure_threshold(unit(scenario, decoders=("posterior",))),
+        here(scenario).outcome.state.answers_asked,
+    )
     assert users_of(found)["posterior", "share"] == asked
     assert found.devices == asked < 10**6
     assert adapts(scenario)
@@ -199,7 +212,7 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
     """The first devices of the most are those of a run with as many, once everybody in the file is among them."""
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=120, each=40))
     scenario = of_file(file, users=40_000, epsilon=4, seed=1)
-    found = measure(unit(scenario, decoders=("centred",), criteria=("top",), share=0.8, start=4000))
+    found = measure_threshold(unit(scenario, decoders=("centred",), criteria=("top",), share=0.8, start=4000))
 
     def listed(size: int) -> bool:
         finished = run_with(scenario, size)
@@ -216,5 +229,5 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
 
 def test_a_list_is_looked_for_where_a_policy_stops() -> None:
     scenario = small(design="sign", policy="eliminate", users=10**6, epsilon=4, seed=3)
-    found = measure(unit(scenario, decoders=("posterior",), criteria=("share", "top")))
+    found = measure_threshold(unit(scenario, decoders=("posterior",), criteria=("share", "top")))
     assert users_of(found)["posterior", "top"] == users_of(found)["posterior", "share"] == found.devices  # all 40 items

@@ -13,7 +13,7 @@ from scipy import stats
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.mechanisms.item_query import round_users
+from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters
 from scenarios.data.metrics import clustering_scores
 from scenarios.theory.toy_prediction import (

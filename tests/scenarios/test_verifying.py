@@ -9,9 +9,9 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import sign_contrast
-from coordinator.server.rounds.query_rounds import Round, conduct
+from coordinator.server.rounds.policies import DISPUTED
+from coordinator.server.rounds.rounds import Round, conduct
 from coordinator.server.rounds.setting import users_on_grid
-from coordinator.server.rounds.verifying import DISPUTED
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
@@ -20,7 +20,7 @@ from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.store.journal import ROUNDS
-from scenarios.sweep.emulated import emulate, emulated_devices
+from scenarios.sweep.threshold import emulate, emulated_devices
 
 SMALL: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 40, "rated": 8, "users": 200_000}
 
@@ -67,7 +67,7 @@ def test_honest_devices_dispute_as_many_right_labels_as_is_said(
     said: float, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,000 items, each disputed with probability .01: more than 28 with probability 1e-6; at .06 fewer with 2e-6."""
-    monkeypatch.setattr("coordinator.server.rounds.verifying.DISPUTED", said)
+    monkeypatch.setattr("coordinator.server.rounds.policies.DISPUTED", said)
     common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 20_000_000, "verify": 10}
     outcome = emulate(populate(Scenario(items=1000, rated=30, **common)))
     assert outcome.posterior is not None

@@ -14,7 +14,7 @@ from scenarios.planner.candidates import Candidate, any_design
 from scenarios.planner.needs import Target, users_needed
 from scenarios.planner.plan import plan
 from scenarios.planner.withstanding import _rows, withstanding
-from scenarios.report.designs import name_of
+from scenarios.report.tables import name_of
 from scenarios.theory.lying import sway_of
 
 WORLD = Scenario(items=1000, rated=30, **any_design())

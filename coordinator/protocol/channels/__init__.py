@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from coordinator.protocol.channels.bits import BitChannel, bit_channel
 from coordinator.protocol.channels.channel import (
     COIN,
     LARGEST_EPSILON,
     SMALLEST_EPSILON,
+    BitChannel,
     Channel,
     CoinOf,
     LogRatio,
     Sampled,
+    bit_channel,
     odds_within,
 )
-from coordinator.protocol.channels.choices import ChoiceChannel, choice_channel
-from coordinator.protocol.channels.independent import IndependentBits, flipped_bits, independent_bits
-from coordinator.protocol.channels.kary import KaryChannel, kary_channel
+from coordinator.protocol.channels.independent import (
+    IndependentBits,
+    UnaryChannel,
+    flipped_bits,
+    independent_bits,
+    unary_channel,
+)
 from coordinator.protocol.channels.matrix import Likelihood, MatrixChannel, matrix_channel
-from coordinator.protocol.channels.subsets import SubsetChannel, subset_channel
-from coordinator.protocol.channels.unary import UnaryChannel, unary_channel
+from coordinator.protocol.channels.oracles import (
+    ChoiceChannel,
+    KaryChannel,
+    SubsetChannel,
+    choice_channel,
+    kary_channel,
+    subset_channel,
+)
 
 __all__ = [
     "COIN",

@@ -13,15 +13,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
-from coordinator.protocol.channels.channel import (
-    COIN,
-    DUST,
-    MOST_TOLD,
-    CoinOf,
-    LogRatio,
-    mended,
-    require_probabilities,
-)
+from coordinator.protocol.channels.channel import COIN, DUST, MOST_TOLD, CoinOf, LogRatio, mended, require_probabilities
 from coordinator.protocol.checked import require_whole, shown
 from coordinator.protocol.errors import InputError
 

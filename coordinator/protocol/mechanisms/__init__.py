@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from coordinator.protocol.admitted import public_of
+from coordinator.protocol.custom import public_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared
 from coordinator.protocol.public_half import PublicHalf

@@ -5,7 +5,7 @@
 the pair's sign times both ratings, each counted from its item's centre, if there are centres.
 
 `Anchor`: there are K classes of users. A rated item either serves the device's guess of its class or is sensed; see
-`coordinator.protocol.turned`. With r = 0 for a dislike and 1 for a like, all of it whole numbers:
+`coordinator.protocol.public_draws`. With r = 0 for a dislike and 1 for a like, all of it whole numbers:
 
 - ``prior[k] + sum guess[2 k + r, i]`` over rated items that are not sensed is the score of class k. The device guesses
   the class of the highest score; among equal ones its private coin chooses.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.protocol.admitted import Own
+from coordinator.protocol.custom import Own
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.anchor.belief import Belief
+from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tabled import Tabled, TableLearner
-from coordinator.server.anchor.told import Course, course_of
-from coordinator.server.anchor.two_class import TwoClasses
+from coordinator.server.anchor.tables import Tabled, TableLearner
+from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.state import ServerState

@@ -9,8 +9,8 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
-from coordinator.server.anchor.told import Course
-from coordinator.server.moments.anchor import pair_contrast
+from coordinator.server.anchor.course import Course
+from coordinator.server.moments.signs import pair_contrast
 
 ENOUGH = 1.06
 """Largest eigenvalue, as a multiple of what noise alone has, at which the first anchors are taken."""

@@ -1,15 +1,128 @@
-"""Tables of like rates given the guess, fitted to all rounds at once, and what follows for every item's cluster."""
+"""The learner of several classes and clusters: tables of like rates given the guess, fitted to all rounds at once."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
-from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.server.anchor.reading import Reading
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.coins import derive
+from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
+from coordinator.protocol.messages import Model, Query
+from coordinator.server.anchor.course import Course
+from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
+from coordinator.server.anchor.start import CLIP, ENOUGH, spectral_start
+from coordinator.server.decoding.mixture import fit, joint
+from coordinator.server.decoding.posterior import Posterior, on_a_grid
+from coordinator.server.decoding.threads import k_means, one_thread
+from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.rounds.state import AnchorRound
+
+GUESS_UNIT = 256
+"""Steps of a rating's log-likelihood in a guess."""
+REACH = 9.0
+"""A sum of public signs is taken to lie within so many standard deviations of 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A round's means of ``H_i S``, and how they depend on the table of like rates given the guess.
+
+    For an item of cluster c the mean is ``offset_i + sum_k slopes[k, i] B[k, c]``, where B[k, c] is the share of likes
+    among ratings of cluster c by devices that guess class k.
+
+    Attributes
+    ----------
+    means, users : ndarray of float64, shape (N,)
+        Mean over the devices that sensed an item, and how many these are; both are 0 where nobody did.
+    slopes : ndarray of float64, shape (K, N)
+        Share of the devices that guess k, times what a like adds to the mean over a dislike.
+    offset : ndarray of float64, shape (N,)
+        The mean if every rating is a dislike.
+    controls : ndarray of bool, shape (N,)
+        Decided items that were sensed all the same.
+    """
+
+    means: Floats
+    users: Floats
+    slopes: Floats2
+    offset: Floats
+    controls: Bools
+
+
+def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> Reading:
+    """Return what one round tells.
+
+    Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
+    symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
+    dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
+
+    Parameters
+    ----------
+    told : AnchorRound
+        A round of turned signs.
+    shares : ndarray of float64, shape (K,)
+        Shares of the devices that guess each class.
+    rated : int
+        Number of items w that a device rated.
+    control : int
+        How often decided items are sensed.
+    """
+    query, statistic = told.query, told.statistic
+    passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
+    if len(passes) == 2:  # a plain round knows one class only
+        passes = np.tile(passes, (shares.size, 1))
+    return Reading(
+        means=statistic.means,
+        users=statistic.sensed.astype(np.float64),
+        slopes=(passes[1::2] - passes[0::2]) * shares[:, None],
+        offset=shares @ passes[0::2],
+        controls=query.arrays[SENSED] == control,
+    )
+
+
+def guess_rates(query: Query) -> Floats2:
+    """Return how probably devices that guess a class like each item, as the query's own guess has it, shape (K, N)."""
+    guess = query.arrays[GUESS] / GUESS_UNIT
+    rates: Floats2 = scipy.special.expit(guess[1::2] - guess[0::2])
+    return rates
+
+
+def passing(query: Query, *, rated: int) -> Floats2:
+    """Return G_k of every number that an item may add, with its sign, shape (2 K, N).
+
+    A device's other ``w - 1`` ratings are taken to be drawn independently, so that the sum's distribution is a power
+    of one rating's, which Fourier transforms find exactly.
+    """
+    counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
+    rates, found = guess_rates(query), np.zeros((len(counts), query.items))
+    for k in range(len(rates)):
+        own = counts[2 * k : 2 * k + 2]
+        chances = np.stack([1 - rates[k], rates[k]]) * sensed / query.items
+        size = _ring(own, chances, rated)
+        one = np.zeros(size)
+        for sign in (1, -1):
+            np.add.at(one, sign * own % size, chances / 2)
+        one[0] += 1 - chances.sum()
+        masses = scipy.fft.irfft(scipy.fft.rfft(one).real ** (rated - 1), size)[: size // 2]
+        within = masses[0] + 2 * np.cumsum(np.append(0.0, masses[1:]))  # P(|sum| <= v)
+        passes = np.append(0.0, (within[:-1] + within[1:]) / 2)
+        found[2 * k : 2 * k + 2] = np.sign(own) * passes[np.minimum(np.abs(own), size // 2 - 1)]
+    return found
+
+
+def _ring(counts: Indices2, chances: Floats2, rated: int) -> int:
+    """Return the length of a ring of whole numbers that sums hardly ever wrap around, a power of two."""
+    spread = math.sqrt(rated * float((counts.astype(np.float64) ** 2 * chances).sum()))
+    return 1 << math.ceil(math.log2(2 * (REACH * spread + 2.0 * int(np.abs(counts).max()) + 2)))
+
 
 TIE, FIRST = 0.05, 0.15
 """Standard deviations of a like rate's step from one round to the next, and of the first round's from its start."""
@@ -129,3 +242,429 @@ def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, 
         system[place, place] += error**-2
         right[place] += value / error**2
     return np.asarray(np.linalg.solve(system, right), np.float64)
+
+
+OPEN = 0.6
+"""How often an open item is sensed that says most of the class, where all say as much."""
+COUNT_UNIT, MOST_UNITS = 64, 8
+"""Steps of the root mean square of what ratings count, and how many times that one may count."""
+PROBES, CONTROL_PART = 0.05, 8
+"""Share of open items that count by random signs of the guess, and by what part less controls count."""
+LEAST_ASKED_RATE = 0.02
+
+
+def turned_tables(
+    known: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
+) -> Tables:
+    """Return the arrays of a round about turned signs.
+
+    Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
+    that was guessed likes one of them than the other, over how much it likes the item; a dislike the other way round.
+    That centres ratings, turns them and uses first order at once. Some items and all decided ones count by a random
+    sign of each class instead, which lets the tables be told apart. Decided ones count so little that they matter only
+    to devices that sense no open one.
+
+    Parameters
+    ----------
+    known : ndarray of float64, shape (N, L)
+        Probability of every item's cluster.
+    table : ndarray of float64, shape (K, L)
+        Like rates given the guess.
+    shares : ndarray of float64, shape (K,)
+        Shares of the guesses.
+    decided : ndarray of bool, shape (N,)
+        Items that serve the guess.
+    control : int
+        How often, of `SENSING_LEVELS`, decided items are sensed.
+    coins : Generator
+        Public coins.
+    """
+    items, (classes, _) = len(known), table.shape
+    rates = np.clip(table @ known.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
+    guess = np.empty((2 * classes, items))
+    guess[0::2], guess[1::2] = np.log1p(-rates), np.log(rates)
+    gap = table @ _pairs(known, coins)
+    counts = np.empty_like(guess)
+    counts[0::2], counts[1::2] = -gap / (1 - rates), gap / rates
+    squares = shares @ (rates * counts[1::2] ** 2 + (1 - rates) * counts[0::2] ** 2)
+    counts /= np.sqrt(max(float(squares.mean()), 1e-12))
+    patterns = np.array([(1, *rest) for rest in itertools.islice(itertools.product((1, -1), repeat=classes - 1), 64)])
+    chosen = patterns[coins.integers(len(patterns), size=items)].T
+    probes = decided | (coins.random(items) < PROBES)
+    signs = np.where(decided, 1 / CONTROL_PART, 1.0) * chosen
+    counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
+    return Tables(
+        prior=np.zeros(classes, np.int32),
+        guess=_whole(GUESS_UNIT * guess),
+        counts=_whole(np.clip(COUNT_UNIT * counts, -MOST_UNITS * COUNT_UNIT, MOST_UNITS * COUNT_UNIT)),
+        lean=np.zeros(classes, np.int32),
+        sensed=_sensed(rates, shares, decided, control),
+    )
+
+
+def _pairs(known: Floats2, coins: np.random.Generator) -> Floats2:
+    """Return +1 and -1 at two clusters of each item, drawn by how probable they are, shape (L, N)."""
+    items, clusters = known.shape
+    pairs = np.zeros((clusters, items))
+    if clusters == 2:
+        pairs[0], pairs[1] = 1, -1
+        return pairs
+    drawn = np.argsort(-(np.log(np.sqrt(known) + 0.02) + coins.gumbel(size=known.shape)), axis=1)
+    pairs[drawn[:, 0], np.arange(items)], pairs[drawn[:, 1], np.arange(items)] = 1, -1
+    return pairs
+
+
+def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
+    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open.
+
+    Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
+    guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
+    """
+    apart = shares @ (rates - shares @ rates) ** 2
+    most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
+    alike = OPEN * float(apart.mean()) / most
+    least = alike + (1 - alike) * max(0.0, 1 - 2 * open_share)
+    often = 1 - (1 - least) * np.sqrt(apart / most)
+    return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
+
+
+def asked_guess(tables: Tables, k: int) -> Tables:
+    """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
+    lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
+    return Tables(
+        prior=tables.prior, guess=tables.guess, counts=np.zeros_like(tables.counts), lean=lean, sensed=tables.sensed
+    )
+
+
+def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
+    """Return the arrays of a round of first-order signs of a pool: there is one class, and every rating is sensed."""
+    sensed, none = np.zeros(items, np.int32), np.zeros((2, items), np.int32)
+    sensed[pool] = levels
+    counts = np.repeat(np.array([[-1], [1]], np.int32), items, axis=1)
+    return Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
+
+
+def _whole(values: Floats2) -> Indices2:
+    found: Indices2 = np.rint(values).astype(np.int32)
+    return found
+
+
+LEAST_START_RATE = 0.04
+"""Like rates of a start lie so far from 0 and 1 at least."""
+STANDS_OUT, TELLS = 1.0, 2.5
+"""First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
+CROWD = 20_000
+"""Synthetic devices that tell the tables of the first guess."""
+STARTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """First anchors.
+
+    Attributes
+    ----------
+    pool : ndarray of int32, shape (M,)
+        The items that something is known of.
+    clusters : ndarray of float64, shape (M, L)
+        Probability of each one's cluster.
+    likes : ndarray of float64, shape (K, L)
+        How probably each class likes each cluster, roughly.
+    stands : bool
+        Whether this is worth building on.
+    """
+
+    pool: Indices
+    clusters: Floats2
+    likes: Floats2
+    stands: bool
+
+    def tables(self, *, items: int, rated: int) -> Floats2:
+        """Return like rates given the guess, by synthetic devices that sense half of what they rated, shape (K, L)."""
+        coins, (classes, _) = np.random.default_rng(0), self.likes.shape
+        rates = self.likes @ self.clusters.T
+        own = coins.integers(classes, size=CROWD)
+        labels = (coins.random((CROWD, self.pool.size, 1)) > np.cumsum(self.clusters, axis=1)[:, :-1]).sum(axis=2)
+        liked = coins.random(labels.shape) < self.likes[own[:, None], labels]
+        serves = coins.random(labels.shape) < rated / items / 2
+        scores = (serves & liked) @ np.log(rates).T + (serves & ~liked) @ np.log1p(-rates).T
+        guesses = np.argmax(scores + 1e-9 * coins.random(scores.shape), axis=1)
+        joint_counts = np.full((classes, classes), 0.5)
+        np.add.at(joint_counts, (guesses, own), 1.0)
+        found: Floats2 = joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes
+        return found
+
+
+def first_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> First:
+    """Return what first-order signs tell if they suffice, else what pairs tell."""
+    if course.plain and not course.pairs:
+        return of_signs(course.plain, rated=rated)
+    if clusters == 2:
+        start = spectral_start(course, rated=rated)
+        one = scipy.special.expit(start.odds)
+        known, moments = np.stack([one, 1 - one], axis=1), start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        return First(pool=start.pool, clusters=known, likes=_likes(moments, classes), stands=start.stands)
+    return _of_many(course, rated=rated, clusters=clusters, classes=classes)
+
+
+def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> First:
+    """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
+    query, users = course.pairs[0].query, max(course.paired_users, 1)
+    assert query.pool is not None  # pairs are those of a pool
+    many = query.pool.size
+    with one_thread():
+        values, vectors = np.linalg.eigh(course.agreements)
+    edges = np.maximum(values[:-clusters:-1] / (2 * math.sqrt(many * users)), 1.001)
+    stands = bool(edges[-1] >= ENOUGH)
+    strengths = edges + np.sqrt(edges**2 - 1)
+    overlap = 1 - strengths**-2
+    points = vectors[:, :-clusters:-1] * np.sqrt(many * overlap)
+    centres = k_means(points, clusters, starts=STARTS).cluster_centers_
+    centres = centres[np.lexsort(centres.T[::-1])]
+    off = (points[:, None] - centres) ** 2 / (overlap * (1 - overlap))
+    known = scipy.special.softmax(np.maximum(-off.sum(axis=2) / 2, -CLIP), axis=1)
+    contrast = pair_contrast(many, items=query.items, rated=rated, epsilon=query.epsilon)
+    scaled = centres / np.sqrt(np.maximum(overlap, 0.2))
+    moments = scaled * strengths / (contrast * math.sqrt(many * users)) @ scaled.T
+    return First(pool=query.pool, clusters=known, likes=_likes(moments, classes), stands=stands)
+
+
+def _likes(moments: Floats2, classes: int) -> Floats2:
+    """Return like probabilities of K classes, of equal shares, that have these second moments of mean ratings.
+
+    Two classes are mirrored; more are the columns of a root, which leaves a rotation open that rounds settle.
+    """
+    values, vectors = np.linalg.eigh(moments)
+    values = np.maximum(values, 0.0)
+    if classes == 2:
+        top = vectors[:, -1] * math.sqrt(max(values[-1], 0.01))
+        rates = np.stack([top, -top])
+    else:
+        root = math.sqrt(classes) * (vectors * np.sqrt(values)) @ vectors.T
+        rates = np.resize(root, (classes, len(moments)))
+        rates = rates - rates.mean(axis=0)
+    found: Floats2 = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
+    return found
+
+
+def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
+
+    The last is the variance among items over that of noise, less 1.
+    """
+    users = np.stack([told.statistic.sensed for told in rounds]).sum(axis=0)
+    pool = users > 0
+    sums = np.stack([2 * told.statistic.scores - told.statistic.sensed for told in rounds]).sum(axis=0)[pool]
+    one = read_turned(rounds[0], np.ones(1), rated=rated, control=0)
+    gain = one.slopes[0][pool] / 2  # for each unit of a mean rating in [-1, 1]
+    values, errors = sums / users[pool] / gain, 1 / (np.sqrt(users[pool]) * gain)
+    return values, errors, float(((values - values.mean()) ** 2 / errors**2).sum() / (values.size - 1) - 1)
+
+
+def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> First:
+    """Return what first-order signs of the pool tell of two clusters; the other class is taken to be mirrored."""
+    values, errors, signal = signal_of(rounds, rated=rated)
+    pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)
+    mixture = fit(values, errors, 2)
+    known = scipy.special.softmax(np.clip(joint(mixture, values, errors), -1e3, 1e3), axis=1)
+    rates = np.stack([mixture.levels, -mixture.levels])
+    likes = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
+    return First(pool=pool, clusters=known, likes=likes, stands=signal >= TELLS)
+
+
+CONTROL = 1
+"""How often, of `SENSING_LEVELS`, decided items are sensed, as controls."""
+EARLY = 12
+"""Rounds of turned signs after which what the start said of items is dropped; it never decides anything."""
+STRAYED = 3.0
+"""A round is discarded if its controls lie so many standard deviations off."""
+SHARE_STEP = 0.02
+"""Standard deviation of the step of a guess's share from one round to the next."""
+APART = 20.0
+"""Log-odds by which items must have clusters before any of them is decided [nats]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tabled:
+    """What the server believes after some rounds.
+
+    Attributes
+    ----------
+    first : First
+        What it started from.
+    fit : Fit or None
+        Tables and clusters; None before the first turned signs.
+    table : ndarray of float64, shape (K, L)
+        Like rates given the guess that the next round should have.
+    shares : ndarray of float64, shape (K,)
+        Shares of the devices that guess each class.
+    told : float
+        How much more probable turned signs are if items have clusters than if all are liked alike [nats].
+    need : ndarray of float64, shape (N,)
+        Users of the last round's kind that should decide an item, on average.
+    discarded : int
+        Rounds whose controls were off.
+    posterior : Posterior
+        Of every item's cluster.
+    known : ndarray of float64, shape (N, L)
+        Probability of every item's cluster, for what is asked next.
+    """
+
+    first: First
+    fit: Fit | None
+    table: Floats2
+    shares: Floats
+    told: float
+    need: Floats
+    discarded: int
+    posterior: Posterior
+    known: Floats2
+
+    def model(self, clusters: int) -> Model:
+        """Return the item model to hand to devices; an item's score is how probably devices like it."""
+        score = self.posterior.expected
+        return Model(cluster=self.posterior.cluster, score=score, error=np.zeros_like(score), clusters=clusters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLearner:
+    """K classes and L clusters: what the server believes, and what it asks next.
+
+    Attributes
+    ----------
+    design : AnchorSensing
+        What is asked.
+    failure : float
+        Allowed probability that any label is wrong.
+    """
+
+    design: AnchorSensing
+    failure: float
+
+    def believe(self, course: Course) -> Tabled:
+        """Return what all rounds tell, at least one about pairs or first-order signs."""
+        design = self.design
+        first = first_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
+        start = first.tables(items=design.items, rated=design.rated)
+        early = np.full((design.items, design.clusters), 1 / design.clusters)
+        early[first.pool] = first.clusters
+        sensing = [told for told in course.turned if not asked(told)]
+        shares = self._shares(course.turned, max(len(sensing), 1))
+        if not sensing:
+            posterior = _posterior(early, early @ start.mean(axis=0), apart=False)
+            return Tabled(
+                first=first,
+                fit=None,
+                table=start,
+                shares=shares[0],
+                told=0.0,
+                need=np.full(design.items, math.inf),
+                discarded=0,
+                posterior=posterior,
+                known=early,
+            )
+        readings = [
+            read_turned(told, share, rated=design.rated, control=CONTROL)
+            for told, share in zip(sensing, shares, strict=True)
+        ]
+        kept = readings
+        weight = np.log(early) if len(readings) < EARLY else np.zeros_like(early)
+        fit = fit_tables(kept, start, weight)
+        if any(off := [fit.strays(one, place) > STRAYED for place, one in enumerate(kept)]) and not all(off):
+            kept = [one for one, stray in zip(kept, off, strict=True) if not stray]
+            fit = fit_tables(kept, start, weight)
+        told = _told(kept, fit)
+        return Tabled(
+            first=first,
+            fit=fit,
+            table=fit.tables[-1],
+            shares=shares[-1],
+            told=told,
+            need=self._need(kept[-1], fit),
+            discarded=len(readings) - len(kept),
+            posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=told >= APART),
+            known=fit.clusters,
+        )
+
+    def _shares(self, turned: tuple[AnchorRound, ...], rounds: int) -> Floats:
+        """Return the share of each guess in each round, from what was asked of the guess itself, shape (rounds, K)."""
+        classes, found = self.design.classes, np.empty((rounds, self.design.classes))
+        seen: list[tuple[int, int, float, float]] = []
+        at = 0
+        for told in turned:
+            if not asked(told):
+                at += 1
+                continue
+            contrast, answers = bit_channel(told.query.epsilon).contrast, max(told.statistic.answered, 1)
+            share = ((2 * told.statistic.ones / answers - 1) / contrast + 1) / 2
+            guess = int(told.query.arrays[LEAN].argmax())
+            seen.append((guess, min(at, rounds - 1), share, 1 / (2 * contrast * math.sqrt(answers))))
+        for k in range(classes):
+            own = [(at, share, error) for guess, at, share, error in seen if guess == k]
+            values, errors = np.array([one[1] for one in own]), np.array([one[2] for one in own])
+            places = [one[0] for one in own]
+            found[:, k] = walk(values, errors, places, rounds, start=1 / classes, tie=SHARE_STEP)
+        if classes == 2:
+            found[:, 1] = 1 - found[:, 0]
+        found = np.clip(found, 0.02, 0.98)
+        shares: Floats = found / found.sum(axis=1, keepdims=True)
+        return shares
+
+    def _need(self, reading: Reading, fit: Fit) -> Floats:
+        """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
+        best, other = np.argsort(-fit.clusters, axis=1)[:, :2].T
+        gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
+        doubt = np.clip(1 - fit.clusters.max(axis=1), 1e-12, 1 - 1e-12)
+        missing = math.log(self.design.items / self.failure) - np.log((1 - doubt) / doubt)
+        need: Floats = np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12)
+        return need
+
+    def ask(
+        self, belief: Tabled, *, kind: int | None = None, round_number: int, public_seed: bytes, epsilon: Epsilon
+    ) -> Query:
+        """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
+        coins = np.random.default_rng(int.from_bytes(derive(public_seed, f"anchor round {round_number}")))
+        tables = turned_tables(
+            belief.known,
+            belief.table,
+            belief.shares,
+            belief.posterior.decided(self.failure),
+            control=CONTROL,
+            coins=coins,
+        )
+        tables = tables if kind is None else asked_guess(tables, kind)
+        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+
+    def ask_plain(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+        """Return a query about first-order signs of the pool."""
+        tables = plain_tables(self.design.pool(public_seed), self.design.items, SENSING_LEVELS)
+        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+
+
+def asked(told: AnchorRound) -> bool:
+    """Return whether a round asked for the guess itself."""
+    return bool(told.query.arrays[LEAN].any())
+
+
+def _posterior(known: Floats2, expected: Floats, *, apart: bool) -> Posterior:
+    """Return the posterior that these probabilities of clusters are."""
+    doubt = on_a_grid(1 - known.max(axis=1))
+    least = 0.0 if apart else 1 - 1 / known.shape[1]
+    return Posterior(
+        cluster=known.argmax(axis=1).astype(np.int32),
+        doubt=np.maximum(doubt, least),
+        expected=expected,
+        mixture=None,
+        apart=apart,
+    )
+
+
+def _told(readings: list[Reading], fit: Fit) -> float:
+    """Return how much more probable all means are [nats] if items have clusters than if all are liked alike."""
+    means = np.array([one.means - one.offset for one in readings])
+    users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])
+    shares = fit.clusters.mean(axis=0)
+    tables = np.concatenate([fit.tables, (fit.tables @ shares)[:, :, None]], axis=2)
+    off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)
+    fits = -np.einsum("ri,ric->ic", users, off**2) / 2
+    return float((scipy.special.logsumexp(fits[:, :-1], b=shares, axis=1) - fits[:, -1]).sum())

@@ -1,25 +1,180 @@
-"""Private devices in batches, each a conductor's round: announce a model, ask once, fold the releases in, iterate."""
+"""Private devices in batches, each a conductor's round: announce a model, ask once, fold the releases in."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.grid import on_grid, significant, step_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.course import Batch, Course
 from coordinator.server.completion.crowd import Crowd, spread_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
 from coordinator.server.rounds.tally import Tally
+
+SIZED_USERS = 1000
+"""Most public users over whom the common h is averaged; they are taken evenly."""
+VECTOR_BITS = 16
+"""Significant bits of the largest entry of V; the others lie on the same grid and have fewer."""
+
+
+def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
+    """Return a model as it is announced to private devices, with all its numbers on the public grid and with common h.
+
+    EM continues from the announced model, so that processors which differed in last bits agree again.
+
+    Parameters
+    ----------
+    model : FittedModel
+        The model after some iterations; it is not changed.
+    crowd : Crowd
+        Public users, whose completed vectors' mean absolute residual is common h.
+    """
+    told = gridded(model.features)
+    every = max(1, -(-crowd.users // SIZED_USERS))
+    sizes = crowd.ask("sizes", told, every)
+    common = sum(total for total, _ in sizes) / max(1, sum(count for _, count in sizes))
+    return replace(model, features=replace(told, common_h=significant(common)), steps=list(model.steps))
+
+
+def gridded(features: ItemFeatures) -> ItemFeatures:
+    """Return features with mean, vectors, kappa and mean degree on the public grid.
+
+    The range and the scale of ratings are not computed, so they need no rounding.
+    """
+    return replace(
+        features,
+        mean=on_grid(features.mean),
+        vectors=canonical(features.vectors),
+        kappa=significant(features.kappa),
+        mean_degree=None if features.mean_degree is None else significant(features.mean_degree),
+    )
+
+
+def canonical(vectors: Floats2) -> Floats2:
+    """Return V on the grid, its columns in a fixed order and with fixed signs; both follow from the rounded numbers.
+
+    A column's squared length is its singular value of S~. The longest column comes first; columns of equal length are
+    ordered by their bytes. The largest entry of a column (the first one, if several are as large) is positive.
+
+    Parameters
+    ----------
+    vectors : ndarray of float64, shape (m, r)
+
+    Returns
+    -------
+    ndarray of float64, shape (m, r)
+        In C order; multiples of one power of two.
+    """
+    step = step_of(float(np.abs(vectors).max(initial=0.0)), VECTOR_BITS)
+    steps = np.rint(vectors / step).astype(np.int64)
+    if steps.size:
+        leads = np.take_along_axis(steps, np.abs(steps).argmax(axis=0)[None], axis=0)
+        steps *= np.where(leads < 0, -1, 1)
+    lengths = np.square(steps).sum(axis=0).tolist()
+    order = sorted(range(steps.shape[1]), key=lambda k: (-lengths[k], steps[:, k].astype("<i8").tobytes()))
+    return np.ascontiguousarray(steps[:, order] * step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch that has answered, as it is stored.
+
+    Attributes
+    ----------
+    query_id, model : bytes
+        Digests of its query and of the model that was announced to it.
+    batch : int
+        Its number, from 0.
+    mechanism : str
+        The mechanism through which it answered.
+    devices : sequence of int
+        Addresses, in the order of their releases.
+    payloads : sequence of bytes
+        The content of each release.
+    weight : float
+        Weight of a release in the iterations that followed.
+    weighed : int
+        Number of releases when the weight was chosen last.
+    """
+
+    query_id: bytes
+    model: bytes
+    batch: int
+    mechanism: str
+    devices: Sequence[int]
+    payloads: Sequence[bytes] = field(repr=False)
+    weight: float
+    weighed: int
+
+    def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
+        """Return the releases as answers to the query that the batch would be asked now.
+
+        Raises
+        ------
+        InputError
+            If it was asked another query.
+        """
+        if self.query_id != query.id:
+            raise InputError(
+                f"batch {self.batch} answered about model {self.model.hex()[:8]}, and would be asked about "
+                f"{query.model.hex()[:8]} here: models were computed by other code, or on another kind of processor; "
+                "go on there, or start in a new folder"
+            )
+        return [
+            SecondOrderRelease(query_id=self.query_id, device=device, mechanism=self.mechanism, payload=payload)
+            for device, payload in zip(self.devices, self.payloads, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The result of a course.
+
+    Attributes
+    ----------
+    features : ItemFeatures
+        The final model.
+    model : FittedModel
+        The final model with its iterations.
+    models : list of (int, ItemFeatures)
+        Number of private devices so far, and the model at that time.
+    announced : list of bytes
+        Digest of every model that devices were asked about, in order.
+    answered, duplicates : int
+        Number of releases that count, and of those that arrived again.
+    releases_sha256 : str
+        Digest of all releases in the devices' order.
+    weight : float or None
+        Last weight of a release.
+    validation_users : int or None
+        Number of public users on whom the weight was chosen, who are in no announced model; None if it was given.
+    alone : Course or None
+        The course of public users alone, if it was asked for.
+    """
+
+    features: ItemFeatures
+    model: FittedModel
+    models: list[tuple[int, ItemFeatures]]
+    announced: list[bytes] = field(default_factory=list)
+    answered: int = 0
+    duplicates: int = 0
+    releases_sha256: str = hashlib.sha256().hexdigest()
+    weight: float | None = None
+    validation_users: int | None = None
+    alone: Course | None = None
+
 
 PRIVATE = "private"
 """The kind of devices that a fleet must have if any are asked."""

@@ -1,16 +1,177 @@
-"""All public users in cohorts, which are asked at the same time and answer in a fixed order."""
+"""All public users in cohorts, which complete their rows with the current features and return sums of them."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.completing import rows_of
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.features import ItemFeatures, residuals, tastes
 from coordinator.protocol.rows import Rows
-from coordinator.server.completion.cohorts import PublicCohort, cut_users
+from coordinator.server.completion.kernels import crossed_of, errors_of, moment_of, sweep_of
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FirstOrder:
+    """Sums from which the items' means follow, and the number of users.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (m,)
+        Ratings of every item.
+    sums : ndarray of float64, shape (m,)
+        Their sums.
+    users : int
+        Public users.
+    """
+
+    counts: Ints
+    sums: Floats
+    users: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expected:
+    """Sums of an E-step.
+
+    Attributes
+    ----------
+    error : float
+        ``sum_i |y_i - V_phi u_i|^2`` over observed ratings.
+    penalty : float
+        ``sum_i w_i |u_i|^2``, w = 1 or, with the weighted trace norm, ``d_i / mean degree``.
+    tastes : ndarray of float64, shape (r, r)
+        ``sum_i u_i u_i^T``.
+    weighted_tastes : ndarray of float64, shape (r, r)
+        ``sum_i w_i u_i u_i^T``.
+    """
+
+    error: float
+    penalty: float
+    tastes: Floats2
+    weighted_tastes: Floats2
+
+
+S = TypeVar("S", FirstOrder, Expected)
+
+
+def merged(parts: Sequence[S]) -> S:
+    """Add statistics up in the given order, so that every layout gives the same bits."""
+    total = parts[0]
+    for part in parts[1:]:
+        sums = {field.name: getattr(total, field.name) + getattr(part, field.name) for field in fields(part)}
+        total = replace(total, **sums)
+    return total
+
+
+def added(parts: Sequence[Floats2]) -> Floats2:
+    """Add arrays up in the given order."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+RATINGS_A_COHORT = 20_000
+MOST_COHORTS = 32
+"""Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers."""
+MOMENT_USERS = 256
+"""Rows that are held in memory at once while a second moment is added up."""
+
+
+class PublicCohort:
+    """Public users' ratings, and what the last E-step found for them.
+
+    Parameters
+    ----------
+    rows : Rows
+        Their ratings.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._starts, self._items = rows, rows.starts, rows.items
+        self._vectors: Floats2 = np.zeros((rows.count, 0))
+        self._tastes: Floats2 = np.zeros((rows.users, 0))
+        self._centred: Floats = rows.values
+        self._errors: Floats = rows.values
+
+    def first_order(self) -> FirstOrder:
+        """Return counts and sums of the items' ratings."""
+        return FirstOrder(
+            counts=self._rows.raters,
+            sums=np.bincount(self._items, weights=self._rows.values, minlength=self._rows.count).astype(np.float64),
+            users=self._rows.users,
+        )
+
+    def expect(self, features: ItemFeatures) -> Expected:
+        """Complete all users (E-step, equation 4) and keep the result for the M-step."""
+        self._vectors = features.vectors
+        self._centred = self._rows.values - features.mean[self._items]
+        self._tastes = tastes(features, self._starts, self._items, self._centred)
+        self._errors = errors_of(features.vectors, self._tastes, self._starts, self._items, self._centred)
+        weights = np.ones(self._rows.users)
+        if features.mean_degree is not None:
+            weights = self._rows.degrees / features.mean_degree
+        outer = np.einsum("ia,ib->ab", self._tastes, self._tastes)
+        return Expected(
+            error=float(np.square(self._errors).sum()),
+            penalty=float((weights * np.square(self._tastes).sum(axis=1)).sum()),
+            tastes=outer,
+            weighted_tastes=np.einsum("i,ia,ib->ab", weights, self._tastes, self._tastes),
+        )
+
+    def rows(self) -> Floats2:
+        """Return the completed residual rows, observed ones kept, float64, shape (users, m); for few users."""
+        return rows_of(self._vectors, self._tastes, self._starts, self._items, self._centred)
+
+    def moment(self) -> Floats2:
+        """Return the second moment of the completed rows, float64, shape (m, m); for few items."""
+        total = np.zeros((self._rows.count, self._rows.count))
+        for first, stop in self._rows.blocks(MOMENT_USERS):
+            starts = self._starts[first : stop + 1]
+            here = slice(int(starts[0]), int(starts[-1]))
+            total += moment_of(
+                rows_of(
+                    self._vectors, self._tastes[first:stop], starts - starts[0], self._items[here], self._centred[here]
+                )
+            )
+        return total
+
+    def sweep(self, block: Floats2) -> Floats2:
+        """Return the second moment times ``block``, float64, shape (m, q), without forming rows."""
+        return sweep_of(self._vectors, self._tastes, self._starts, self._items, self._errors, block)
+
+    def crossed(self) -> Floats2:
+        """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `coordinator.server.completion.kernels.crossed_of`."""
+        return crossed_of(self._tastes, self._starts, self._items, self._errors, self._rows.count)
+
+    def sizes(self, features: ItemFeatures, every: int) -> tuple[float, int]:
+        """Return the sum over every ``every``-th user of the mean absolute residual, and their number."""
+        total, seen = 0.0, 0
+        for user in range(0, self._rows.users, every):
+            total += float(np.abs(residuals(features, self._rows.block(user, user + 1))).mean())
+            seen += 1
+        return total, seen
+
+
+def cut_users(rows: Rows) -> list[tuple[int, int]]:
+    """Cut users into cohorts ``[first, stop)`` of about as many ratings each; a function of the ratings alone."""
+    users, ratings = rows.users, rows.items.size
+    count = max(1, min(MOST_COHORTS, ratings // RATINGS_A_COHORT, users))
+    wanted = [ratings * k // count for k in range(1, count)]
+    inner = np.clip(np.searchsorted(rows.starts, wanted), 0, users)
+    bounds = sorted({0, *(int(cut) for cut in inner), users})
+    return list(itertools.pairwise(bounds)) or [(0, 0)]
+
 
 EXPECT = "expect"
 """The E-step: the one call that changes what cohorts hold."""
@@ -42,7 +203,7 @@ class PublicHost:
         Parameters
         ----------
         method : str
-            Of `coordinator.server.completion.cohorts.PublicCohort`.
+            Of `coordinator.server.completion.crowd.PublicCohort`.
         step : int
             Number of E-steps so far, including this call if it is one.
         features : ItemFeatures or None

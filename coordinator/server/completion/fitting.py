@@ -1,4 +1,4 @@
-"""Trace-norm regularised completion by EM: the E-step is made by the cohorts, the M-step here."""
+"""Trace-norm regularised completion by EM: cohorts make the E-step, the M-step and the spectrum are made here."""
 
 from __future__ import annotations
 
@@ -7,15 +7,202 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy import linalg
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.server.completion.alternating import alternate
-from coordinator.server.completion.crowd import Crowd
+from coordinator.server.completion.crowd import Crowd, Expected, FirstOrder, added, merged
 from coordinator.server.completion.folding import ReleaseBook
-from coordinator.server.completion.spectrum import spectrum_of
-from coordinator.server.completion.statistics import Expected, FirstOrder, merged
+from coordinator.server.decoding.threads import one_thread
+
+ROWS = 500
+"""Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k."""
+MOMENT_ITEMS = 500
+"""Otherwise, up to so many items, the second moment itself is added up, m x m."""
+OVERSAMPLE = 10
+"""Extra columns of subspace iteration beside the wanted ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spectrum:
+    """Singular values, descending, and right singular vectors of the rows.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (q,)
+    vectors : ndarray of float64, shape (m, q)
+        Orthonormal columns.
+    """
+
+    values: Floats
+    vectors: Floats2
+
+
+def spectrum_of(
+    crowd: Crowd, book: ReleaseBook, weight: float, rank: int, *, near: Floats2 | None = None, passes: int = 2
+) -> Spectrum:
+    """Return at least the ``rank`` largest singular values of ``[R_pub; sqrt(w) Z]``, and their vectors.
+
+    Parameters
+    ----------
+    crowd : Crowd
+        Public users, after an E-step.
+    book : ReleaseBook
+        Releases Z.
+    weight : float
+        w of a release, 0 or above.
+    rank : int
+        How many are wanted.
+    near : ndarray of float64, shape (m, q), or None
+        Where subspace iteration starts: the vectors that were found last.
+    passes : int
+        Passes of subspace iteration; each is a product with all rows.
+
+    Returns
+    -------
+    Spectrum
+        Exact where items or rows are few (`MOMENT_ITEMS`, `ROWS`); else by subspace iteration and a Nyström
+        approximation from its last product (Tropp, Yurtsever, Udell and Cevher, 2017), which keeps improving from one
+        EM iteration to the next as it starts where the last one ended.
+    """
+    with one_thread():
+        rows = crowd.users + (book.rows() if weight else 0)
+        if rows <= min(ROWS, crowd.items):
+            return _of_rows(crowd, book, weight, rank)
+        if crowd.items <= MOMENT_ITEMS:
+            return _of_moment(crowd, book, weight, rank)
+        return _of_subspace(crowd, book, weight, rank, near, passes)
+
+
+def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
+    moment = added(crowd.ask("moment"))
+    for rows in book.blocks() if weight else ():
+        moment += weight * (rows.T @ rows)
+    values, vectors = linalg.eigh(moment, subset_by_index=(max(0, crowd.items - rank), crowd.items - 1))
+    return Spectrum(values=np.sqrt(np.maximum(values[::-1], 0)), vectors=np.ascontiguousarray(vectors[:, ::-1]))
+
+
+def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
+    rows: Floats2 = np.concatenate(crowd.ask("rows"))
+    blocks = list(book.blocks()) if weight else []
+    root = float(np.sqrt(weight))
+    across = root * np.concatenate([np.empty((len(rows), 0)), *(rows @ block.T for block in blocks)], axis=1)
+    released = weight * book.gram() if blocks else np.empty((0, 0))
+    gram = np.block([[rows @ rows.T, across], [across.T, released]])
+    squares, left = linalg.eigh(gram, subset_by_index=(max(0, len(gram) - rank), len(gram) - 1))
+    squares, left = squares[::-1], left[:, ::-1]
+    real = squares > max(squares[0], 0.0) * 1e-14
+    values, left = np.sqrt(squares[real]), left[:, real]
+    vectors, at = rows.T @ left[: len(rows)], len(rows)
+    for block in blocks:
+        vectors += root * (block.T @ left[at : at + len(block)])
+        at += len(block)
+    return Spectrum(values=values, vectors=vectors / values)
+
+
+def _of_subspace(
+    crowd: Crowd, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
+) -> Spectrum:
+    width = min(rank + OVERSAMPLE, crowd.items, crowd.users + (book.rows() if weight else 0))
+    block = _start(crowd.items, width, near)
+    for _ in range(passes - 1):
+        block = _orthonormal(_product(crowd, book, weight, block))
+    return _nystrom(block, _product(crowd, book, weight, block))
+
+
+def _start(items: int, width: int, near: Floats2 | None) -> Floats2:
+    """Return orthonormal columns to start from; columns that ``near`` lacks are the same in every run."""
+    have: Floats2 = np.empty((items, 0)) if near is None else near[:, :width]
+    more = np.random.default_rng(width).standard_normal((items, width - have.shape[1]))
+    return _orthonormal(np.hstack([have, more]))
+
+
+def _orthonormal(columns: Floats2) -> Floats2:
+    basis: Floats2 = np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
+    return basis
+
+
+def _product(crowd: Crowd, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
+    total = added(crowd.ask("sweep", np.ascontiguousarray(block)))
+    for rows in book.blocks() if weight else ():
+        total += weight * (rows.T @ (rows @ block))
+    return total
+
+
+def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
+    """Return the spectrum of the Nyström approximation ``W (Q^T W)^-1 W^T`` of a second moment, W its product."""
+    shift = np.finfo(float).eps * max(float(np.linalg.norm(product)), 1e-300)
+    shifted = product + shift * block
+    inner = block.T @ shifted
+    root = linalg.cholesky((inner + inner.T) / 2, lower=True)
+    left, values, _ = linalg.svd(linalg.solve_triangular(root, shifted.T, lower=True).T, full_matrices=False)
+    return Spectrum(values=np.sqrt(np.maximum(np.square(values) - shift, 0)), vectors=left)
+
+
+def alternate(
+    features: ItemFeatures, counts: Floats, told: Expected, crowd: Crowd, book: ReleaseBook, weight: float
+) -> Floats2:
+    """Return V of ``min sum_i |r_i - V u_i|^2 + kap sum_j w_j |v_j|^2`` over completed rows r, tastes u held.
+
+    It majorises the error of observed ratings, so ``sum error^2 + kap (sum_i w_i |u_i|^2 + sum_j w_j |v_j|^2)`` never
+    rises. A release is a fully observed row.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+        Of the E-step; ``mean_degree`` is set.
+    counts : ndarray of float64, shape (m,)
+        Public ratings of every item.
+    told : Expected
+        The E-step's sums.
+    crowd, book, weight
+        As for `coordinator.server.completion.fitting.iterate`.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, r)
+        Balanced: ``sum_j w_j v_j v_j^T`` is diagonal and equals the tastes' weighted sum in the same directions.
+    """
+    old, kappa = features.vectors, features.kappa
+    with one_thread():
+        crossed = old @ told.tastes + added(crowd.ask("crossed"))
+        gram, weighted = told.tastes.copy(), told.weighted_tastes.copy()
+        full = features.items / (features.mean_degree or 1.0)
+        for rows in book.blocks() if weight else ():
+            tastes = np.linalg.solve(old.T @ old + kappa * full * np.eye(old.shape[1]), old.T @ rows.T).T
+            crossed += weight * (rows.T @ tastes)
+            gram += weight * (tastes.T @ tastes)
+            weighted += weight * full * (tastes.T @ tastes)
+        weights = (counts + 1) / (counts + 1).mean()
+        values, directions = np.linalg.eigh(gram)
+        vectors = ((crossed @ directions) / (np.maximum(values, 0) + kappa * weights[:, None])) @ directions.T
+        balanced: Floats2 = vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors)
+        return balanced
+
+
+def _balance(tastes: Floats2, items: Floats2) -> Floats2:
+    """Return T for which ``T^-1 G_u T^-T`` and ``T^T G_v T`` are one diagonal matrix: the smallest penalty for UV^T.
+
+    With roots A of G_u and B of G_v, and ``A^T B = P S Z^T``, it is ``A P S^(-1/2)``. The product of both moments would
+    square what is lost of small directions: they would be noise from a ten-thousandth of the largest length on.
+    """
+    root = _root(tastes)
+    turns, sizes, _ = np.linalg.svd(root.T @ _root(items))
+    kept = sizes > sizes[0] * 1e-14
+    found = np.zeros_like(items)
+    found[:, kept] = root @ (turns[:, kept] / np.sqrt(sizes[kept]))
+    return found
+
+
+def _root(moment: Floats2) -> Floats2:
+    """Return A with ``A A^T`` the moment, which is brought to diagonal 1 first: small directions keep their digits."""
+    lengths = np.sqrt(np.diag(moment))
+    units = np.where(lengths > 0, lengths, 1.0)
+    values, directions = np.linalg.eigh(moment / units[:, None] / units)
+    root: Floats2 = lengths[:, None] * directions * np.sqrt(np.maximum(values, 0))
+    return root
+
 
 SHRINK = 3.0
 """Number of ratings at the overall mean that are added to every item's ratings before its mean is taken."""

@@ -1,25 +1,66 @@
-"""The weight of releases, chosen on public users whom no announced model knows.
-
-A device completes its vector with the announced model, so its release repeats what that model knows about the users it
-was fitted to. Judged by these users, any release looks good, even noise. So some public users, the validation users,
-are kept out of every announced model. Trial models with different weights are fitted without them and predict their
-ratings. The server's own model, which is never announced, is fitted to all public users. Only public ratings and
-releases that have arrived are used.
-"""
+"""Errors of features, and the weight of releases, chosen on public users who are held out."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.completing import predictions_of
+from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
 from coordinator.server.completion.folding import ReleaseBook
-from coordinator.server.completion.predicting import squared_errors
+
+BLOCK = 2048
+"""Users that are scored at once; it does not affect the result."""
+
+
+def squared_errors(features: ItemFeatures, seen: Rows, asked: Rows, workers: int = 1) -> Floats:
+    """Return the squared error of every asked rating, predicted from a user's seen ones and clipped to the range.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+    seen, asked : Rows
+        The same users.
+    workers : int
+        Threads.
+
+    Returns
+    -------
+    ndarray of float64, shape (asked ratings,)
+    """
+
+    def score(bounds: tuple[int, int]) -> Floats:
+        known, wanted = seen.block(*bounds), asked.block(*bounds)
+        centred = known.values - features.mean[known.items]
+        found = tastes(features, known.starts, known.items, centred)
+        told = predictions_of(
+            features.vectors, features.mean, found, wanted.starts, wanted.items, features.lowest, features.highest
+        )
+        return np.square(told - wanted.values)
+
+    blocks = list(seen.blocks(BLOCK))
+    if workers == 1 or len(blocks) == 1:
+        return np.concatenate([score(bounds) for bounds in blocks])
+    with ThreadPoolExecutor(workers) as threads:
+        return np.concatenate(list(threads.map(score, blocks)))
+
+
+def rmse(errors: Floats) -> float:
+    """Return the root of the mean of squared errors."""
+    return float(np.sqrt(errors.mean()))
+
+
+def baseline_errors(features: ItemFeatures, asked: Rows) -> Floats:
+    """Return the squared errors of the items' means alone."""
+    told = np.clip(features.mean[asked.items], features.lowest, features.highest)
+    return np.square(told - asked.values)
+
 
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 """Weights to choose from; the last one is the paper's."""

@@ -1,10 +1,4 @@
-"""Mixtures: the clusters' levels and shares behind noisy estimates, by maximum likelihood.
-
-Every item's estimate is normal around the level of its cluster, with a known standard error; levels and shares are
-unknown. The likelihood does not change if items leave the pool because of their estimates.
-
-All sums are made in one order that no library chooses, so that fits hardly differ between processors.
-"""
+"""Mixtures: the clusters' levels and shares behind noisy estimates, by maximum likelihood; compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +8,180 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
-from coordinator.server.decoding.climbing import climb, start_at
+from coordinator.protocol.compiled import compiled
+
+STEPS, TRIES = 100, 40
+SETTLED = 1e-16
+"""The climb ends once a step gains less than this, as a share of one and the log-likelihood."""
+FAR = 2.0
+"""Most that a step changes a logit."""
+
+
+@compiled
+def height(
+    value: Floats, precision: Floats, point: Floats, prior: Floats, slope: Floats, curve: Floats2, known: Floats
+) -> float:
+    """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes.
+
+    Parameters
+    ----------
+    value, precision : ndarray of float64, shape (N,)
+        Estimates and the inverse of their variances.
+    point : ndarray of float64, shape (2 L,)
+        Levels and logits.
+    prior : ndarray of float64, shape (3,)
+        Mean and precision of a normal density of each level, and how many items more each share counts as if it had.
+    slope, curve : ndarray of float64, shapes (2 L,) and (2 L, 2 L)
+        Receive the gradient, and minus the matrix of second derivatives.
+    known : ndarray of float64, shape (2 L,)
+        Receives that matrix' diagonal as it were if every item's cluster were known: never less.
+    """
+    many = point.size // 2
+    levels, logits = point[:many], point[many:]
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    log_shares = np.log(np.maximum(shares, 1e-300))
+    part, pull = np.empty(many), np.empty(many)
+    slope[:], curve[:], known[:] = 0.0, 0.0, 0.0
+    found = 0.0
+    for item in range(value.size):
+        best, total, mean = -np.inf, 0.0, 0.0
+        for c in range(many):
+            pull[c] = (value[item] - levels[c]) * precision[item]
+            part[c] = log_shares[c] - (value[item] - levels[c]) * pull[c] / 2
+            best = max(best, part[c])
+        for c in range(many):
+            part[c] = np.exp(part[c] - best)
+            total += part[c]
+        found += best + np.log(total)
+        for c in range(many):
+            part[c] /= total
+            mean = part[c] * pull[c]
+            slope[c] += mean
+            slope[many + c] += part[c]
+            known[c] += part[c] * precision[item]
+            curve[c, c] -= mean * pull[c]
+            curve[c, many + c] -= mean
+            curve[many + c, many + c] -= part[c]
+        for c in range(many):
+            for d in range(many):
+                curve[c, d] += part[c] * pull[c] * part[d] * pull[d]
+                curve[c, many + d] += part[c] * pull[c] * part[d]
+                curve[many + c, many + d] += part[c] * part[d]
+    items, shift = value.size + many * prior[2], logits.sum()
+    for c in range(many):
+        away = levels[c] - prior[0]
+        found += prior[2] * log_shares[c] - prior[1] * away**2 / 2
+        known[c] += prior[1]
+        slope[c] -= prior[1] * away
+        curve[c, c] += known[c]
+        slope[many + c] += prior[2] - items * shares[c] - shift
+        curve[many + c, many + c] += items * shares[c]
+        known[many + c] = items * shares[c] * (1 - shares[c]) + 1.0
+        for d in range(many):
+            curve[many + c, many + d] += 1.0 - items * shares[c] * shares[d]
+            curve[many + d, c] = curve[c, many + d]
+    return float(found - shift**2 / 2)
+
+
+@compiled
+def factor(matrix: Floats2, lower: Floats2) -> bool:
+    """Write the Cholesky factor of a matrix; return whether it is positive definite."""
+    lower[:] = 0.0
+    for i in range(len(matrix)):
+        for j in range(i + 1):
+            rest = matrix[i, j]
+            for k in range(j):
+                rest -= lower[i, k] * lower[j, k]
+            if i > j:
+                lower[i, j] = rest / lower[j, j]
+            elif rest > 1e-13 * matrix[i, i]:
+                lower[i, i] = np.sqrt(rest)
+            else:
+                return False
+    return True
+
+
+@compiled
+def solve(lower: Floats2, right: Floats) -> Floats:
+    """Return the solution of ``lower @ lower.T @ x = right``."""
+    x = right.copy()
+    for i in range(x.size):
+        for k in range(i):
+            x[i] -= lower[i, k] * x[k]
+        x[i] /= lower[i, i]
+    return back(lower, x)
+
+
+@compiled
+def back(lower: Floats2, right: Floats) -> Floats:
+    """Return the solution of ``lower.T @ x = right``."""
+    x = right.copy()
+    for i in range(x.size - 1, -1, -1):
+        for k in range(i + 1, x.size):
+            x[i] -= lower[k, i] * x[k]
+        x[i] /= lower[i, i]
+    return x
+
+
+@compiled
+def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> Floats:
+    """Return the point of some labels, shape (N,): the mean of each cluster's estimates, and how many there are."""
+    point, weights = np.zeros(2 * clusters), np.full(clusters, 1e-200)
+    for item in range(value.size):
+        c = labels[item]
+        weights[c] += precision[item]
+        point[c] += precision[item] * value[item]
+        point[clusters + c] += 1.0
+    point[:clusters] /= weights
+    point[clusters:] = np.log(point[clusters:] + 1e-6)
+    point[clusters:] -= point[clusters:].mean()
+    return point
+
+
+@compiled
+def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
+    """Move a point to the next maximum of `height` and return its height.
+
+    Newton's steps, shortened towards those of expectation and maximization, which are safe and slow, where they would
+    not climb. ``curve`` receives minus the matrix of second derivatives at the end, ``inside``, shape (L,), the
+    precision of each cluster's level there, were every item's cluster known.
+    """
+    size, many = point.size, point.size // 2
+    there, slope, known, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
+    ahead, ahead_slope, ahead_known = point.copy(), np.empty(size), np.empty(size)
+    ahead_curve, bent = np.empty((size, size)), np.empty((size, size))
+    here = height(value, precision, point, prior, slope, curve, known)
+    damp = 1.0
+    for _ in range(STEPS):
+        moved = False
+        gain = 0.0
+        for _ in range(TRIES):
+            bent[:] = curve
+            for k in range(size):
+                bent[k, k] += damp * known[k] + 1e-12 * (known.max() + 1e-300)
+            if factor(bent, lower):
+                step = solve(lower, slope)
+                gain = (step * slope).sum()
+                longest = np.abs(step[many:]).max()
+                if longest > FAR:
+                    step *= FAR / longest
+                ahead[:] = point + step
+                there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_known)
+                if there >= here - 1e-13 * (1 + abs(here)):
+                    moved = True
+                    break
+            damp = max(4 * damp, 1e-6)
+        if not moved:
+            break
+        damp /= 8
+        point[:], slope[:], known[:], curve[:] = ahead, ahead_slope, ahead_known, ahead_curve
+        here = there
+        if gain < SETTLED * (1 + abs(here)):
+            break
+    inside[:] = known[:many]
+    return here
+
 
 TINY = 1e-200
 FEW = 3

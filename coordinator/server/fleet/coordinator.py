@@ -1,4 +1,4 @@
-"""The untrusted server as a Ray actor: it conducts a plan's rounds, and calls devices and its own processes."""
+"""The untrusted server as a Ray actor: it conducts a plan's rounds, and shows how far it has come."""
 
 from __future__ import annotations
 
@@ -8,17 +8,51 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
+from ray.util.metrics import Gauge
 
-from coordinator.protocol.admitted import Own, admit
+from coordinator.protocol.custom import Own, admit
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import load_decoder
-from coordinator.server.fleet.carrying import RayHosts
+from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
-from coordinator.server.fleet.gauges import Gauges
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.rounds.conductor import Conductor, Plan
 from coordinator.server.rounds.tally import Tally
+
+GAUGES = {
+    "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),
+    "rounds": ("blindrec_rounds", "Rounds, batches or clients that are over."),
+    "answers": ("blindrec_answers", "Answers of devices in these."),
+    "refused": ("blindrec_refused", "Devices in these that refused for lack of budget."),
+    "epsilon": ("blindrec_epsilon_spent", "What a device has spent at most [nats]."),
+    "undecided": ("blindrec_undecided_items", "Items that are not decided, where the policy asks about these only."),
+}
+"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `Tally`."""
+_RUN = "run"
+
+
+class Gauges:
+    """The gauges of one run, in the process of its coordinator; nothing but a `Tally` gets there.
+
+    They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
+
+    Parameters
+    ----------
+    run : str
+        The run's public name, which is their label.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._run = {_RUN: run}
+        self._gauges = {field: Gauge(name, told, (_RUN,)) for field, (name, told) in GAUGES.items()}
+
+    def tell(self, tally: Tally) -> None:
+        """Set them to a tally; what it does not know is not told."""
+        for field, gauge in self._gauges.items():
+            if (value := getattr(tally, field)) is not None:
+                gauge.set(value, self._run)
+
 
 MOST_HELD, HELD_PAUSE = 16, 0.005
 """Most rounds that may wait to be stored, and the seconds after which the coordinator checks again."""

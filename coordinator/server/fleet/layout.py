@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.protocol.custom import OUTPUTS
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import OUTPUTS
 from coordinator.server.rounds.transcript import leaf_of
 
 SMALLEST_BLOCK = 1 << 13

@@ -1,7 +1,4 @@
-"""The panel of one question: which block of devices is asked next, which answers count, and when all have come in.
-
-It is a state machine without Ray, clock or pause. Its driver asks the questions and reports how each call ended.
-"""
+"""The panel of one question: which block of devices is asked next, and how often a lost call is repeated."""
 
 from __future__ import annotations
 
@@ -9,9 +6,40 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from coordinator.protocol.errors import InputError
-from coordinator.server.fleet.attempts import MOST_ATTEMPTS, pause_after, require_less
+from coordinator.protocol.errors import InputError, LostError
+from coordinator.protocol.losses import reason, remedy
 from coordinator.server.rounds.conductor import Block, Check
+
+MOST_ATTEMPTS = 8
+"""How often a block may be lost, or a round begun, before the run gives up."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Shortest and longest pause before another attempt [seconds]; the pause doubles each time."""
+
+
+def pause_after(attempt: int) -> float:
+    """Return the seconds to wait after a failed attempt; attempts are numbered from 0."""
+    return min(FIRST_PAUSE * 2.0**attempt, LONGEST_PAUSE)
+
+
+def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
+    """Raise an error after ``most`` failed attempts.
+
+    Parameters
+    ----------
+    attempts, most : int
+        How many attempts failed, and how many may fail.
+    what : str
+        What failed, for the error.
+    error : Exception
+        Why the last one failed.
+
+    Raises
+    ------
+    LostError
+        If there were enough.
+    """
+    if attempts >= most:
+        raise LostError(f"{what}, {most} times ({reason(error)}); {remedy(error)}, then resume") from None
 
 
 class Question(NamedTuple):

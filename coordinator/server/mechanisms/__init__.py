@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from coordinator.protocol.admitted import admitted
+from coordinator.protocol.custom import admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError, by_name, declared
 from coordinator.server.own import server_half

@@ -15,11 +15,11 @@ from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settin
 if TYPE_CHECKING:
     from coordinator.server.anchor.learning import RoundLearner
     from coordinator.server.anchor.sensing import AnchorSensing
-    from coordinator.server.moments.anchor import AnchorMoments
+    from coordinator.server.moments.signs import AnchorMoments
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from coordinator.server.statistics.anchor import AnchorStatistic
+    from coordinator.server.statistics.signs import AnchorStatistic
 
 
 class AnchorSettings(Settings):
@@ -84,10 +84,9 @@ class AnchorHalf(ServerHalf):
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return the only policy, which follows from what learns of its rounds."""
-        from coordinator.server.anchor.anchoring import Anchoring
         from coordinator.server.anchor.learning import learner_for
-        from coordinator.server.anchor.tabled import TableLearner
-        from coordinator.server.anchor.tabling import Tabling
+        from coordinator.server.anchor.policy import Anchoring, Tabling
+        from coordinator.server.anchor.tables import TableLearner
 
         learner = learner_for(cast("AnchorSensing", setting.design), setting.failure)
         if isinstance(learner, TableLearner):
@@ -103,13 +102,13 @@ class AnchorHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
         """Return the agreements with signs of pairs or of items; see `statistics.anchor`."""
-        from coordinator.server.statistics.anchor import aggregate_anchor
+        from coordinator.server.statistics.signs import aggregate_anchor
 
         return aggregate_anchor(query, release)
 
     def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
         """Return what agreements follow; what its rounds make of them is played by `scenarios.theory`."""
-        from coordinator.server.moments.anchor import AnchorMoments
+        from coordinator.server.moments.signs import AnchorMoments
 
         return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)
 

@@ -15,7 +15,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-from coordinator.server.moments.subsets import mean_product
+from coordinator.server.moments.blocks import mean_product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

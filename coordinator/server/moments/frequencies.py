@@ -1,21 +1,20 @@
-"""Exact moments of frequency oracles: the probability of each private value, and the variance of counts.
-
-A device that tells what it liked names the liked item i with probability ``(w/N) b_i E[1 / (1 + X)]``, X the likes
-among its other ratings. ``E[1 / (1 + X)]`` is the integral of ``E[z^X]`` over z from 0 to 1, and ``E[z^X]`` a mean
-product over the subsets that users rate. A device that tells what it rated names any item with the same probability.
-"""
+"""Exact moments of frequency oracles and of the set mechanism: probabilities of values, and variances of counts."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from scipy.special import binom
 
-from coordinator.protocol.arrays import Floats
-from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.subsets import mean_product
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.server.moments.blocks import BlockParameters, mean_product
+from coordinator.server.moments.probabilities import binomial_mass
 
 LIKED = 0.5
 """Assumed share of likes among ratings if it is unknown."""
@@ -79,3 +78,199 @@ def told_share(pool: int, *, items: int, rated: int, likes: float) -> float:
     """
     none = mean_product(np.array([1 - likes, 1.0]), np.array([pool, items - pool]), rated)
     return (1 - none) / (pool * likes)
+
+
+MEDIAN = 0.5
+
+
+def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
+    """Return the probabilities of 0, 1, ..., ``rated`` likes among a uniform ``rated``-subset of the items.
+
+    Parameters
+    ----------
+    like : ndarray of float64, shape (L,)
+        Probability that an item of each cluster is liked.
+    sizes : ndarray of int64, shape (L,)
+        Items in each cluster; they sum to at least ``rated``.
+    rated : int
+        Size of the subsets.
+
+    Returns
+    -------
+    ndarray of float64, shape (rated + 1,)
+        Right to some 1e-13.
+
+    Examples
+    --------
+    >>> likes_of(np.array([1.0, 0.0]), np.array([1, 3]), 2).round(12).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    total = int(sizes.sum())
+    circle = np.exp(-2j * np.pi * np.arange(rated + 1) / (rated + 1))
+    factors = 1 + np.outer(circle - 1, like)
+    if rated in (0, total):
+        transformed = np.prod(factors**sizes, axis=1) if rated else np.ones(1)
+    else:
+        chance = rated / total
+        steps = min(math.ceil(16 * math.sqrt(total * chance * (1 - chance))) + 65, total + 1)
+        angles = 2 * np.pi / steps * np.arange(steps)
+        turn = np.exp(1j * angles)
+        terms = np.exp(-1j * angles * rated) * np.ones((rated + 1, 1))
+        for factor, size in zip(factors.T, sizes.tolist(), strict=True):
+            terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
+        whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
+        transformed = terms.sum(axis=1) / whole
+    found: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
+    return found
+
+
+def kept_shares(block: BlockParameters, padded: int) -> Floats:
+    """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
+    shares = np.zeros(block.cluster_sizes.size)
+    kept = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
+    for cluster in range(shares.size):
+        others = block.cluster_sizes - (np.arange(shares.size) == cluster)
+        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
+            shares[cluster] += share * like[cluster] * float(likes_of(like, others, block.rated - 1) @ kept)
+    return shares * block.rated / block.items
+
+
+@lru_cache(maxsize=4096)
+def kept_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -> float:
+    """Return the probability that one item of a pool is in a user's set, for each unit of how much users like it.
+
+    Parameters
+    ----------
+    pool, items, rated, likes
+        As for `frequencies.told_share`.
+    padded : int
+        Values in a set.
+    """
+    of = likes_of(np.array([likes, 0.0]), np.array([pool, items - pool]), rated)
+    return float(of @ np.minimum(np.arange(rated + 1), padded)) / (pool * likes)
+
+
+@lru_cache(maxsize=4096)
+def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chosen: int = 0) -> tuple[int, int]:
+    """Return sizes of sets and subsets with the least noise for its signal, from public numbers alone.
+
+    They minimise ``v / f^2`` of an item of a pool, v at f / 2, where each rating is a like with probability 1/2.
+
+    Parameters
+    ----------
+    pool, rated : int
+        Items of the pool, and how many of them a user rated, typically.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    padded, chosen : int
+        Sizes that are given; 0 for the best.
+    """
+    others = binomial_mass(np.arange(rated), rated - 1, LIKED)
+
+    def noise(own: int, many: int) -> float:
+        share = rated / pool * LIKED * float(others @ np.minimum(1.0, own / np.arange(1, rated + 1)))
+        return _variance(pool + own, own, many, as_float(epsilon), share / 2) / share**2
+
+    def best_many(own: int) -> int:
+        return chosen or _lowest(lambda many: noise(own, many), 1, pool)
+
+    own = padded or _lowest(lambda own: noise(own, best_many(own)), 1, min(rated, pool))
+    return own, best_many(own)
+
+
+@lru_cache(maxsize=4096)
+def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int:
+    """Return the size of subsets that tells a value of such a share with the least noise.
+
+    Parameters
+    ----------
+    values, own : int
+        Number of values with dummies, and of those in every device's set.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    share : float
+        Assumed share of devices whose set holds the value.
+    """
+    return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
+
+
+@lru_cache(maxsize=64)
+def sizes_for(
+    likes: tuple[float, ...],
+    pool: int,
+    *,
+    epsilon: Epsilon,
+    together: int = 1,
+    kept: int = 0,
+    chosen: int = 0,
+    most: int = 1 << 10,
+) -> tuple[int, int]:
+    """Return likes w that devices keep, and values k of a release, where it is known how many items devices like.
+
+    w is the median number of likes: half of the devices pad, the others keep some of theirs. What has the least noise
+    if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
+    is these whom popular items tell least of. k has the least noise for the mean share of devices that have a value.
+
+    Parameters
+    ----------
+    likes : tuple of float
+        Shares of devices that like 0, 1, ... items of the pool.
+    pool : int
+        Items of the pool.
+    epsilon : Fraction or None
+        Privacy parameter of the subset [nats].
+    together : int
+        Items that make up a value: 1, or 2 where values are pairs; w is no less.
+    kept, chosen : int
+        Sizes that are given; 0 to choose them.
+    most : int
+        Likes that devices keep at most.
+    """
+    median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
+    own = kept or max(together, min(median, most, pool))
+    values, named = math.comb(own, together), math.comb(pool, together)
+    held = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
+    share = max(float(held), 1e-9) / named
+    return own, chosen or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
+
+
+def kept_pair_shares(block: BlockParameters, kept: int) -> Floats:
+    """Return the probability that a pair of items, one of each cluster, is among a user's ``kept`` likes, shape (L, L).
+
+    On the diagonal the items are two of one cluster; 0 where it has one only.
+    """
+    many = block.cluster_sizes.size
+    shares, likes = np.zeros((many, many)), np.arange(2, block.rated + 1)
+    both = np.minimum(1.0, kept * (kept - 1) / (likes * (likes - 1)))
+    for one, other in np.ndindex(many, many):
+        others = block.cluster_sizes - np.bincount([one, other], minlength=many)
+        if (others < 0).any() or block.rated < 2:
+            continue
+        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
+            chance = float(likes_of(like, others, block.rated - 2) @ both)
+            shares[one, other] += share * like[one] * like[other] * chance
+    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
+
+
+def _variance(values: int, own: int, many: int, epsilon: float, share: float) -> float:
+    """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
+    few, more = sorted((own, many))
+    logs = float(np.log1p(-more / (values - np.arange(few))).sum())
+    avoid, meet = math.exp(logs), -math.expm1(logs)
+    hit = 1 / (1 + avoid / meet * math.exp(-epsilon))
+    mean, without = many / values, many / (values - own)
+    mine = hit * mean / meet
+    other = hit * (mean - avoid * without) / meet + (1 - hit) * without
+    rate = other + (mine - other) * share
+    return rate * (1 - rate) / (mine - other) ** 2 if mine > other else math.inf
+
+
+def _lowest(of: Callable[[int], float], low: int, high: int) -> int:
+    """Return where a function that falls and then rises is lowest, from ``low`` to ``high``."""
+    while high - low > 2:
+        third = (high - low) // 3
+        if of(low + third) <= of(high - third):
+            high -= third
+        else:
+            low += third
+    return min(range(low, high + 1), key=of)

@@ -1,23 +1,58 @@
-"""A recommender: what it does in a round, and what it declares about itself.
-
-A recommender defines the probability of each object given the survivors' votes, the rule for kicking voters out, and
-how weights change. All of these are pure functions. Each recommender has a file in the room `recommenders`; everything
-else (bounds, sweeps, figures, help) follows from its declaration there. Reading declarations loads no numerical library
-except numpy.
-"""
+"""A recommender: its kick-out rule, what it does in a round, and what it declares about itself."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online.rules import Rule
 
 if TYPE_CHECKING:
     from coordinator.server.online.weighting import Weighting
+
+
+NO_LIMIT = 2**31 - 1
+
+
+class Rule(NamedTuple):
+    """A voter survives while it has at most ``radius_strikes``, ``diversity_strikes`` and ``strikes`` in all."""
+
+    radius_strikes: int
+    diversity_strikes: int
+    strikes: int
+
+
+def total(diversity: int, radius: int) -> Rule:
+    """Return Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``."""
+    return Rule(2 * radius, NO_LIMIT, 2 * (diversity + radius))
+
+
+def wide(diversity: int, radius: int) -> Rule:
+    """Return Rule A of the spec: ``b <= 2R`` and ``a <= 2 (D + R)``."""
+    return Rule(2 * radius, 2 * (diversity + radius), NO_LIMIT)
+
+
+def literal(diversity: int, radius: int) -> Rule:
+    """Return the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``. It kicks peers out where R > D."""
+    return Rule(2 * radius, 2 * diversity, NO_LIMIT)
+
+
+def lean(diversity: int, radius: int) -> Rule:
+    """Return the rule without doubling, ours: ``b <= R`` and ``a + b <= D + R``."""
+    return Rule(radius, NO_LIMIT, diversity + radius)
+
+
+def strict(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
+    """Return p-REC_sim's rule: the first strike kills."""
+    return Rule(0, 0, 0)
+
+
+def everybody(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
+    """Return the rule of recommenders that kick nobody out."""
+    return Rule(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+
 
 Limits = Callable[[int, int], Rule]
 

@@ -1,8 +1,4 @@
-"""One loop for everything that a server learns in rounds: conduct a round, store it, and go on with the next.
-
-A round is a query and its statistic, a batch of private devices, or a client's service. A resumed run takes in the
-stored rounds first. Fleets carry questions to devices and bring answers back.
-"""
+"""One loop for everything that a server learns in rounds: conduct a round, store it, tell how far it is, go on."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from coordinator.protocol.admitted import Own
+from coordinator.protocol.custom import Own
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.tally import Tally

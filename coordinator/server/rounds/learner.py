@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coordinator.protocol.admitted import Own
+from coordinator.protocol.custom import Own
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding, PoolDesign
-from coordinator.server.rounds.asking import whose
-from coordinator.server.rounds.beliefs import beliefs
+from coordinator.server.rounds.policies import verified, whose
+from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
-from coordinator.server.rounds.verifying import verified
 from coordinator.server.statistics.statistic import Statistic
 
 

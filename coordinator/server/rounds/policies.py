@@ -1,15 +1,497 @@
-"""The policies that any mechanism may follow, by name; a mechanism's half adds its own, see `ServerHalf.policy`."""
+"""Policies: how they are asked and checked, schedules, elimination by doubt, and verification; made by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import math
+import traceback
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.elimination import Eliminate, ItemByItem
-from coordinator.server.rounds.schedules import Fixed, OneRound
-from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import Policy
-from coordinator.server.rounds.verifying import Verifying
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from coordinator.protocol.arrays import Bools, Floats, Indices
+from coordinator.protocol.budget import Epsilon, as_float, within
+from coordinator.protocol.coins import derive
+from coordinator.protocol.custom import MechanismError
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
+from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
+from coordinator.server.design import Design, PoolDesign
+from coordinator.server.rounds.setting import LARGEST_ROUND, POOLED, Setting, most_moved, users_on_grid
+from coordinator.server.rounds.state import Ask, Policy, ServerState
+
+_OURS = "coordinator."
+"""Where blindrec's own policies live."""
+
+
+def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
+    """Return a policy's next round, or None where it stops.
+
+    Parameters
+    ----------
+    policy : Policy
+        Anybody's.
+    state : ServerState
+        The state after all rounds so far.
+    most_rounds : int
+        How many rounds there may be.
+
+    Raises
+    ------
+    PolicyError
+        If the policy raised something, returned no round, asks about unknown items or devices or an impossible epsilon,
+        or does not stop. The error is one line that names the policy and the round.
+    """
+    where = whose(policy, state)
+    try:
+        ask = policy.next_query(state)
+    except MechanismError:
+        raise  # the error already names class, method and round
+    except (Exception, SystemExit) as error:
+        raise PolicyError(f"{where}: it raised {_at(error, policy)}") from error
+    if ask is None:
+        return None
+    if len(state.asked) >= most_rounds:
+        raise PolicyError(f"{where}: it does not stop after {most_rounds} rounds, the most there may be (most_rounds)")
+    if complaint := complaint_about(ask, state):
+        raise PolicyError(f"{where}: {complaint}")
+    return ask
+
+
+class Rested:
+    """A fresh copy of a policy, which must ask the same as the policy that has seen all rounds.
+
+    A resumed run needs this, because it continues with a new policy that has not seen the earlier rounds.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy before the first round; blindrec's own policies are not copied.
+
+    Raises
+    ------
+    PolicyError
+        If it cannot be copied.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._made: Policy | None = None
+        if not type(policy).__module__.startswith(_OURS):
+            try:
+                self._made = copy.deepcopy(policy)
+            except Exception as error:
+                raise PolicyError(
+                    f"policy {type(policy).__name__} cannot be copied: {in_a_line(error)}; keep its setting and plain "
+                    "values only"
+                ) from error
+
+    def hold(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
+        """Refuse the policy's next round if a fresh copy would ask something else in this state.
+
+        Raises
+        ------
+        PolicyError
+            If the two differ.
+        """
+        if self._made is None:
+            return
+        fresh = copy.deepcopy(self._made)
+        if next_ask(fresh, state, most_rounds=most_rounds) != ask:
+            raise PolicyError(
+                f"{whose(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let what it "
+                "asks follow from its setting and the state alone, without chance and without remembering"
+            )
+
+
+def whose(policy: Policy, state: ServerState) -> str:
+    """Return the policy and the round, as errors name them."""
+    return f"policy {type(policy).__name__}, round {len(state.asked)}"
+
+
+def complaint_about(ask: object, state: ServerState) -> str | None:
+    """Return what is wrong with the next round, or None."""
+    if not isinstance(ask, Ask) or not isinstance(ask.query, Query):
+        return f"it returned {_shown(ask)}, which is no blindrec.Ask of a query; return one, or None to stop"
+    try:
+        Query.valid(ask.query)
+    except InputError as error:
+        return f"its query cannot be asked: {error}"
+    return (
+        _complaint_about_round(ask.query, state)
+        or _complaint_about_devices(ask, state)
+        or _complaint_about_epsilon(ask.query, state)
+        or _complaint_about_items(ask.query, state)
+        or _complaint_of_devices(ask.query)
+    )
+
+
+def _complaint_about_round(query: Query, state: ServerState) -> str | None:
+    if query.round != len(state.asked):
+        return f"its query says round {query.round}; coins of a round are used once, give {len(state.asked)}"
+    return None
+
+
+def _complaint_about_devices(ask: Ask, state: ServerState) -> str | None:
+    for name, place in (("first", ask.first), ("stop", ask.stop)):
+        if type(place) is not int:
+            return f"{name} of the devices it asks is {_shown(place)}, a {type(place).__name__}; give an int"
+    if 0 <= ask.first < ask.stop <= state.devices:
+        return None
+    return f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
+
+
+def _complaint_about_epsilon(query: Query, state: ServerState) -> str | None:
+    asked, budget = as_float(query.epsilon), as_float(state.budget)
+    if not within(query.epsilon, state.budget):
+        return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}; ask for no more than that"
+    return None
+
+
+def _complaint_about_items(query: Query, state: ServerState) -> str | None:
+    first = state.asked[0].query if state.asked else query
+    if query.items != first.items:
+        return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
+    return None
+
+
+def _complaint_of_devices(query: Query) -> str | None:
+    """Return why no device would answer a query: its parameters, pool, questions or epsilon are impossible; or None."""
+    try:
+        check_question(query)
+    except InputError as error:
+        return f"its query cannot be asked: {error}"
+    return None
+
+
+def _at(error: BaseException, policy: Policy) -> str:
+    """Return an error's type, its last line in the policy's own file, and its text."""
+    code = getattr(getattr(type(policy), "next_query", None), "__code__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
+    kind, text = type(error).__name__, in_a_line(error).partition(": ")[2]
+    return f"{kind} in line {lines[-1]}: {text}" if lines else f"{kind}: {text}"
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return an error's type and text, without line breaks."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _shown(value: object) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRound:
+    """Ask every device the same query once, and stop: the papers' non-adaptive protocol.
+
+    Attributes
+    ----------
+    design : Design
+        What is asked.
+    epsilon : Fraction or None
+        Privacy parameter of the answer [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    rounds: ClassVar[int] = 1
+    design: Design
+    epsilon: Epsilon
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the only round, or None once it was asked."""
+        if state.asked:
+            return None
+        query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
+        return Ask(query=query, first=0, stop=state.devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """The same question in a fixed number of rounds, each of which asks for an equal share of all answers.
+
+    Attributes
+    ----------
+    setting : Setting
+        Design, privacy and number of answers of a device.
+    rounds : int
+        Number of rounds, at least 1.
+    """
+
+    setting: Setting
+    rounds: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every answer was given."""
+        number, answers = len(state.asked), self.setting.answers_per_device * state.devices
+        if number == self.rounds:
+            return None
+        users = (number + 1) * answers // self.rounds - number * answers // self.rounds
+        pool = self.setting.pools[number % len(self.setting.pools)] if self.setting.pool_size else None
+        return self.setting.ask(state, users=users, pool=pool)
+
+
+PILOT = 0.15
+"""Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
+SHARE = 0.18
+"""A round is so large that on average it decides this share of the open items, and `MORE` items."""
+MORE = 2.0
+MOST = 0.8
+"""Largest share of the open items that a round should decide."""
+GROWTH = 0.35
+"""A round asks at most this share of the users asked so far, so that the next round can use what it tells."""
+LEAST, LEAST_ALONE = 0.04, 0.25
+"""A round adds at least this share to the information about its items, for several items and for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eliminate:
+    """Decided items leave the pool; each round is large enough to decide a share of the open ones.
+
+    Nothing is decided before the clusters stand apart: until then every round doubles the users asked so far. The
+    policy stops when all items are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must ask about pools (MaxSense, sign sensing).
+    share : float
+        Share of the open items that a round decides on average, in (0, 1). A smaller share means more rounds, and fewer
+        users who are asked about items that are almost decided.
+    """
+
+    asks_undecided: ClassVar[bool] = True
+    setting: Setting
+    share: float = SHARE
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting = self.setting
+        if len(state.asked) < len(pools := setting.pools):
+            return _pilot(setting, state, pool=pools[len(state.asked)] if setting.pool_size else None)
+        posterior = setting.believe(state)
+        if not posterior.apart:
+            pool = pools[len(state.asked) % len(pools)] if setting.pool_size else None
+            return setting.ask(state, users=-(-state.answers_asked // len(pools)), pool=pool)
+        if not (undecided := ~posterior.decided(setting.failure)).any():
+            return None
+        undecided = _some(setting, state, undecided)
+        goal = min(self.share * undecided.sum() + MORE, MOST * undecided.sum())
+        return _next(setting, state, posterior, undecided, goal=float(goal), least=LEAST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemByItem:
+    """The naive sequential scheme, which asks about one item at a time until it is decided.
+
+    Every item gets a pilot round. While the clusters do not stand apart, the next round is about the item with the
+    least information and doubles it; afterwards it is about the first open item.
+
+    Attributes
+    ----------
+    setting : Setting
+        As for `Eliminate`.
+    """
+
+    setting: Setting
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting = self.setting
+        if len(state.asked) < setting.design.items:
+            return _pilot(setting, state, pool=np.array([len(state.asked)], np.int32))
+        posterior = setting.believe(state)
+        if not posterior.apart:
+            assert state.estimates is not None  # because there is a posterior
+            item = np.array([state.estimates.information.argmin()], np.int32)
+            before = sum(ask.stop - ask.first for ask in state.asked if _only(ask) == item[0])
+            return setting.ask(state, users=before, pool=item)
+        if not (undecided := ~posterior.decided(setting.failure)).any():
+            return None
+        only = np.arange(undecided.size) == undecided.argmax()
+        return _next(setting, state, posterior, only, goal=0.5, least=LEAST_ALONE)
+
+
+def _some(setting: Setting, state: ServerState, open_ones: Bools) -> Bools:
+    """Return the open items to ask about next: those that least is known of, as many as a pool may have."""
+    assert state.estimates is not None  # because there is a posterior
+    if setting.pool_size is None or open_ones.sum() <= setting.pool_size:
+        return open_ones
+    items = np.flatnonzero(open_ones)
+    chosen = np.zeros_like(open_ones)
+    chosen[items[np.argsort(state.estimates.information[items], kind="stable")[: setting.pool_size]]] = True
+    return chosen
+
+
+def _only(ask: Ask) -> int | None:
+    """Return the one item that a round asks about, or None where it is about several."""
+    pool = ask.query.pool
+    return int(pool[0]) if pool is not None and pool.size == 1 else None
+
+
+def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) -> Ask | None:
+    """Return the first round about some items, before anything is known."""
+    design, query = pool_design(setting), setting.query(state, pool=pool)
+    gap = design.widest / (setting.clusters - 1)
+    information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
+    return setting.send(state, query, users=users_on_grid(information / float(design.rates(query).mean())))
+
+
+def _next(
+    setting: Setting, state: ServerState, posterior: Posterior, open_ones: Bools, *, goal: float, least: float
+) -> Ask | None:
+    """Return a round about open items, large enough to decide ``goal`` of them; see `users_to_decide`."""
+    assert state.estimates is not None  # there is a posterior
+    expected = posterior.expected[open_ones]
+    query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
+    rates = pool_design(setting).rates(query, expected)
+    users = users_to_decide(
+        posterior, open_ones, rates, goal=goal, failure=setting.failure, assume_malicious=setting.assume_malicious
+    )
+    crumbs = least * float((state.estimates.information[open_ones] / rates).mean())
+    return setting.send(state, query, users=users_on_grid(max(min(users, GROWTH * state.answers_asked), crumbs)))
+
+
+def users_to_decide(
+    posterior: Posterior,
+    open_ones: Bools,
+    rates: Floats,
+    *,
+    goal: float,
+    failure: float,
+    assume_malicious: float = 0.0,
+) -> float:
+    """Return the users after which so many of the open items should be decided, on average.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        What is known; its clusters stand apart.
+    open_ones : ndarray of bool, shape (N,)
+        The pool of the round.
+    rates : ndarray of float64, shape (M,)
+        Information of a device's answer about each of them.
+    goal : float
+        How many of them the round should decide, fewer than all.
+    failure : float
+        Probability of a wrong label that is allowed, in all.
+    assume_malicious : float
+        Share of liars that decided items must withstand: the edge moves away with every user.
+
+    Notes
+    -----
+    The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
+    with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
+    """
+    assert posterior.mixture is not None  # clusters that stand apart have levels
+    nearest = nearest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
+    doubt = np.clip(posterior.doubt[open_ones], 1e-300, 0.5)
+    odds, bound = np.log1p(-doubt) - np.log(doubt), min(posterior.threshold(failure), 0.5)
+    edge = math.log1p(-bound) - math.log(bound)
+    farthest = farthest_gaps(posterior.mixture)[posterior.cluster[open_ones]]
+    drift, lost = nearest**2 * rates / 2, assume_malicious * farthest * most_moved(rates)
+
+    def decided(users: float) -> float:
+        return _passes(odds, doubt, drift * users, edge + lost * users)
+
+    low, high = 0.0, 1.0
+    while decided(high) < goal and high < LARGEST_ROUND:
+        high *= 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if decided(middle) >= goal else (middle, high)
+    return high
+
+
+def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
+    """Return the expected number of items whose log-odds pass the edge after so much drift."""
+    spread = np.sqrt(2 * drift)
+    right, wrong = ndtr((odds + drift - edge) / spread), ndtr((drift - odds - edge) / spread)
+    return float(((1 - doubt) * right + doubt * wrong).sum())
+
+
+def pool_design(setting: Setting) -> PoolDesign:
+    """Return the setting's design, which must ask about pools.
+
+    Raises
+    ------
+    InputError
+        If it does not.
+    """
+    design = setting.design
+    if not isinstance(design, PoolDesign):
+        raise InputError(f"{type(design).__name__} asks about no pools of items; choose {POOLED}")
+    return design
+
+
+DISPUTED = 0.01
+"""Probability that fresh devices dispute a right label if none of them lies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifying:
+    """Another policy's rounds, then one round for each pool of all items.
+
+    A round has so many users that a right label is disputed with the probability `DISPUTED`: an item's estimate lies
+    ``z`` standard errors from the middle between two levels. Source: ours (spec "Lying devices", section 5).
+
+    Attributes
+    ----------
+    policy : Policy
+        Its rounds come first.
+    setting : Setting
+        As the policy's.
+    size : int
+        Items of a pool, at most.
+    """
+
+    asks_undecided: ClassVar[bool] = True
+    policy: Policy
+    setting: Setting
+    size: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item was asked about again, or no device is left."""
+        setting, over = self.setting, sum(ask.verifies for ask in state.asked)
+        if not over and (ask := self.policy.next_query(state)):
+            return ask
+        if over == (many := -(-setting.design.items // self.size)):
+            return None
+        order = np.random.default_rng(int.from_bytes(derive(setting.public_seed, "verifying"))).permutation(
+            setting.design.items
+        )
+        query = setting.query(state, pool=np.sort(np.array_split(order, many)[over]).astype(np.int32))
+        users = state.asked[-1].stop - state.asked[-1].first if over else self._users(state, query)
+        ask = setting.send(state, query, users=users) if users else None
+        return ask and replace(ask, verifies=True)
+
+    def _users(self, state: ServerState, query: Query) -> int:
+        """Return the users of a round about a pool, 0 where clusters do not stand apart."""
+        posterior = self.setting.believe(state)
+        if not posterior.apart or posterior.mixture is None:
+            return 0
+        error = float(nearest_gaps(posterior.mixture).min()) / 2 / -float(ndtri(DISPUTED))
+        return users_on_grid(1 / error**2 / float(pool_design(self.setting).rates(query).mean()))
+
+
+def verified(posterior: Posterior, state: ServerState) -> Posterior:
+    """Return the posterior with what fresh devices dispute: labels whose level is not the nearest to what they told.
+
+    Items that they were not asked about, as where no device was left, are disputed as well.
+    """
+    if state.verified is None or posterior.mixture is None:
+        return replace(posterior, disputed=np.ones(posterior.doubt.size, np.bool_))
+    nearest = np.abs(state.verified.value[:, None] - posterior.mixture.levels).argmin(axis=1)
+    return replace(posterior, disputed=(nearest != posterior.cluster) | (state.verified.information == 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

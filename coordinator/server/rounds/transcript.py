@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.protocol.messages import Release
-from coordinator.protocol.packing import pack, unpack
+from coordinator.protocol.messages import Release, pack, unpack
 
 DIGEST = 32
 """Bytes of a digest."""

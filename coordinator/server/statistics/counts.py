@@ -1,9 +1,9 @@
-"""Counts of a user's own mechanism: whole numbers that add up over devices, whose meaning only its class knows."""
+"""Counts that add up: of private values, of a custom mechanism, and group by group."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,3 +52,75 @@ class CountStatistic(Statistic):
     def shape(self) -> tuple[object, ...]:
         """Return the kind; see `Statistic.shape`. Sizes may differ, since rounds may be about pools of other sizes."""
         return super().shape()[0], self.sums.ndim
+
+
+GROUPS = RANKED, SHARED, PAIRED, SIZED, SIZED_TOP = ("ranked", "shared", "paired", "sized", "sized_top")
+"""The groups; those that tell numbers of likes are asked before those whose sets follow from these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupStatistic(Statistic):
+    """Sums over the devices that answered; see `Statistic`. Counts of a group that was not asked are empty.
+
+    Attributes
+    ----------
+    ranked : ndarray of int64
+        Devices of the first group whose subset held each value: all items, and dummies.
+    shared : ndarray of int64
+        The same of the second group: the most liked items, and dummies.
+    paired : ndarray of int64
+        The same of the third group: pairs of these items, and dummies.
+    sized, sized_top : ndarray of int64
+        Devices that released each range of how many items they like, of all and of the most liked.
+    heard : ndarray of int64, shape (5,)
+        Devices that answered, by groups.
+    told : int
+        Ones among the released bits.
+    """
+
+    counts: ClassVar[tuple[str, ...]] = (*GROUPS, "heard")
+
+    ranked: Ints
+    shared: Ints
+    paired: Ints
+    sized: Ints
+    sized_top: Ints
+    heard: Ints
+    told: int
+
+    @property
+    def ones(self) -> int:
+        """Ones among the answered bits."""
+        return self.told
+
+    def of(self, group: str) -> CountStatistic:
+        """Return what a group told."""
+        heard = int(self.heard[GROUPS.index(group)])
+        return CountStatistic(sums=getattr(self, group), told=0, asked=heard, answered=heard, refused=0)
+
+    def __add__(self, other: Self) -> Self:
+        """Return the statistic of both blocks, or rounds, together."""
+        sizes = {name: max(getattr(self, name).size, getattr(other, name).size) for name in GROUPS}
+        return Statistic.__add__(self._padded(sizes), other._padded(sizes))
+
+    def shape(self) -> tuple[object, ...]:
+        """Return the kind; see `Statistic.shape`. Sizes may differ, since each round is about one of the groups."""
+        return super().shape()[0], self.heard.size
+
+    def _padded(self, sizes: dict[str, int]) -> Self:
+        wider: dict[str, Any] = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+        for name, counts in wider.items():
+            counts[: getattr(self, name).size] = getattr(self, name)
+        return replace(self, **wider)
+
+
+def of_group(group: str, one: CountStatistic) -> GroupStatistic:
+    """Return what devices of one group told, where others were asked nothing."""
+    return GroupStatistic(
+        **{name: one.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
+        heard=np.array([one.answered if name == group else 0 for name in GROUPS], np.int64),
+        told=one.told,
+        asked=one.asked,
+        answered=one.answered,
+        refused=one.refused,
+    )

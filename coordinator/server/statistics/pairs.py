@@ -57,7 +57,7 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
         If the catalogue has more than `MOST_PAIRED_ITEMS` items.
     """
     from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
-    from coordinator.protocol.pairs import random_pairs  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.public_draws import random_pairs  # noqa: PLC0415 (compiled)
 
     release.require(query)
     check_items(query.items)

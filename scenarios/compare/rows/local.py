@@ -1,30 +1,172 @@
-"""Nobody is trusted: every device answers one question under its whole epsilon, as in `blindrec run`."""
+"""Nobody is trusted: every device answers one question, and ranks by scores, pairs or directions of taste."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from actors.advice import public_order
+from actors.device import PIECE, Cohort
 from actors.ratings import StoredRatings
-from coordinator.protocol.arrays import Ints
-from coordinator.protocol.messages import Model
-from coordinator.protocol.own import Mechanism
-from coordinator.protocol.public_features import typical_error
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.coins import derive
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
+from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.rows import Likes
+from coordinator.protocol.signs import UNIT
+from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
+from coordinator.server.decoding.threads import one_thread
+from coordinator.server.moments.signs import pair_contrast
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
+from coordinator.server.statistics.signs import AnchorStatistic
+from coordinator.server.statistics.statistic import merge
 from scenarios.compare import laws
+from scenarios.compare.item_models import pair_advice, pair_constants
+from scenarios.compare.laws import group_counts, pair_agreements, pair_means
 from scenarios.compare.row import AGGREGATE, DEVICES, Advised, Asked, Row
-from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World
-from scenarios.data.block_world import settle
-from scenarios.data.populations import Population
+from scenarios.compare.settings import PUBLIC_RATES, Comparison
+from scenarios.compare.worlds import World, world_of
+from scenarios.data.populations import Population, settle
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
+
+PRIOR = 1.0
+"""Likes and dislikes that every item is thought to have, beside those that are public."""
+
+
+class Rates(NamedTuple):
+    """What is known of single items.
+
+    Attributes
+    ----------
+    rated, liked : ndarray of float64, shape (N,)
+        Share of people who rated each item, and their mean rating from -1 to 1.
+    score, error : ndarray of float64, shape (N,)
+        Share of people who like each, and its standard error.
+    """
+
+    rated: Floats
+    liked: Floats
+    score: Floats
+    error: Floats
+
+
+def public_rates(world: World) -> Rates:
+    """Return the rates of all people of a file."""
+    rows = world.fold.train
+    people, liked = rows.users + 2 * PRIOR, world.popularity + PRIOR
+    rated = rows.raters.astype(np.float64) + 2 * PRIOR
+    score: Floats = liked / people
+    return Rates(rated / people, 2 * liked / rated - 1, score, np.sqrt(score * (1 - score) / people))
+
+
+def told_rates(liking: Model, judging: Model, share: float) -> Rates:
+    """Return the rates that devices told: shares of likes, and mean ratings if a share of all items is rated.
+
+    An item with a share f of likes and a mean s over all people, for whom no rating counts 0, was rated by ``2 f - s``.
+    Both are first shrunk to their means over items, as far as they vary by noise.
+    """
+    score = np.maximum(_shrunk(liking.score, typical_error(liking.error)), LEAST_SCORE)
+    mean = _shrunk(share * judging.score, share * typical_error(judging.error))
+    rated = np.clip(2 * score - mean, score, 1)
+    return Rates(rated, 2 * score / rated - 1, score, liking.error)
+
+
+def _shrunk(values: Floats, error: float) -> Floats:
+    centre, spread = float(values.mean()), float(values.var())
+    found: Floats = centre + (values - centre) * max(0.0, 1 - error**2 / spread if spread else 0.0)
+    return found
+
+
+def asking_of(wanted: Comparison, items: int) -> AnchorSensing:
+    """Return what asks about pairs, from public constants."""
+    return AnchorSensing(items=items, rated=min(wanted.likes, items))
+
+
+def question(asked: Asked, rates: Rates) -> Query:
+    """Return the question about pairs of the items that most people like, centred on their mean ratings."""
+    pool = np.sort(asked.ranked(rates.score)[: asked.wanted.paired]).astype(np.int32)
+    return asking_of(asked.wanted, rates.score.size).query(
+        round_number=2,  # after those about single items
+        public_seed=derive(asked.seed, "public"),
+        epsilon=asked.epsilon,
+        pool=pool,
+        centres=np.rint(np.clip(rates.liked[pool], -1, 1) * UNIT).astype(np.int32),
+    )
+
+
+def pool_of(query: Query) -> Indices:
+    """Return the items whose pairs a query is about."""
+    assert query.pool is not None  # no device answers another one
+    return query.pool
+
+
+def answered(query: Query, world: World, user: Ints, asked: Asked) -> AnchorStatistic:
+    """Return what the devices of these people answer: by ledgers and coins of their own."""
+    ratings = StoredRatings(rows=world.fold.train, user=user.astype(np.int32), rated_public=False)
+    cohort = Cohort(ratings, derive(asked.seed, "devices of pairs"), 0, user.size, asked.epsilon)
+    blocks = [(first, min(first + PIECE, user.size)) for first in range(0, user.size, PIECE)]
+    found = merge(*(aggregate(query, cohort.answer(query, *block)) for block in blocks))
+    assert isinstance(found, AnchorStatistic)  # of no other query
+    return found
+
+
+def drawn(query: Query, world: World, users: int, asked: Asked) -> AnchorStatistic:
+    """Return the sum of so many answers, drawn from its law."""
+    return pair_agreements(query, pair_means(query, world.fold), users, asked.coins)
+
+
+def learned(query: Query, sums: AnchorStatistic, rates: Rates, wanted: Comparison) -> Model:
+    """Return the model with the directions that stand out of the noise, if any."""
+    pool, asking = pool_of(query), asking_of(wanted, query.items)
+    with one_thread():
+        told = subspace(*agreed(sums.pairs, sums.answered, pool.size))
+    contrast = pair_contrast(pool.size, items=asking.items, rated=asking.rated, epsilon=query.epsilon)
+    tastes = tastes_of_pairs(pool, told, contrast, rated=rates.rated, liked=rates.liked)
+    cluster = np.zeros(query.items, np.int32)
+    return Model(cluster=cluster, score=rates.score, error=rates.error, clusters=1, tastes=tastes)
+
+
+@lru_cache(maxsize=4)
+def limit_of(wanted: Comparison, seed: int) -> tuple[Indices, Subspace]:
+    """Return what any number of answers without noise tell, with public rates: the pool, and its directions."""
+    world = world_of(wanted, seed)
+    query = question(Asked(wanted=wanted, epsilon=None, users=0, public=0, seed=seed), public_rates(world))
+    pool = pool_of(query)
+    with one_thread():
+        return pool, subspace(pair_matrix(pair_means(query, world.fold), pool.size), 0.0)
+
+
+def threshold(wanted: Comparison, seed: int, epsilon: Epsilon) -> float:
+    """Return how many answers about pairs it takes until a first direction stands out: ``M / (t l)^2``.
+
+    l is the largest eigenvalue of the limit and t the contrast of an answer; see
+    `coordinator.server.decoding.pair_model`.
+    """
+    pool, told = limit_of(wanted, seed)
+    signal = bit_channel(epsilon).contrast * float(told.strengths.max(initial=0.0))
+    return pool.size / signal**2 if signal else math.inf
+
+
+def in_catalogue(pool: Indices, vectors: Floats2, items: int) -> Floats2:
+    """Return vectors of a pool's items as vectors of all items, shape (N, k)."""
+    found = np.zeros((items, vectors.shape[1]))
+    found[pool] = vectors
+    return found
 
 
 def people_of(world: World, asked: Asked) -> Ints:
@@ -119,9 +261,134 @@ def set_sizes(told: Comparison, items: int) -> Mapping[str, Any]:
 
 SET = Local("set", 40, "set", laws.set_counts, set_sizes)
 SIGN = Local("sign", 20, "sign", laws.sign_agreements)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired(Local):
+    """Pairs of liked items, the policy's three groups; above a number of people each group's sum is drawn."""
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Let devices answer, or draw the sums of their answers; devices apply what follows to their own likes."""
+        few = asked.users <= asked.wanted.devices
+        model = self.answered(world, asked) if few else self.drawn(world, asked)
+        noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
+        if model.near is None:
+            return Advised.noisy(model.score, noise, simulated)
+        ties = asked.coins.permutation(world.items)
+        return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
+
+
+def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
+    """Return the constants that a curator's pairs have, too, and how many devices tell how many items they like."""
+    return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
+
+
+PAIRS = Paired("pairs", 50, "pairs", group_counts, pair_settings)
+
+
+LIKING, JUDGING = 0.3, 0.15
+"""Shares of devices that tell which items they like, and what they think of all items, where rates are not public."""
+
+
+class Directions(Row):
+    """Directions of taste by signs of pairs.
+
+    Attributes
+    ----------
+    known : bool
+        Whether rates of single items are public; otherwise devices tell them.
+    """
+
+    trust_model, mechanism, order = "local", "directions", 60
+    known: ClassVar[bool] = False
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Let devices answer, or draw the sums of their answers; devices apply directions to their own ratings."""
+        # Equal rates, as where few people answered, would come by number, as the file has its items.
+        model = self.learned(world, asked)
+        return replace(self.advised(world, asked, model), order=asked.ranked(model.score).astype(np.int32))
+
+    def advised(self, world: World, asked: Asked, model: Model) -> Advised:
+        """Return how devices rank items by a model, as `actors.advice.recommend_featured` does."""
+        rows, tastes = world.fold.train, model.tastes
+        assert tastes is not None  # perhaps without any direction
+
+        def scores(own: Any) -> Floats2:
+            starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
+            return likely(tastes, Likes(starts=starts, items=items, values=own.data > 0, count=world.items))
+
+        holds = sparse.csr_array((np.where(rows.values, 1, -1), rows.items, rows.starts), (rows.users, rows.count))
+        return Advised(
+            popularity=model.score,
+            floor=float(np.finfo(np.float64).tiny),
+            noise=typical_error(model.error),
+            scorer=scores,
+            order=public_order(None, model.score),
+            simulated=DEVICES if asked.users <= asked.wanted.devices else AGGREGATE,
+            holds=holds,
+        )
+
+    def learned(self, world: World, asked: Asked) -> Model:
+        """Return the model that devices' answers tell."""
+        if asked.users > asked.wanted.devices:
+            return self._drawn(world, asked)
+        rates, user = public_rates(world), people_of(world, asked)
+        if not self.known:  # nobody is in two groups
+            liking, judging, user = np.split(asked.coins.permutation(user), np.cumsum(_groups(asked.users)))
+            likes = SET.answered(world, replace(asked, users=liking.size), liking)
+            means = SIGN.answered(world, replace(asked, users=judging.size), judging)
+            rates = told_rates(likes, means, _rated(world, asked))
+        query = question(asked, rates)
+        return learned(query, answered(query, world, user, asked), rates, asked.wanted)
+
+    def _drawn(self, world: World, asked: Asked) -> Model:
+        rates, users = public_rates(world), asked.users
+        if not self.known:
+            liking, judging = _groups(users)
+            likes, means = (
+                SET.drawn(world, replace(asked, users=liking)),
+                SIGN.drawn(world, replace(asked, users=judging)),
+            )
+            rates, users = told_rates(likes, means, _rated(world, asked)), users - liking - judging
+        query = question(asked, rates)
+        return learned(query, drawn(query, world, users, asked), rates, asked.wanted)
+
+    def remarks(self, wanted: Comparison) -> tuple[str, ...]:
+        """Tell from how many people on a direction stands out of the noise, among people like the file's."""
+        share = 1.0 if self.known else 1 - LIKING - JUDGING
+        told = [(epsilon, threshold(wanted, wanted.seed, epsilon) / share) for epsilon in wanted.epsilon]
+        needed = ", ".join(
+            f"{people:,.0f} at epsilon {'inf' if epsilon is None else epsilon}" for epsilon, people in told
+        )
+        public = ("totals of everybody's ratings are public to it, without noise",) if self.known else ()
+        limit = (
+            f"with fewer people than these, which is the experimenter's to know, none stands out of the noise: {needed}"
+        )
+        return tuple(f"{self.trust_model}: {self.mechanism}: {sentence}" for sentence in (limit, *public))
+
+
+class WithPublicRates(Directions):
+    """The same where rates of single items are public."""
+
+    trust_model, order, known = PUBLIC_RATES, 10, True
+
+
+def _groups(users: int) -> list[int]:
+    """Return how many devices tell which items they like, and how many what they think of all."""
+    return [max(1, round(share * users)) for share in (LIKING, JUDGING)]
+
+
+def _rated(world: World, asked: Asked) -> float:
+    return min(asked.wanted.likes / world.items, 1)
+
+
 ROWS = (
     Local("subset", 10, "subset", laws.subset_counts),
     SIGN,
     Local("MaxSense", 30, "maxsense", laws.sensed_scores, lambda told, _: {"theta": told.sensed}),
     SET,
+    PAIRS,
+    Directions(),
+    WithPublicRates(),
 )

@@ -1,26 +1,35 @@
-"""Some people's ratings are public. Models are learned from these, and weighed by what private devices tell, if any.
-
-People are those of the file: a public person that was drawn twice would be a copy of one that is evaluated.
-"""
+"""Some people's ratings are public: models are learned from these, and weighed by what private devices say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
+from scipy.special import ndtr
 
 from coordinator.protocol.arrays import Floats, Floats2, Ints
-from coordinator.protocol.item_to_item import ItemToItem
-from coordinator.protocol.public_features import LEAST
+from coordinator.protocol.coins import derive
+from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
+from coordinator.protocol.rows import Rows
+from coordinator.server.completion.fitting import Fitting
 from coordinator.server.decoding.public_counts import PublicCounts
 from scenarios.compare.item_models import ease, neighbours, of_gram, pair_advice
 from scenarios.compare.row import Advised, Asked, Row, Scorer
 from scenarios.compare.rows.local import SET
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World
+from scenarios.compare.worlds import World, table_of, world_of
+from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people
+from scenarios.places.in_process import InProcess
+from scenarios.two_tier import experiment
+from scenarios.two_tier.config import MOST_UNDECLARED, NONE, PRIVATE, PUBLISHED, TwoTier, needs_scale, scale_of
+from scenarios.two_tier.course import follow
+from scenarios.two_tier.split import UserSplit
 
 KAPPA = 1.0
 """Pairs that every two items are thought to have, beside those counted: lifts of rare pairs are shrunk towards 1."""
@@ -54,7 +63,7 @@ class Public(Row):
         likes = world.matrix[public]
         counts = likes.sum(axis=0).astype(np.float64)
         scorer = None if self.fit is None else self.fit(likes, asked.wanted)
-        return Advised(popularity=counts, floor=0.5 if scorer is None else LEAST, scorer=scorer, people=private)
+        return Advised(popularity=counts, floor=0.5 if scorer is None else LEAST_SCORE, scorer=scorer, people=private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class Weighed(Row):
         of_public = PublicCounts(counts=counts, sizes=sizes)
         popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
         if not self.lifts:
-            return Advised(popularity=popularity, floor=LEAST, people=private)
+            return Advised(popularity=popularity, floor=LEAST_SCORE, people=private)
         pool = np.sort(asked.ranked(popularity)[: asked.wanted.lift_items]).astype(np.int32)
         weights = of_gram(lifted(likes[:, pool], popularity[pool]), asked.wanted.ridge)
         lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
@@ -105,10 +114,87 @@ def lifted(likes: Any, popularity: Floats) -> Floats2:
     return gram
 
 
+def ratings_left(table: RatingTable, world: World) -> Rows:
+    """Return everybody's ratings without those that are held out."""
+    train = world.fold.train
+    kept = np.isin(table.owners * table.count + table.items, train.owners * table.count + train.items)
+    return table.valued(np.asarray(table.values, np.float64)).where(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Row):
+    """Ratings that public people's tell, and what private devices release once about their completed ones.
+
+    Attributes
+    ----------
+    how : str
+        The mechanism of `blindrec two-tier`; `NONE` if no private device is asked.
+    """
+
+    mechanism: str
+    order: int
+    how: str
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"public"})
+
+    def fits(self, table: RatingTable) -> bool:
+        """Return whether ratings differ, and have a finite scale where devices draw one."""
+        levels = np.unique(table.values).size
+        return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
+
+    def advise(self, world: World, asked: Asked) -> Advised:
+        """Fit public people's ratings, and take in what private devices release."""
+        dealt, fitting = settled(asked.wanted, asked.public, asked.seed)
+        plan = experiment.plan_of(replace(dealt, wanted=_wanted(asked.wanted, asked.seed, self.how)), fitting)
+        features = follow(plan, InProcess(1))[0].features
+        rows, told, least = dealt.split.train, dealt.split.public_rows, asked.wanted.like_from
+        rated = np.bincount(told.items, minlength=world.items).astype(np.float64)
+        spread = max(float(np.std(told.values)), 1e-9)
+
+        def scores(own: Any) -> Floats2:
+            means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
+            found: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+            return found
+
+        holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
+        _, private = split_people(world, asked)
+        return Advised(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+
+
+def _wanted(wanted: Comparison, seed: int, how: str) -> TwoTier:
+    return TwoTier(ratings=wanted.ratings, mechanism=how, seed=seed)
+
+
+@lru_cache(maxsize=8)
+def settled(wanted: Comparison, public: float, seed: int) -> tuple[experiment.World, Fitting]:
+    """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
+    world, table = world_of(wanted, seed), table_of(wanted)
+    people = split_people(world, Asked(wanted=wanted, epsilon=None, users=world.people, public=public, seed=seed))
+    rows = ratings_left(table, world)
+    order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
+    split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
+    scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
+    dealt = experiment.World(wanted=_wanted(wanted, seed, NONE), split=split, scale=scale)
+    return dealt, experiment.settle(dealt, InProcess(1))[0]
+
+
+def completed(features: ItemFeatures, own: Any) -> Floats2:
+    """Return the ratings ``mu + V u`` that devices complete their own to, shape (devices, N)."""
+    starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
+    found: Floats2 = (
+        features.mean + tastes(features, starts, items, own.data - features.mean[items]) @ features.vectors.T
+    )
+    return found
+
+
 ROWS = (
     Public("popularity", 10),
     Public("item kNN", 20, lambda likes, told: neighbours(likes, told.neighbours)),
     Public("EASE", 30, lambda likes, told: ease(likes, told.ridge)),
     Weighed("popularity with set", 40, lifts=False),
     Weighed("lifts with set", 50, lifts=True),
+    Completed("trace norm", 60, NONE),
+    Completed("PMC", 70, "pmc"),
+    Completed("PMD", 80, "pmd"),
 )

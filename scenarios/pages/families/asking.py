@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from coordinator.protocol.public_half import LOCAL
-from scenarios.pages.belief import Believed, each
-from scenarios.pages.grids import Grid, grid_of, lines_of
-from scenarios.pages.promise import Promise, kind_of, merged, promised, trusted
+from scenarios.pages.promise import Believed, Promise, each, kind_of, merged, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
-from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval
+from scenarios.pages.values import NOTHING, Grid, Traced, grid_of, lines_of, shown, shown_interval
 
 _DESIGNS = (
     "design",

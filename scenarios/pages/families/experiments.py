@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scenarios.pages.belief import Believed
-from scenarios.pages.grids import Grid, interval_in, lines_of, words
-from scenarios.pages.promise import Promise, promised, trusted
+from scenarios.pages.promise import Believed, Promise, promised, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
-from scenarios.pages.traced import NOTHING, Traced, percent, shown, written
+from scenarios.pages.values import NOTHING, Grid, Traced, interval_in, lines_of, percent, shown, words, written
 
 Beside = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -10,16 +10,14 @@ from markupsafe import Markup
 from coordinator.protocol.mechanisms import found as publics
 from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.compare.rows.curator import Paired
+from scenarios.compare.rows.trusted import Paired
 from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.compare.summary import RESAMPLED_NOTE
 from scenarios.given.mechanisms import designs as halves
-from scenarios.pages.belief import each
-from scenarios.pages.grids import Grid, grid_of, lines_of, words
-from scenarios.pages.promise import Promise, kind_of, merged, trusted
+from scenarios.pages.promise import Promise, each, kind_of, merged, trusted
 from scenarios.pages.subject import Subject
 from scenarios.pages.told import Told
-from scenarios.pages.traced import NOTHING, Traced, shown, shown_interval, whole
+from scenarios.pages.values import NOTHING, Grid, Traced, grid_of, lines_of, shown, shown_interval, whole, words
 from scenarios.two_tier.config import GUARANTEES, NONE
 
 _COMPARED = ("mechanism", "features", "epsilon", "users", "public", "ndcg", "over_popularity", "hit_rate", "recall")

@@ -13,8 +13,7 @@ from forging import forged
 
 from actors.keeper import Keeper
 from actors.second_order.answers import Pin
-from actors.second_order.cohort import PrivateCohort
-from actors.second_order.consent import Consent
+from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease

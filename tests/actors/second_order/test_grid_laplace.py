@@ -12,10 +12,10 @@ import tiers
 from statistical import chi_square_fits
 
 from actors.coins import Coins
-from actors.second_order.mechanisms.laplace import noisy_places
+from actors.second_order.mechanisms.rivals import noisy_places
 from coordinator.protocol.arrays import Words2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid_noise import GridLaplace, grid_laplace
+from coordinator.protocol.second_order_channels import GridLaplace, grid_laplace
 
 
 class Given(Coins):

@@ -9,7 +9,7 @@ import pytest
 import reference
 from scipy.optimize import linprog
 
-from actors.second_order.pmd_kernels import greedy_swaps, shuffle
+from actors.second_order.mechanisms.paper import greedy_swaps, shuffle
 from coordinator.protocol.arrays import Floats, Floats2
 
 

@@ -11,7 +11,7 @@ import reference
 import tiers
 from statistical import rate_fits
 
-from actors.second_order.mechanisms.pmc import flipped_signs, own_h, signs
+from actors.second_order.mechanisms.paper import flipped_signs, own_h, signs
 from actors.seeds import FAIR, PLACE, WHOLE
 from coordinator.protocol.arrays import Bits2, Floats2
 from coordinator.protocol.channels import bit_channel

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
 
-from actors.second_order.mechanisms.pmd import candidate, candidate_values
-from actors.second_order.pmd_kernels import greedy_swaps, running_sums, shuffle
+from actors.second_order.mechanisms.paper import candidate, candidate_values, greedy_swaps, running_sums, shuffle
 from actors.seeds import WHOLE
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.errors import InputError

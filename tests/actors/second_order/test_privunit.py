@@ -15,15 +15,14 @@ from scipy import integrate, special
 from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
 
 from actors.coins import Coins
-from actors.second_order.directions import directions
-from actors.second_order.mechanisms.privunit import named
+from actors.second_order.mechanisms.rivals import directions, named
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
 from coordinator.protocol.candidates import candidate, candidates_key
-from coordinator.protocol.caps import CapChannel, cap_channel
 from coordinator.protocol.channels import COIN, choice_channel
 from coordinator.protocol.directions import basis_of, pack_moment
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.streams import device_streams
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.second_order_channels import CapChannel, cap_channel
 
 MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
@@ -277,7 +276,7 @@ def test_the_length_is_accurate_in_as_many_dimensions_as_are_accepted(
 ) -> None:
     """A table of 32 times as many angles: at rank 200 and epsilon 10 the length was .38 of the right one."""
     used = cap_channel(Fraction(epsilon), rank * (rank + 1) // 2)
-    monkeypatch.setattr("coordinator.protocol.caps._ANGLES", 1 << 17)
+    monkeypatch.setattr("coordinator.protocol.second_order_channels._ANGLES", 1 << 17)
     fine = cap_channel.__wrapped__(Fraction(epsilon), rank * (rank + 1) // 2)
     assert fine.choice.kept == used.choice.kept
     assert used.length == pytest.approx(fine.length, rel=1e-8)

@@ -14,11 +14,11 @@ import tiers
 from statistical import chi_square_fits
 
 from actors.coins import Coins
-from actors.second_order.mechanisms.sslp import Sslp, corners
+from actors.second_order.mechanisms.rivals import Sslp, corners
 from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms.sslp import sslp_bound, sslp_clip
+from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp_clip
 
 EPSILON = Fraction(3, 2)
 

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.protocol.arrays import Bits, Bools
-from coordinator.server.online import rules
+from coordinator.server.online import recommender
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommender import Limits
-from coordinator.server.online.rules import NO_LIMIT, Rule
+from coordinator.server.online.recommender import NO_LIMIT, Limits, Rule
 
-SOUND = [rules.total, rules.wide, rules.lean]
+SOUND = [recommender.total, recommender.wide, recommender.lean]
 
 
 def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) -> Electorate:
@@ -30,7 +29,7 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
 def test_check_value_7() -> None:
     """The literal rule kicks out a peer that spends its distance while another, liked object is recommended."""
     votes = np.array([[1, 0, 0]], np.uint8)
-    assert after(rules.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
+    assert after(recommender.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
     for rule in SOUND:
         assert after(rule(0, 1), votes, [0], [True]).alive.tolist() == [True] * 3
 
@@ -38,19 +37,19 @@ def test_check_value_7() -> None:
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        (rules.total, (6, NO_LIMIT, 10)),
-        (rules.wide, (6, 10, NO_LIMIT)),
-        (rules.literal, (6, 4, NO_LIMIT)),
-        (rules.lean, (3, NO_LIMIT, 5)),
-        (rules.strict, (0, 0, 0)),
-        (rules.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
+        (recommender.total, (6, NO_LIMIT, 10)),
+        (recommender.wide, (6, 10, NO_LIMIT)),
+        (recommender.literal, (6, 4, NO_LIMIT)),
+        (recommender.lean, (3, NO_LIMIT, 5)),
+        (recommender.strict, (0, 0, 0)),
+        (recommender.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
     ],
 )
 def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
     assert rule(2, 3) == expected
 
 
-@pytest.mark.parametrize("rule", [*SOUND, rules.literal])
+@pytest.mark.parametrize("rule", [*SOUND, recommender.literal])
 def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
     votes = np.array([[0, 1]], np.uint8)
     assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
@@ -83,7 +82,7 @@ def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
 
 
 def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_credit_less() -> None:
-    assert kicked_out(rules.literal, 3) > 0
+    assert kicked_out(recommender.literal, 3) > 0
 
     def stingy(diversity: int, radius: int) -> Rule:
         return Rule(radius, NO_LIMIT, max(diversity + radius - 1, 0))

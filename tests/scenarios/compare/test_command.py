@@ -15,7 +15,7 @@ import blindrec as face
 from scenarios.compare import sweep
 from scenarios.compare.rows import found
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
-from scenarios.compare.tables import show
+from scenarios.compare.summary import show
 
 COLUMNS = {"trust_model", "mechanism", "features", "epsilon", "users", "simulated", "seconds", "public"}
 COLUMNS |= {f"{name}{end}" for name in ("hit_rate", "ndcg", "recall") for end in ("", "_low", "_high")}

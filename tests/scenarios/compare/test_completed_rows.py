@@ -11,7 +11,7 @@ from runs import planted_ratings, write_movielens
 
 from scenarios.compare.row import Asked
 from scenarios.compare.rows import found
-from scenarios.compare.rows.completed import Completed, ratings_left
+from scenarios.compare.rows.two_tier import Completed, ratings_left
 from scenarios.compare.scoring import Scored, score
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World, table_of, world_of

@@ -15,10 +15,10 @@ from statistical import binomial_bounds
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.server.aggregation import aggregate
-from coordinator.server.grouped_sets import CountedSet
-from coordinator.server.mechanisms.subset import subset_rates
-from coordinator.server.statistics.groups import SIZED, SIZED_TOP, GroupStatistic
-from scenarios.compare.group_laws import group_counts, shares_of
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import CountedSet
+from coordinator.server.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
+from scenarios.compare.laws import group_counts, shares_of
 from scenarios.compare.row import AGGREGATE, DEVICES, Asked
 from scenarios.compare.rows import found
 from scenarios.compare.rows.local import Local

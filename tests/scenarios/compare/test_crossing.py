@@ -12,7 +12,7 @@ from statistical import binomial_bounds
 
 from coordinator.protocol.arrays import Floats
 from scenarios.compare.crossing import BRACKET, FLANK, bracket, people_for, refined
-from scenarios.compare.tables import needed
+from scenarios.compare.summary import needed
 
 PEOPLE, TRUTH, HEIGHT = 610, 47_000.0, 0.95
 

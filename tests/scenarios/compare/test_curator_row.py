@@ -18,9 +18,9 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.server.decoding.pair_model import ease
 from scenarios.compare.item_models import pair_design
 from scenarios.compare.row import Asked
-from scenarios.compare.rows import curator, found
-from scenarios.compare.rows.curator import contributors, item_change, laplace_noise, limited_likes, pair_change
+from scenarios.compare.rows import found, trusted
 from scenarios.compare.rows.local import Local
+from scenarios.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World, world_of
 
@@ -91,10 +91,10 @@ def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:
     people = contributors(planted, told)
     limited = limited_likes(planted, told, people, 3, pool)
     assert people.sum() == told.users
-    assert limited.shape == (curator.COPIES * planted.people, pool.size)
+    assert limited.shape == (trusted.COPIES * planted.people, pool.size)
     full = np.minimum(np.asarray(planted.matrix[:, pool].sum(axis=1)), 3)
-    np.testing.assert_array_equal(np.tile(full, curator.COPIES), np.diff(limited.indptr))
-    whole = limited.power(2).sum(axis=1).reshape(curator.COPIES, -1).sum(axis=0)
+    np.testing.assert_array_equal(np.tile(full, trusted.COPIES), np.diff(limited.indptr))
+    whole = limited.power(2).sum(axis=1).reshape(trusted.COPIES, -1).sum(axis=0)
     np.testing.assert_allclose(whole, people * full)
 
 
@@ -143,4 +143,4 @@ def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
     far = math.sqrt(sum(spent))
     normal = scipy.stats.norm
     delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)
-    assert delta == pytest.approx(curator.DELTA, rel=1e-6)
+    assert delta == pytest.approx(trusted.DELTA, rel=1e-6)

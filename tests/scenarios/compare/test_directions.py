@@ -12,24 +12,21 @@ import pytest
 from runs import planted_ratings, write_movielens
 from statistical import normal_radius
 
+from actors.advice import public_order
 from actors.device import Cohort
-from actors.near import public_order
 from actors.ratings import StoredRatings
 from benchmarks.tastes import likenesses
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.messages import Model
 from coordinator.protocol.rows import Likes, starts_of
 from coordinator.server.anchor.sensing import AnchorSensing
-from scenarios.compare import tasting
-from scenarios.compare.pair_laws import pair_agreements, pair_means
+from scenarios.compare.laws import pair_agreements, pair_means
 from scenarios.compare.row import AGGREGATE, DEVICES, Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.directions import Directions
-from scenarios.compare.rows.local import people_of
+from scenarios.compare.rows import found, local
+from scenarios.compare.rows.local import Directions, people_of
 from scenarios.compare.scoring import TOP, _lists
 from scenarios.compare.settings import Comparison
-from scenarios.compare.splitting import Fold
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import Fold, World, world_of
 
 ITEMS = 12
 POOL = np.arange(1, ITEMS, dtype=np.int32)
@@ -84,7 +81,7 @@ def test_the_law_is_that_of_devices() -> None:
     query = AnchorSensing(items=ITEMS, rated=6).query(
         round_number=2, public_seed=bytes(16), epsilon=Fraction(4), pool=POOL, centres=CENTRES
     )
-    answered = tasting.answered(query, world, people_of(world, asked), asked)
+    answered = local.answered(query, world, people_of(world, asked), asked)
     drawn = pair_agreements(query, means(world), users, np.random.default_rng(0))
     wrong = pair_agreements(query, means(world, -CENTRES), users, np.random.default_rng(0))
     radius = normal_radius(np.sqrt(2 * users) / 2, comparisons=answered.pairs.size)
@@ -125,8 +122,8 @@ def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison)
     for features in (None, world.features):
         lists = cohort.recommend(model, 0, everybody.size, TOP, features)
         assert lists.tolist() == _lists(world, advised, everybody, order, features=features is not None).tolist()
-    pool, limit = tasting.limit_of(wanted, 0)
-    cosine, three, signs = likenesses(model.tastes.vectors, tasting.in_catalogue(pool, limit.vectors, world.items))
+    pool, limit = local.limit_of(wanted, 0)
+    cosine, three, signs = likenesses(model.tastes.vectors, local.in_catalogue(pool, limit.vectors, world.items))
     assert cosine > (0.9 if row.known else 0.8)
     assert min(three, signs) > 0.3
 
@@ -150,7 +147,7 @@ def test_too_few_people_have_no_direction_and_are_told(wanted: Comparison) -> No
     """At the threshold a direction is about to stand out: a quarter of it shows none, four times it does."""
     row, world = found()["public-rates: directions"], world_of(wanted, 0)
     assert isinstance(row, Directions)
-    enough, low = tasting.threshold(wanted, 0, Fraction(1)), wanted.model_copy(update={"devices": 0})
+    enough, low = local.threshold(wanted, 0, Fraction(1)), wanted.model_copy(update={"devices": 0})
     assert f"{enough:,.0f} at epsilon 1" in row.remarks(wanted.model_copy(update={"epsilon": (Fraction(1),)}))[0]
     for times, some in ((0.25, False), (4, True)):
         asked = Asked(wanted=low, epsilon=Fraction(1), users=round(times * enough), public=0, seed=0)
@@ -166,9 +163,9 @@ def test_rates_follow_from_likes_and_mean_ratings() -> None:
     nowhere = np.zeros(3, np.int32)
     liking = Model(cluster=nowhere, score=likes, error=error, clusters=1)
     judging = Model(cluster=nowhere, score=rated * liked / 0.5, error=error, clusters=1)
-    told = tasting.told_rates(liking, judging, 0.5)
+    told = local.told_rates(liking, judging, 0.5)
     assert told.rated == pytest.approx(rated)
     assert told.liked == pytest.approx(liked)
-    noisy = tasting.told_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
+    noisy = local.told_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
     assert noisy.score == pytest.approx(np.full(3, likes.mean()))
     assert np.ptp(noisy.liked) == pytest.approx(0)

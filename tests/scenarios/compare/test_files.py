@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import table_of, world_of
 from scenarios.data.datasets import Dated, read_dated
-from scenarios.data.formats.columns import stand_apart
+from scenarios.data.formats.readers import stand_apart
 
 TWICE = "user,item,rating,timestamp\na,x,1,30\nb,x,3,10\na,x,5,10\na,x,3,20\na,y,2,5\n"
 FEW = (

@@ -12,16 +12,14 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.server.mechanisms.set import LikedSet
-from coordinator.server.mechanisms.subset import subset_rates
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.compare.crossing import NORMAL
-from scenarios.compare.forecast import Forecast
 from scenarios.compare.laws import mean_of_likers
-from scenarios.compare.needs import BEATS, NOISE, advice_of, by_formula, needs
-from scenarios.compare.needs_table import show_needs
+from scenarios.compare.needs import BEATS, NOISE, Forecast, advice_of, by_formula, needs, show_needs
 from scenarios.compare.row import Asked
 from scenarios.compare.rows.local import SET, Local
-from scenarios.compare.rows.none import Popularity
+from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import score
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of

@@ -13,7 +13,7 @@ from statistical import normal_radius
 from coordinator.protocol.arrays import Floats
 from scenarios.compare.row import AGGREGATE, DEVICES, Asked
 from scenarios.compare.rows import found
-from scenarios.compare.rows.pairs import Paired
+from scenarios.compare.rows.local import Paired
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import World, world_of
 

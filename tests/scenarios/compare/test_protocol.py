@@ -20,11 +20,10 @@ from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
 from scenarios.compare.crossing import over_seeds_and_people
 from scenarios.compare.row import Advised, Asked
-from scenarios.compare.rows.curator import gaussian_noise
+from scenarios.compare.rows.trusted import gaussian_noise
 from scenarios.compare.scoring import TOP, score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.splitting import Fold, fold_of
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import Fold, World, fold_of, world_of
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_told
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from runs import planted_ratings, write_movielens
 
+from actors.advice import public_order
 from actors.device import Cohort
-from actors.near import public_order
 from actors.ratings import StoredRatings
 from scenarios.compare.row import Asked
 from scenarios.compare.rows import found

@@ -9,8 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
 
-from scenarios.compare.measuring import Key, Measured
-from scenarios.compare.scoring import Scored
+from scenarios.compare.scoring import Key, Measured, Scored
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of

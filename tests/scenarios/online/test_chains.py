@@ -7,9 +7,8 @@ import math
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.online.chains import claim_1, theorem_15_chain
-from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.privacy_lower_bounds import own_lower_bound
+from scenarios.online.adversaries import claim_1, theorem_15_chain
+from scenarios.online.privacy_bounds import epsilon_proved, own_lower_bound
 
 
 @pytest.mark.parametrize(("peers", "expected"), [(10, "1.721811"), (50, "0.357866")])

@@ -11,7 +11,7 @@ import pytest
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.weighting import Weighting
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
-from scenarios.online.loss_worst_case import worst_loss_sim
+from scenarios.online.worst_case import worst_loss_sim
 
 
 def test_check_value_6() -> None:

@@ -13,9 +13,9 @@ from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
-from scenarios.online.liars import lies_of
 from scenarios.online.results import record
 from scenarios.online.run import build_world, run_online
+from scenarios.online.worlds import lies_of
 from scenarios.places.in_process import InProcess
 
 SMALL: dict[str, Any] = {"rounds": 200, "voters": 64, "peers": 8, "diversity": 2, "radius": 2}

@@ -15,13 +15,7 @@ from coordinator.server.online.recommenders import found
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
-from scenarios.online.results import (
-    clients_table,
-    digest,
-    record,
-    rounds_table,
-    voters_table,
-)
+from scenarios.online.results import clients_table, digest, record, rounds_table, voters_table
 from scenarios.online.run import OnlineRun, privacy_losses, run_online
 from scenarios.places.in_process import InProcess
 from scenarios.report.columns import Average, mean_of

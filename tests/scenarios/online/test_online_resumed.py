@@ -16,10 +16,10 @@ from coordinator.protocol.ballots import Service
 from coordinator.server.online import serving
 from coordinator.server.online.service import Served, serve
 from coordinator.server.online.serving import Line
-from scenarios.online.kept_clients import KeptClients
+from scenarios.online.run import KeptClients
 from scenarios.places.spending import spent_by
-from scenarios.store.chain import kept_records
 from scenarios.store.mark import FOLDER, MARK
+from scenarios.store.record_log import kept_records
 
 CLIENTS = 4
 SERVED = ["online", "--rounds", "20", "--voters", "30", "--clients", str(CLIENTS), "--peers", "5", "--budget", "900"]
@@ -107,7 +107,7 @@ def test_a_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, served: lis
 def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
     blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
     books = []
     for name in ("whole", "resumed"):
         out = tmp_path / name
@@ -194,7 +194,7 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
     assert f"{ratings} has changed since the run in {out} began" in refused(blindrec, "resume", out, *HERE)
     ratings.write_text(good)
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.store.taking.code_digest", lambda _: "ab" * 32)
+        patch.setattr("scenarios.store.run_folder.code_digest", lambda _: "ab" * 32)
         for again in (["resume", out, *HERE], [*run, "--out", out]):
             assert "the code of blindrec has changed since" in refused(blindrec, *again)
     assert blindrec("resume", out, *HERE).code == 0

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from scenarios.online.loss_bounds import loss_bound
-from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.privacy_lower_bounds import (
+from scenarios.online.privacy_bounds import (
     PAPER_SHARE,
     conjecture,
     epsilon_needed,
+    epsilon_proved,
     own_lower_bound,
     theorem_7,
     theorem_15,

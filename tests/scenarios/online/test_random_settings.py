@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
-from scenarios.online.random_settings import LIKED, VOTES, configuration, draw, measure
+from scenarios.online.adversaries import LIKED, VOTES, configuration, draw, measure
 
 
 @given(

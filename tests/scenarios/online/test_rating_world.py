@@ -14,8 +14,7 @@ from runs import write_movielens
 from actors.electors import VoterCohort
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
-from scenarios.online.rating_world import LEAST_ROUNDS, world_of_ratings
-from scenarios.online.worlds import ClientWorld, World
+from scenarios.online.worlds import LEAST_ROUNDS, ClientWorld, World, world_of_ratings
 
 VOTE_PURPOSE = 9
 SIX: dict[str, list[float]] = {

@@ -8,9 +8,9 @@ import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.protocol.errors import InputError
-from scenarios.online.chains import claim_1
+from scenarios.online.adversaries import claim_1
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.sim_worst_case import worst_case_sim
+from scenarios.online.worst_case import worst_case_sim
 
 
 @pytest.mark.parametrize(

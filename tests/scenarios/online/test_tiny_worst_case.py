@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
+from coordinator.server.online.recommender import Rule
 from coordinator.server.online.recommenders import found
-from coordinator.server.online.rules import Rule
 from scenarios.online.privacy_bounds import epsilon_proved
 
 

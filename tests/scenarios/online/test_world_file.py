@@ -9,8 +9,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
-from scenarios.online.world_file import read_likes, read_votes, world_from_file
-from scenarios.online.worlds import World, all_votes
+from scenarios.online.worlds import World, all_votes, read_likes, read_votes, world_from_file
 
 GOOD = """
 objects = 3

@@ -10,8 +10,8 @@ import foreign_bad as bad
 import pytest
 from foreign_jobs import EPSILON, WORLD, job
 
+from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.own import Mechanism, MechanismError
 from scenarios.own.admission import admitted_for
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import Result, run_job

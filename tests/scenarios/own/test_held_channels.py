@@ -15,13 +15,12 @@ import pytest
 from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job
 
 from actors.device import Cohort
-from coordinator.protocol.admitted import UNCHECKED, OwnPublic, admit, hold
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.channels import independent_bits as bits
 from coordinator.protocol.channels import matrix_channel as matrix
+from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, OwnPublic, admit, hold
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.protocol.questions import check_question
 from coordinator.server.own import OwnDesign
 from scenarios.own.admission import FOR_SOME, MOST_SAMPLED, admitted_for

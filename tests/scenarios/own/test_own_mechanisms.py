@@ -12,11 +12,10 @@ from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WO
 
 from actors.device import Cohort
 from actors.ratings import BlockRatings
-from coordinator.protocol.admitted import UNCHECKED, Own, admitted
 from coordinator.protocol.channels import IndependentBits
+from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, Own, admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import Mechanism, MechanismError
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import Decoding, World

@@ -17,9 +17,9 @@ import ray
 from foreign_jobs import USERS, job
 
 from benchmarks.victims import below
-from coordinator.protocol.own import Mechanism, MechanismError
+from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.rounds.query_rounds import Outcome, Round
+from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.tally import Tally
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
@@ -79,7 +79,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
 
 def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None:
     """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
-    from coordinator.server.fleet.aggregator import start_aggregators  # noqa: PLC0415 (Ray)
+    from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
 
     of = job(foreign.GRR())
     place._by_value(_packages(of))

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from foreign_jobs import TRUE, job
 
-from coordinator.protocol.own import Mechanism
-from coordinator.server.rounds.query_rounds import Outcome
+from coordinator.protocol.custom import Mechanism
+from coordinator.server.rounds.rounds import Outcome
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import Job, run_job
-from scenarios.store.chain import from_bytes, to_bytes
 from scenarios.store.journal import ROUNDS
+from scenarios.store.record_log import from_bytes, to_bytes
 from scenarios.store.round_store import Held
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)

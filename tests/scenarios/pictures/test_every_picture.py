@@ -15,10 +15,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from coordinator.protocol.errors import InputError
-from scenarios.pictures.drawing import finished, panels
+from scenarios.pictures.drawing import PALETTE, Mark, draw_rows, finished, look, panels
 from scenarios.pictures.picture import FAMILIES, Picture, pictures_of
-from scenarios.pictures.rows import Mark, draw_rows
-from scenarios.pictures.style import PALETTE, look
 from scenarios.pictures.writing import ENDINGS, rendered
 
 CASES = (

@@ -9,7 +9,7 @@ import pytest
 from golden.making import golden
 
 import blindrec
-from scenarios.report.flattening import flat
+from scenarios.report.records import flat
 
 HERE = blindrec.InProcess(workers=1)
 SCENARIO = blindrec.Scenario(items=12, rated=4, users=200, epsilon=3)

@@ -8,7 +8,7 @@ import foreign_dishonest as refused
 import foreign_leaks as planted
 import pytest
 
-from coordinator.protocol.own import Mechanism
+from coordinator.protocol.custom import Mechanism
 from scenarios.scrutiny.audit import audit
 from scenarios.scrutiny.verdicts import Audit
 

@@ -21,8 +21,8 @@ from actors.ratings import Ratings
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import require_epsilon
-from coordinator.protocol.grid_noise import GridLaplace
 from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_channels import GridLaplace
 from scenarios.scrutiny import sampling, second_order
 from scenarios.scrutiny.audit import audit, every_name
 from scenarios.scrutiny.bounds import at_least, best_event, frequency_scores, parts_of, smallest_leak

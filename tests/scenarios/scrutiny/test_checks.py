@@ -18,9 +18,9 @@ from scipy.stats import binom, t
 
 from actors.coins import Coins
 from coordinator.protocol.arrays import Ints
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.own import Mechanism
 from scenarios.own.admission import improbable_count
 from scenarios.scrutiny import server_checks
 from scenarios.scrutiny.checks import Check, at_the_runs_size, conformance, layouts, log_ratio, sampler

@@ -22,14 +22,14 @@ from runs import Command, claim, holds_within, refused, small, tree
 from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found
-from coordinator.server.rounds.query_rounds import Round
+from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.mechanisms import variants
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
-from scenarios.store.chain import from_bytes, kept_records, to_bytes
 from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.record_log import from_bytes, kept_records, to_bytes
 from scenarios.store.round_store import Held
 
 KINDS: list[dict[str, Any]] = [
@@ -156,7 +156,7 @@ def test_the_round_before_a_damaged_one_is_gone_on_from(tmp_path: Path) -> None:
 
 def test_a_round_that_another_version_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     over = rounds_of(design="sign")[0]
-    monkeypatch.setattr("scenarios.store.chain.FORMAT", 1)
+    monkeypatch.setattr("scenarios.store.record_log.FORMAT", 1)
     Journal(tmp_path, 0).keep(over)
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"000000.npz: a kept round has format 1, this version of blindrec reads 4"):

@@ -20,11 +20,10 @@ from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
-from scenarios.store.chain import kept_records, to_bytes
-from scenarios.store.holding import held_in
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.mark import FOLDER, MARK, digest, read_mark
-from scenarios.store.taking import mark_of
+from scenarios.store.record_log import kept_records, to_bytes
+from scenarios.store.run_folder import held_in, mark_of
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -272,7 +271,7 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert kept_records(tmp_path / "out") == 4

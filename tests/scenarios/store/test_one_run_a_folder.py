@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from runs import Command, holds_within, refused
 
-from actors import durable
-from actors.durable import make_folder
+from actors import log
 from actors.keeper import Keeper
+from actors.log import make_folder
 from coordinator.protocol.errors import InputError
 from scenarios.app import finishing
 from scenarios.report import records
 from scenarios.store import files, mark
-from scenarios.store.chain import kept_records
+from scenarios.store.files import sole
 from scenarios.store.journal import Journal
-from scenarios.store.locking import sole
+from scenarios.store.record_log import kept_records
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
@@ -130,7 +130,7 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
 ) -> None:
     """While rounds are kept, then while results are written: each time it can be resumed, and ends as it would have."""
     out = tmp_path / "out"
-    monkeypatch.setattr("scenarios.store.chain.write_bytes", full_from_round(2))
+    monkeypatch.setattr("scenarios.store.record_log.write_bytes", full_from_round(2))
     ended = blindrec(*RUN, "--out", out)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.splitlines()[-1] == (
@@ -184,7 +184,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
 def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's content alone would not survive a power cut under a name."""
     synced: list[Path] = []
-    for module in ("actors.durable", "actors.log"):
+    for module in ("actors.log", "actors.log"):
         monkeypatch.setattr(f"{module}.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"], "from the top, where a dead process left off first"
@@ -202,10 +202,10 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
-    durable.sync_folder(tmp_path)
+    log.sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        durable.sync_folder(tmp_path)
+        log.sync_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

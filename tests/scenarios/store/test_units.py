@@ -16,14 +16,13 @@ from runs import Command, files_of_units, lines_of_units, refused, small, tree
 from runs import claim as claim_run
 from squares import Squares
 
-from actors import durable
+from actors import log
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.endings import RESUMABLE, ending, kept
 from scenarios.places.in_process import InProcess
-from scenarios.store.chain import kept_records
-from scenarios.store.locking import sole
+from scenarios.store.files import sole
 from scenarios.store.mark import FOLDER, MARK, read_mark
-from scenarios.store.units import UNITS
+from scenarios.store.record_log import UNITS, kept_records
 from scenarios.sweep.folder import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
@@ -90,7 +89,7 @@ class Failing:
 
     def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
         """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
-        patch.setattr(durable, "os", self)
+        patch.setattr(log, "os", self)
         for name in ("mkdir", "replace"):
             patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
 

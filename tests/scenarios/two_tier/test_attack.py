@@ -23,10 +23,8 @@ from scenarios.pictures.picture import Picture
 from scenarios.pictures.sweep_two_tier import draw_attack
 from scenarios.pictures.writing import draw
 from scenarios.report.attack_tables import attack_table, show_attack
-from scenarios.two_tier import guessing
-from scenarios.two_tier.attack import Asked, Guessed, attack
-from scenarios.two_tier.clues import deal
-from scenarios.two_tier.guessing import clustered_error
+from scenarios.two_tier import attack as guessing
+from scenarios.two_tier.attack import Asked, Guessed, attack, clustered_error, deal
 
 ITEMS, RANK, EACH = 60, 2, 16
 PUBLIC, PRIVATE = 40, 200

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinator.server.completion import announcing, batches, weighing
+from coordinator.server.completion import batches, weighing
+from coordinator.server.completion import batches as announcing
 from coordinator.server.completion.fitting import FittedModel, iterate
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier import validation

@@ -10,7 +10,7 @@ import pytest
 from tiers import SECRET, WILLING, features, private, query, rated
 
 from actors.lying.crowds import LOUD, Poison, Poisoners, poisoned
-from actors.second_order.crowd import PrivateDevices
+from actors.second_order.cohort import PrivateDevices
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError

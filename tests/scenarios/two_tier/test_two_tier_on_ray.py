@@ -10,7 +10,7 @@ import pytest
 from runs import holds_within
 
 from benchmarks.victims import alive, below
-from coordinator.server.completion.cohorts import cut_users
+from coordinator.server.completion.crowd import cut_users
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay

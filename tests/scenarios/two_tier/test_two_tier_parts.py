@@ -12,13 +12,13 @@ from actors.ranking import top_items
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.completion.predicting import baseline_errors, squared_errors
+from coordinator.server.completion.weighing import baseline_errors, squared_errors
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
 from scenarios.places.in_process import InProcess
-from scenarios.two_tier.advice import advice_scores, liked
+from scenarios.two_tier.config import Scale, onto_scale, read_scale, scale_of
+from scenarios.two_tier.experiment import advice_scores, liked
 from scenarios.two_tier.planted import Shape, planted_ratings
-from scenarios.two_tier.scale import Scale, onto_scale, read_scale, scale_of
 from scenarios.two_tier.split import how_many, split_users
 from scenarios.two_tier.validation import choose_fitting, downhill, folds_of
 

@@ -15,9 +15,9 @@ from actors.keeper import LEDGER, Keeper
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.second_order import SecondOrderRelease
-from scenarios.store.chain import kept_records
 from scenarios.store.mark import FOLDER
-from scenarios.two_tier.kept_batches import KeptBatches
+from scenarios.store.record_log import kept_records
+from scenarios.two_tier.course import KeptBatches
 
 BATCHES = 3
 TAUGHT = [
@@ -104,7 +104,7 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
 
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
-    monkeypatch.setattr("scenarios.store.holding.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
     answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name
@@ -197,7 +197,7 @@ def test_damaged_answers_and_other_models_are_refused(
     assert f"is damaged on line {line}" in refused(blindrec, "resume", tmp_path, *HERE)
     file.write_bytes(good)
     with monkeypatch.context() as patch:
-        patch.setattr("scenarios.store.taking.code_digest", lambda _: "ab" * 32)
+        patch.setattr("scenarios.store.run_folder.code_digest", lambda _: "ab" * 32)
         assert "the code of blindrec has changed since" in refused(blindrec, "resume", tmp_path, *HERE)
     with monkeypatch.context() as patch:
         patch.setattr("coordinator.server.completion.fitting.SHRINK", 4.0)

@@ -13,7 +13,7 @@ from runs import Command, lines_of_units, refused
 
 from scenarios import cli
 from scenarios.two_tier import attack as attacking
-from scenarios.two_tier import guessing
+from scenarios.two_tier import attack as guessing
 from scenarios.two_tier.attack import ATTACKED, attack
 
 SWEEP = ["sweep", "two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "80,30,2000"]

@@ -12,9 +12,7 @@ from completions import planted
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows
-from coordinator.server.completion.announcing import announced
-from coordinator.server.completion.batches import start
-from coordinator.server.completion.course import Course
+from coordinator.server.completion.batches import Course, announced, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
@@ -23,8 +21,8 @@ from scenarios.given.validation import validated
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
-from scenarios.two_tier.dealing import MOST, weighing_of
 from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
+from scenarios.two_tier.split import MOST, weighing_of
 
 SESSION = InProcess(1)
 SMALL = {"planted": "800,200,40000", "public": 60, "private": 150, "batch": 30, "rank": 6, "regularisation": 1}

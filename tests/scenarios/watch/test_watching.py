@@ -20,10 +20,10 @@ from coordinator.server.rounds.tally import Tally
 from scenarios.log import strict
 from scenarios.store.mark import FOLDER, PROGRESS, read_mark
 from scenarios.store.mark import MARK as MARKED
-from scenarios.sweep.progress import counted
-from scenarios.watch import looking, telling
+from scenarios.sweep.folder import counted
+from scenarios.watch import folder_status, progress
 from scenarios.watch.job_log import MARK, taken
-from scenarios.watch.standing import Standing, duration, read_standing
+from scenarios.watch.progress import Standing, duration, read_standing
 
 RUN = [
     "run",
@@ -53,16 +53,16 @@ STANDING = Standing(kind="run", run="ab" * 16, count=5, total=9, rounds=1, epsil
 @pytest.fixture
 def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a run that told of each of its rounds, and was interrupted when two were over."""
-    monkeypatch.setattr(telling, "EVERY", 0.0)
-    tell = telling.Course.tell
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    tell = progress.Course.tell
 
-    def twice(course: telling.Course, tally: Tally) -> None:
+    def twice(course: progress.Course, tally: Tally) -> None:
         tell(course, tally)
         if tally.rounds == 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(telling.Course, "tell", twice)
+        patch.setattr(progress.Course, "tell", twice)
         assert blindrec(*RUN, "--out", tmp_path / "out").code == 3
     return tmp_path / "out"
 
@@ -76,7 +76,7 @@ def change(out: Path, **values: object) -> None:
 def test_a_run_that_goes_on(killed: Path, blindrec: Command) -> None:
     """This process is the one that told, and lives."""
     before = {path: path.stat().st_mtime_ns for path in killed.rglob("*")}
-    found, mark = looking.look(killed), read_mark(killed)
+    found, mark = folder_status.look(killed), read_mark(killed)
     assert (found.state, found.kept, mark is not None) == ("running", "", True)
     assert found.standing
     assert (found.standing.rounds, found.standing.planned, found.standing.answers) == (2, 3, 1200)
@@ -101,10 +101,10 @@ def test_a_run_that_was_killed_says_how_to_go_on(killed: Path, change_: dict[str
 
 
 def test_a_run_on_another_machine_is_known_by_what_it_told_lately(killed: Path) -> None:
-    standing = looking.look(killed).standing
+    standing = folder_status.look(killed).standing
     assert standing
     change(killed, host="elsewhere", at=standing.at)
-    assert looking.look(killed).state == "running"
+    assert folder_status.look(killed).state == "running"
 
 
 def test_a_run_that_is_over(killed: Path, blindrec: Command) -> None:
@@ -144,11 +144,11 @@ def test_a_standing_that_is_written_is_read() -> None:
 
 def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 10.0, 20.0])
-    monkeypatch.setattr("scenarios.watch.telling.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("scenarios.watch.progress.time.monotonic", lambda: next(clock))
     told: list[Standing] = []
-    of = telling.Telling(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
-    monkeypatch.setattr(telling.Telling, "tell", lambda *_, **__: told.append(_[2]))
-    course = telling.Course(of, 1000, "devices")
+    of = progress.Telling(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
+    monkeypatch.setattr(progress.Telling, "tell", lambda *_, **__: told.append(_[2]))
+    course = progress.Course(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
         course.tell(Tally(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
@@ -158,9 +158,9 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
 def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its units are whole experiments: no answers and no epsilon of a device, rather than none spent."""
     told: list[Standing] = []
-    of = telling.Telling(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(telling.Telling, "tell", lambda *_, **__: told.append(_[2]))
-    monkeypatch.setattr(telling, "EVERY", 0.0)
+    of = progress.Telling(kind="sweep", run="", console=Console(file=StringIO()))
+    monkeypatch.setattr(progress.Telling, "tell", lambda *_, **__: told.append(_[2]))
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     with counted(of, 0, 2, before=0) as over:
         over()
     assert {*told[0].rows()}.isdisjoint({"answers", "refused", "epsilon spent"})
@@ -170,8 +170,8 @@ def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyP
 def test_a_folder_that_is_not_there_is_no_job() -> None:
     for name in ("./missing", "runs/missing", "missing/"):
         with pytest.raises(InputError, match="there is no folder"):
-            looking.is_folder(name)
-    assert not looking.is_folder("raysubmit_1")
+            folder_status.is_folder(name)
+    assert not folder_status.is_folder("raysubmit_1")
 
 
 def test_the_structured_log_is_json_and_tells_nothing_private(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online import rules
+from coordinator.server.online import recommender
 from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender, Unweighted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ RECOMMENDERS = (
         order=10,
         about="p-REC(D, R), Rule B of its credits",
         build=_PLAIN,
-        limits=rules.total,
+        limits=recommender.total,
         weighting=_weighting,
         bounded=True,
         compared=("rounds", "radius", "diversity", *_EPSILON, "ratings", *_ADVERSARIES),
@@ -63,7 +63,7 @@ RECOMMENDERS = (
         order=20,
         about="p-REC_sim, for D = R = 0",
         build=_PLAIN,
-        limits=rules.strict,
+        limits=recommender.strict,
         weighting=_weighting,
         bounded=True,
         promised=False,
@@ -76,7 +76,7 @@ RECOMMENDERS = (
         ours=True,
         about="ours: p-REC without doubled credits",
         build=_PLAIN,
-        limits=rules.lean,
+        limits=recommender.lean,
         weighting=_weighting,
         bounded=True,
         compared=("rounds", "radius", "diversity", *_EPSILON, "ratings", *_ADVERSARIES),
@@ -87,7 +87,7 @@ RECOMMENDERS = (
         ours=True,
         about="ours: lean, half the privacy loss, two objects only",
         build=_built(_sharp),
-        limits=rules.lean,
+        limits=recommender.lean,
         weighting=_sharp,
         sharp=True,
         bounded=True,
@@ -99,7 +99,7 @@ RECOMMENDERS = (
         order=50,
         about="p-REC(D, R), Rule A of its credits",
         build=_PLAIN,
-        limits=rules.wide,
+        limits=recommender.wide,
         weighting=_weighting,
         bounded=True,
         compared=("rounds",),
@@ -110,7 +110,7 @@ RECOMMENDERS = (
         order=60,
         about="p-REC's credits taken literally: kicks peers out where R > D",
         build=_PLAIN,
-        limits=rules.literal,
+        limits=recommender.literal,
         weighting=_weighting,
         compared=("rounds", "radius"),
         drawn=False,

@@ -1,0 +1,161 @@
+"""Frequency oracles on devices: one random item a device, by its private coins, and what each oracle makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
+from actors.coins import Coins
+from actors.halves import DeviceHalf, PackedHalf, Sketched
+from actors.kernels import StoredOpinions
+from actors.mechanisms.sign import places_in
+from actors.ratings import Ratings, of_kind
+from actors.seeds import ratings_streams
+from actors.subset_kernels import release_subsets
+from actors.unary_kernels import release_unary
+from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.hashing import below, device_streams
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
+from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
+from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import columns, pool_of, sides
+from coordinator.protocol.public_draws import buckets_of, signs_of
+
+
+@compiled
+def block_model_choices(
+    model: BlockModelRatings, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
+) -> None:
+    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.one_item`.
+
+    ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes
+    of which pick among the values that it could have.
+    """
+    many, asked = model.items, (places >= 0).sum()
+    room, stamp = room_for(many), 0
+    rated = room.chosen
+    secret = ratings_streams(master, first, values.size)
+    for k in range(values.size):
+        stream = secret[k]
+        stamp = list_rated(stream, many, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        values[k] = sides * asked
+        for step in range(model.rated):  # in random order, until one is in the pool
+            other = step + below(coins[k], step, model.rated - step)
+            item, rated[other] = rated[other], rated[step]
+            if places[item] >= 0:
+                liked = likes_item(model, stream, own_class, item)
+                if liked or sides == 2:
+                    values[k] = places[item] + (0 if liked else asked)
+                    break
+
+
+@compiled
+def stored_choices(
+    opinions: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, values: Indices
+) -> None:
+    """Write the value of real devices; see `block_model_choices`."""
+    asked = (places >= 0).sum()
+    for k in range(values.size):
+        user, found = opinions.user[first + k], 0
+        ends = opinions.starts[user], opinions.starts[user + 1]
+        for at in range(*ends):
+            found += places[opinions.rated[at]] >= 0 and (opinions.likes[at] or sides == 2)
+        values[k] = sides * asked
+        left = below(coins[k], 0, found) if found else -1
+        for at in range(*ends):
+            if left < 0:
+                break
+            place = places[opinions.rated[at]]
+            if place >= 0 and (opinions.likes[at] or sides == 2):
+                if left == 0:
+                    values[k] = place + (0 if opinions.likes[at] else asked)
+                left -= 1
+
+
+def choices(query: Query, ratings: Ratings, coins: Coins) -> Indices:
+    """Return the private value of each device, int32, shape (devices,)."""
+    places, told, values = places_in(pool_of(query), ratings.items), sides(query), np.empty(coins.devices, np.int32)
+    mine = coins.sketch()
+    of_kind(
+        ratings,
+        block=lambda of: block_model_choices(of.model(), coins.master, mine, places, told, coins.first, values),
+        stored=lambda of: stored_choices(of.told, mine, places, told, coins.first, values),
+    )
+    return values
+
+
+class OneItem(DeviceHalf):
+    """What devices do with queries about one random item: they choose the item and encode it for their oracle."""
+
+    def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
+        """Return private sketches of values, shape (devices, any); by default the values as they are."""
+        return values.reshape(-1, 1)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return each device's random item as the oracle encodes it."""
+        return Sketched(self.encode(choices(query, ratings, coins), query, coins))
+
+
+class Grr(OneItem):
+    """The sketch is the value."""
+
+    names = ("grr",)
+
+
+class Oue(PackedHalf, OneItem):
+    """A bit for every value."""
+
+    names = ("oue",)
+
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
+        """Return the bits of all values, device by device."""
+        return release_unary(private.view(np.int32)[:, 0], PublicOue().channel(query), coins)
+
+
+class Olh(OneItem):
+    """The sketch is the bucket."""
+
+    names = ("olh",)
+
+    def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
+        """Return each device's bucket."""
+        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
+        found = np.empty((values.size, 1), np.int32)
+        buckets_of(streams, values, int(query.parameters[BUCKETS]), found[:, 0])
+        return found
+
+
+class Hadamard(OneItem):
+    """The sketch is the number that the signs make."""
+
+    names = ("hadamard",)
+
+    def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
+        """Return each device's signs."""
+        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
+        found = np.empty((values.size, 1), np.int32)
+        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), found[:, 0])
+        return found
+
+
+class Subset(PackedHalf, OneItem):
+    """A subset that holds the value, or, less often, one that does not."""
+
+    names = ("subset",)
+
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
+        """Return the subsets, device by device."""
+        return release_subsets(private.view(np.int32), PublicSubset().channel(query), coins)
+
+
+DEVICE = (
+    Grr(),
+    Oue(),
+    Olh(),
+    Hadamard(),
+    Subset(),
+)

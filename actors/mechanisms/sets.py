@@ -1,0 +1,158 @@
+"""The set mechanism on devices: likes, or pairs of them, padded, and a subset that meets or avoids them; compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
+from actors.coins import Coins
+from actors.halves import PackedHalf, Sketched
+from actors.kernels import StoredLikes
+from actors.mechanisms.sign import places_in
+from actors.ratings import Ratings, of_kind
+from actors.seeds import ratings_streams
+from actors.subset_kernels import release_subsets
+from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
+from coordinator.protocol.channels import SubsetChannel
+from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.hashing import below
+from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import asked, pool_of
+from coordinator.protocol.subset_form import PADDED
+
+
+def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
+    """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on.
+
+    If ``ranges`` are told, a device's set is the range that the number of its likes in the pool is in, shape
+    (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
+    """
+    places, mine = places_in(pool_of(query), ratings.items), coins.sketch()
+    own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
+    of_kind(
+        ratings,
+        block=lambda of: _block_model_sets(of.model(), coins.master, mine, places, coins.first, ranges, own),
+        stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, ranges, own),
+    )
+    return own
+
+
+def liked_pairs(sets: Indices2, items: int) -> Indices2:
+    """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
+
+    Parameters
+    ----------
+    sets : ndarray of int32, shape (devices, w)
+        As `liked_sets` returns them; places from ``items`` on are dummies.
+    items : int
+        Items that are asked about.
+
+    Returns
+    -------
+    ndarray of int32, shape (devices, w (w - 1) / 2)
+        Pairs by their numbers in the order of an upper triangle's rows, and dummies from the number of pairs on.
+    """
+    own = np.empty((len(sets), pairs_of(sets.shape[1])), np.int32)
+    _pair_up(sets, items, own)
+    return own
+
+
+@compiled
+def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
+    for k in range(len(sets)):
+        found = 0
+        for place in range(sets.shape[1]):
+            for other in range(place):
+                low, high = min(sets[k, place], sets[k, other]), max(sets[k, place], sets[k, other])
+                if high < items:
+                    own[k, found] = low * (2 * items - low - 1) // 2 + high - low - 1
+                    found += 1
+        for dummy in range(own.shape[1] - found):
+            own[k, found + dummy] = items * (items - 1) // 2 + dummy
+
+
+@borrowing
+def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, ranges: int, own: Indices) -> None:
+    """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
+    if ranges:
+        own[0] = 0
+        while found >> own[0] and own[0] < ranges - 1:
+            own[0] += 1
+        return
+    for place in range(own.size):
+        if place >= found:
+            own[place] = dummies + place - found
+            continue
+        if found > own.size:
+            other = place + below(coins, place, found - place)
+            liked[place], liked[other] = liked[other], liked[place]
+        own[place] = liked[place]
+
+
+@compiled
+def _block_model_sets(
+    model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
+) -> None:
+    """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
+    many, dummies = model.items, (places >= 0).sum()
+    room, stamp = room_for(many), 0
+    rated, liked = room.chosen, np.empty(model.rated, np.uint32)
+    secret = ratings_streams(master, first, len(own))
+    for k in range(len(own)):
+        stream, found = secret[k], 0
+        stamp = list_rated(stream, many, model.rated, room, stamp)
+        own_class = device_class(stream, model.class_marks)
+        for item in rated[: model.rated]:
+            if places[item] >= 0 and likes_item(model, stream, own_class, item):
+                liked[found] = places[item]
+                found += 1
+        _keep(coins[k], liked, found, dummies, ranges, own[k])
+
+
+@compiled
+def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, ranges: int, own: Indices2) -> None:
+    """Write real devices' sets; see `_block_model_sets`."""
+    dummies, liked = (places >= 0).sum(), np.empty(places.size, np.uint32)
+    for k in range(len(own)):
+        user, found = likes.user[first + k], 0
+        for item in likes.liked[likes.starts[user] : likes.starts[user + 1]]:
+            if places[item] >= 0:
+                liked[found] = places[item]
+                found += 1
+        _keep(coins[k], liked, found, dummies, ranges, own[k])
+
+
+class Set(PackedHalf):
+    """The sketch holds exactly as many values on every device."""
+
+    names = ("set",)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return each device's set; see `actors.mechanisms.sets`."""
+        return Sketched(liked_sets(query, ratings, coins))
+
+    def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
+        """Return the subsets, device by device."""
+        channel = half_of(query.design).channel(query)
+        assert isinstance(channel, SubsetChannel)  # of no other query
+        return release_subsets(private.view(np.int32), channel, coins)
+
+
+class Pairs(Set):
+    """The sketch holds exactly as many items, or pairs of them, on every device, or one range of numbers of likes."""
+
+    names = ("pairs",)
+
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+        """Return each device's set of items or of pairs, or its number of likes; see `actors.mechanisms.sets`."""
+        many = asked(query)
+        sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(many))
+        return Sketched(liked_pairs(sets, many) if together(query) == 2 else sets)
+
+
+DEVICE = (
+    Set(),
+    Pairs(),
+)

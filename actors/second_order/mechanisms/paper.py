@@ -1,0 +1,313 @@
+"""PMC and PMD, as a device does them: a sign vector or its opposite, and one of K candidate vectors; compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import int64, uint64
+
+from actors.coins import Coins
+from actors.second_order.device_half import SecondOrderDevice, packed
+from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Words2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.compiled import compiled, inlined
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.hashing import below
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_public import MOST_CANDIDATES
+
+
+@compiled
+def shuffle(stream: np.uint64, order: Bits2) -> None:
+    """Make every item's row of ``order``, uint8, shape (m, K), a permutation of 0 to K - 1, each one as probable."""
+    items, many = order.shape
+    for item in range(items):
+        for k in range(many):
+            order[item, k] = k
+        for k in range(many - 1, 0, -1):
+            other = below(stream, item * many + k, k + 1)
+            order[item, k], order[item, other] = order[item, other], order[item, k]
+
+
+@compiled
+def running_sums(values: Floats2, residual: Floats, order: Bits2, norms: Floats, products: Floats) -> None:
+    """Write a_k into ``norms`` and b_k into ``products``, float64, shape (K,)."""
+    norms[:], products[:] = 0.0, 0.0
+    for item in range(order.shape[0]):
+        for k in range(order.shape[1]):
+            value = values[item, order[item, k]]
+            norms[k] += value * value
+            products[k] += value * residual[item]
+
+
+@inlined
+def _gain(da: float, db: float, norm_gap: float, product_gap: float) -> float:
+    """Return half of what the objective (times K) changes by if two candidates swap their values at one item."""
+    return da * (norm_gap + da) - 2.0 * db * (product_gap + db)
+
+
+@compiled
+def _sweep(row: Bits, held: Floats, residual: float, norms: Floats, products: Floats) -> bool:
+    """Try all pairs of candidates at one item, swap where the objective falls; return whether any did.
+
+    ``held`` are the candidates' values at the item, ``row`` their numbers.
+    """
+    swapped = False
+    for p in range(row.size - 1):
+        mine, norm, product = held[p], norms[p], products[p]
+        for q in range(p + 1, row.size):
+            theirs = held[q]
+            da, db = theirs * theirs - mine * mine, (theirs - mine) * residual
+            if _gain(da, db, norm - norms[q], product - products[q]) < 0.0:
+                row[p], row[q] = row[q], row[p]
+                held[q], mine, swapped = mine, theirs, True
+                norm += da
+                norms[q] -= da
+                product += db
+                products[q] -= db
+        held[p], norms[p], products[p] = mine, norm, product
+    return swapped
+
+
+@compiled
+def greedy_swaps(
+    values: Floats2, residual: Floats, order: Bits2, norms: Floats, products: Floats, sweeps: int, passes: int
+) -> None:
+    """Lower objective (8) by swaps at one item after the other.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m, K)
+        The ratings that there are less mu, at every item, in C order.
+    residual : ndarray of float64, shape (m,)
+        r'.
+    order : ndarray of uint8, shape (m, K)
+        Candidate k takes ``values[j, order[j, k]]`` at item j; rows are permutations before and after.
+    norms, products : ndarray of float64, shape (K,)
+        Receive a_k and b_k.
+    sweeps : int
+        Most sweeps over all pairs at one item.
+    passes : int
+        How often to go through all items.
+    """
+    running_sums(values, residual, order, norms, products)
+    held = np.empty(order.shape[1])
+    for _ in range(passes):
+        for item in range(order.shape[0]):
+            for k in range(held.size):
+                held[k] = values[item, order[item, k]]
+            for _ in range(sweeps):
+                if not _sweep(order[item], held, residual[item], norms, products):
+                    break
+
+
+@compiled
+def choose_candidates(
+    values: Floats2,
+    residuals: Floats2,
+    streams: Words,
+    coins: Words,
+    sweeps: int,
+    passes: int,
+    told: Bits2,
+) -> None:
+    """Write which of the K values every device tells at every item: one candidate of K, each one as probable.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m, K)
+        As for `greedy_swaps`, the same for all devices.
+    residuals : ndarray of float64, shape (devices, m)
+        Private: r'.
+    streams, coins : ndarray of uint64, shape (devices,)
+        Private coins: of the shuffle before the swaps, and of the choice.
+    sweeps, passes : int
+        As for `greedy_swaps`.
+    told : ndarray of uint8, shape (devices, m)
+        Receives numbers of values, 0 to K - 1.
+    """
+    items, many = values.shape
+    order, norms, products = np.empty((items, many), np.uint8), np.empty(many), np.empty(many)
+    for k in range(streams.size):
+        shuffle(streams[k], order)
+        greedy_swaps(values, residuals[k], order, norms, products, sweeps, passes)
+        chosen = int64(below(uint64(coins[k]), 0, many))
+        for item in range(items):
+            told[k, item] = order[item, chosen]
+
+
+def signs(residuals: Floats2, coins: Coins) -> Bits2:
+    """Return the bits that PMC releases: 1 for +h, 0 for -h.
+
+    Parameters
+    ----------
+    residuals : ndarray of float64, shape (devices, m)
+        Private: r' = r - mu of the completed vectors.
+    coins : Coins
+        Of these devices in this query.
+
+    Returns
+    -------
+    ndarray of uint8, shape (devices, m)
+        Every bit alone is a fair coin, whatever the residuals.
+    """
+    told = np.empty(residuals.shape, np.uint8)
+    _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]), told)
+    return told
+
+
+@compiled
+def _signs(residuals: Floats2, flips: Words, fair: Words2, told: Bits2) -> None:
+    for k in range(residuals.shape[0]):
+        flip = flips[k] >> uint64(63)
+        for item in range(residuals.shape[1]):
+            residual = residuals[k, item]
+            coin = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
+            told[k, item] = flip ^ (coin if residual == 0.0 else uint64(residual > 0.0))
+
+
+def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
+    """Return PMC's bits, each flipped with probability ``1 / (1 + e^epsilon)`` by a coin of its own (PMC-RR).
+
+    Parameters
+    ----------
+    residuals, coins
+        As for `signs`.
+    epsilon : Fraction or None
+        Privacy parameter of each bit [nats]; None for PMC itself.
+
+    Raises
+    ------
+    InputError
+        If 64-bit coins cannot express epsilon.
+    """
+    threshold = bit_channel(epsilon).threshold
+    told = signs(residuals, coins)
+    told ^= (coins.places(residuals.shape[1]) < threshold).astype(np.uint8)
+    return told
+
+
+@compiled
+def own_h(residuals: Floats2) -> Floats:
+    """Return every device's own h, the mean absolute residual, float64, shape (devices,); it leaks a little."""
+    sizes = np.zeros(residuals.shape[0])
+    for k in range(residuals.shape[0]):
+        for item in range(residuals.shape[1]):
+            sizes[k] += abs(residuals[k, item])
+        sizes[k] /= residuals.shape[1]
+    return sizes
+
+
+class Pmc(SecondOrderDevice):
+    """Releases the sign vector or its opposite, with bits flipped if there is an epsilon, and h if it is asked for."""
+
+    names = ("pmc", "pmc-rr")
+
+    def payloads(
+        self,
+        residuals: Floats2,
+        query: SecondOrderQuery,
+        features: ItemFeatures,  # noqa: ARG002 (signs are the same in all models)
+        coins: Coins,
+    ) -> list[bytes]:
+        """Return the packed signs of every device."""
+        told = packed(flipped_signs(residuals, coins, query.epsilon))
+        if not query.own_h:
+            return told
+        return [signs + size.tobytes() for signs, size in zip(told, own_h(residuals).astype("<f8"), strict=True)]
+
+
+SWEEPS, PASSES = 3, 1
+"""Sweeps over all pairs of candidates at one item, and passes over all items, where nothing else is said."""
+
+
+def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:
+    """Return what candidates may take at every item: the ratings S less mu, tiled to K.
+
+    Parameters
+    ----------
+    features : ItemFeatures
+        Public; has a scale.
+    candidates : int or None
+        K, a multiple of the size of S; None for the size itself.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, K)
+
+    Raises
+    ------
+    InputError
+        If ratings are continuous, K is below 2 or above 255, or no multiple of the size of S.
+    """
+    if features.scale is None:
+        raise InputError("mechanism pmd needs a scale of discrete ratings; these are continuous, use pmc")
+    size = len(features.scale)
+    many = size if candidates is None else candidates
+    if many < 2 or many > MOST_CANDIDATES or many % size:
+        raise InputError(
+            f"PMD with K = {many} candidates is impossible; give a multiple of the scale's {size} ratings "
+            f"from 2 to {MOST_CANDIDATES}"
+        )
+    levels = np.tile(np.array(features.scale), many // size)
+    return np.ascontiguousarray(levels[None, :] - features.mean[:, None])
+
+
+def candidate(
+    residuals: Floats2,
+    values: Floats2,
+    coins: Coins,
+    *,
+    ratings: int,
+    sweeps: int = SWEEPS,
+    passes: int = PASSES,
+) -> Bits2:
+    """Return the candidate that each device releases, as places in the scale S.
+
+    Parameters
+    ----------
+    residuals : ndarray of float64, shape (devices, m)
+        Private: r' = r - mu of the completed vectors.
+    values : ndarray of float64, shape (m, K)
+        Of `candidate_values`.
+    coins : Coins
+        Of these devices in this query.
+    ratings : int
+        Number of ratings in S.
+    sweeps, passes : int
+        See `pmd_kernels.greedy_swaps`.
+
+    Returns
+    -------
+    ndarray of uint8, shape (devices, m)
+        Every entry alone is uniform on 0 to ``ratings - 1``, whatever the residuals.
+    """
+    told = np.empty(residuals.shape, np.uint8)
+    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), sweeps, passes, told)
+    told %= np.uint8(ratings)
+    return told
+
+
+class Pmd(SecondOrderDevice):
+    """Releases one of K candidate vectors."""
+
+    names = ("pmd",)
+
+    def payloads(
+        self,
+        residuals: Floats2,
+        query: SecondOrderQuery,  # noqa: ARG002 (the model tells it all)
+        features: ItemFeatures,
+        coins: Coins,
+    ) -> list[bytes]:
+        """Return the places of one candidate in the scale, a device."""
+        values = candidate_values(features)
+        told = candidate(residuals, values, coins, ratings=len(features.scale or ()))
+        return [row.tobytes() for row in told]
+
+
+DEVICE = (
+    Pmc(),
+    Pmd(),
+)

@@ -1,0 +1,287 @@
+"""Two-tier rivals, as a device does them: exact vectors, Laplace noise, PrivUnit and SSLP."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import int64, uint64
+
+from actors.coins import Coins
+from actors.second_order.device_half import SecondOrderDevice, packed
+from coordinator.protocol.arrays import (
+    Bits,
+    Bits2,
+    Bools,
+    Floats,
+    Floats2,
+    Halves,
+    Indices2,
+    Ints,
+    Ints2,
+    Words,
+    Words2,
+)
+from coordinator.protocol.candidates import LEVELS, candidates_key, gaussian
+from coordinator.protocol.channels import BitChannel, bit_channel
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.directions import basis_of
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.hashing import below, draw, siphash1
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, grid_laplace
+from coordinator.protocol.second_order_mechanisms.rivals import channel_of, sslp_clip
+
+
+@compiled
+def directions(residuals: Floats2, basis: Floats2) -> Floats2:
+    """Return ``u u^T / |u|^2`` of every device, packed to a vector of length 1 or 0, where ``u = basis^T r'``.
+
+    Parameters
+    ----------
+    residuals : ndarray of float64, shape (devices, m)
+        Private: r'.
+    basis : ndarray of float64, shape (m, r)
+        Public, columns of length 1; see `coordinator.protocol.directions.basis_of`.
+
+    Returns
+    -------
+    ndarray of float64, shape (devices, r (r + 1) / 2)
+        As `coordinator.protocol.directions.pack_moment`; 0 of a device without any part in the basis.
+    """
+    rank = basis.shape[1]
+    told, taste = np.empty((residuals.shape[0], rank * (rank + 1) // 2)), np.empty(rank)
+    for k in range(residuals.shape[0]):
+        taste[:] = 0.0
+        for item in range(basis.shape[0]):
+            residual = residuals[k, item]
+            for a in range(rank):
+                taste[a] += residual * basis[item, a]
+        energy = 0.0
+        for a in range(rank):
+            energy += taste[a] * taste[a]
+        place, share = 0, 1.0 / energy if energy > 0.0 else 0.0
+        for a in range(rank):
+            for b in range(a + 1):
+                told[k, place] = taste[a] * taste[b] * share * (1.0 if a == b else math.sqrt(2.0))
+                place += 1
+    return told
+
+
+class Exact(SecondOrderDevice):
+    """Releases the completed vector itself."""
+
+    names = ("exact",)
+
+    def payloads(
+        self,
+        residuals: Floats2,
+        query: SecondOrderQuery,  # noqa: ARG002 (nothing is settled)
+        features: ItemFeatures,
+        coins: Coins,  # noqa: ARG002 (or random)
+    ) -> list[bytes]:
+        """Return the completed vector of every device."""
+        return [row.tobytes() for row in (residuals + features.mean).astype("<f8")]
+
+
+def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices2:
+    """Return coordinates with Laplace noise, as steps of the channel's grid.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (devices, m)
+        Private: completed ratings as shares of their range; clipped to [0, 1] here, what is not a number to 0.
+    channel : GridLaplace
+        Of one coordinate.
+    coins : Coins
+        Of these devices in this query.
+
+    Returns
+    -------
+    ndarray of int32, shape (devices, m)
+        ``-channel.beyond`` to ``channel.steps + channel.beyond``.
+    """
+    told = np.empty(shares.shape, np.int32)
+    _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]), told)
+    return told
+
+
+@compiled
+def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2, told: Indices2) -> None:
+    half = uint64(1) << uint64(63)
+    for k in range(shares.shape[0]):
+        for item in range(shares.shape[1]):
+            share = shares[k, item]
+            place = round(min(share, 1.0) * steps) if share > 0.0 else 0  # 0 if it is not a number, too
+            coin = coins[k, item]
+            size = at_least.size - np.searchsorted(at_least, coin & (half - uint64(1)), side="right")
+            noisy = place + (size if coin >= half else -size)
+            told[k, item] = min(max(noisy, -beyond), steps + beyond)
+
+
+class Laplace(SecondOrderDevice):
+    """Releases the clipped completed vector with Laplace noise on every coordinate."""
+
+    names = ("laplace",)
+
+    def payloads(
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
+    ) -> list[bytes]:
+        """Return the noisy coordinates of every device, in the scale of the ratings."""
+        channel, width = grid_laplace(query.epsilon), features.highest - features.lowest
+        shares = (residuals + (features.mean - features.lowest)) / width
+        told = features.lowest + noisy_places(shares, channel, coins) * (width / channel.steps)
+        return [row.tobytes() for row in told.astype("<f8")]
+
+
+_GRID = 2.0**24
+
+
+def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) -> Halves:
+    """Return the answers of devices: ``2 v`` for candidate v, ``2 v + 1`` for its opposite.
+
+    Parameters
+    ----------
+    vectors : ndarray of float64, shape (devices, d)
+        Private, each of length 1, or 0: then the answer tells nothing.
+    channel : CapChannel
+        Of d dimensions.
+    query_id : bytes
+        What was asked; it keys the candidates.
+    coins : Coins
+        Of these devices in this query.
+
+    Returns
+    -------
+    ndarray of uint16, shape (devices,)
+        Each below ``2 channel.vectors``.
+    """
+    whole = np.rint(np.nan_to_num(np.clip(vectors, -1.0, 1.0)) * _GRID).astype(np.int64)
+    best, picks = coins.whole() >= channel.choice.threshold, coins.whole(1)
+    told = np.empty(coins.devices, np.uint16)
+    _name(
+        whole,
+        channel.choice.kept,
+        candidates_key(query_id),
+        coins.first,
+        LEVELS,
+        best,
+        picks,
+        np.empty(channel.vectors),
+        told,
+    )
+    return told
+
+
+@compiled
+def _name(
+    vectors: Ints2,
+    kept: int,
+    key: Words,
+    first: int,
+    levels: Ints,
+    best: Bools,
+    picks: Words,
+    cosines: Floats,
+    told: Halves,
+) -> None:
+    many = cosines.size
+    for k in range(vectors.shape[0]):
+        _compare(vectors[k], siphash1(key[0], key[1], uint64(first) + uint64(k)), levels, cosines)
+        order = np.argsort(-np.abs(cosines), kind="mergesort")  # the nearest first; of those that tie the first
+        rank = int64(below(picks[k], 0, kept))
+        if not best[k]:
+            rank = kept + int64(below(picks[k], 1, 2 * many - kept))
+        vector = order[rank] if rank < many else order[2 * many - 1 - rank]
+        nearer = cosines[vector] >= 0.0
+        told[k] = 2 * vector + (nearer != (rank < many))
+
+
+@compiled
+def _compare(vector: Ints, stream: np.uint64, levels: Ints, cosines: Floats) -> None:
+    """Write the cosine of the angle between the vector, times its length, and every candidate."""
+    for v in range(cosines.size):
+        along, square = int64(0), int64(0)
+        for a in range(vector.size):
+            number = gaussian(draw(stream, uint64(v * vector.size + a)), levels)
+            along += number * vector[a]
+            square += number * number
+        cosines[v] = along / np.sqrt(float(square))
+
+
+class PrivUnit(SecondOrderDevice):
+    """Releases which public candidate is near the second moment of the vector's direction."""
+
+    names = ("privunit",)
+
+    def payloads(
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
+    ) -> list[bytes]:
+        """Return the answer of every device."""
+        mine = directions(residuals, basis_of(features))
+        told = named(mine, channel_of(features, query.epsilon), query.id, coins)
+        return [answer.tobytes() for answer in told.astype("<u2")]
+
+
+_UNIT = 2.0**-53
+
+
+def corners(shares: Floats2, channel: BitChannel, coins: Coins) -> Bits2:
+    """Return SSLP's corners of the cube: 1 for +B, 0 for -B (Duchi, Jordan and Wainwright, 2013).
+
+    A corner v~ is drawn around the private vector, then a uniform corner z; z is turned to v~'s side with probability
+    ``e^eps / (1 + e^eps)`` and to the other side otherwise. A z at right angles to v~ is left alone.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (devices, m)
+        Private: the vector over its bound M; clipped to [-1, 1] here.
+    channel : BitChannel
+        Randomized response under the epsilon of the whole vector.
+    coins : Coins
+        Of these devices in this query.
+
+    Returns
+    -------
+    ndarray of uint8, shape (devices, m)
+    """
+    told = np.empty(shares.shape, np.uint8)
+    turned = coins.whole() < channel.threshold
+    items = shares.shape[1]
+    _corners(shares, turned.astype(np.uint8), coins.places(items), coins.fair(items), told)
+    return told
+
+
+@compiled
+def _corners(shares: Floats2, turned: Bits, coins: Words2, fair: Words2, told: Bits2) -> None:
+    for k in range(shares.shape[0]):
+        agreement = 0
+        for item in range(shares.shape[1]):
+            near = float(coins[k, item] >> uint64(11)) * _UNIT < 0.5 + 0.5 * shares[k, item]
+            bit = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
+            told[k, item] = bit
+            agreement += 1 if near == (bit == uint64(1)) else -1
+        if agreement != 0 and (agreement > 0) == (turned[k] == 1):
+            for item in range(shares.shape[1]):
+                told[k, item] ^= 1
+
+
+class Sslp(SecondOrderDevice):
+    """Releases a corner of the cube; the vector is clipped at half the width of the range of ratings."""
+
+    names = ("sslp",)
+
+    def payloads(
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
+    ) -> list[bytes]:
+        """Return the packed corner of every device."""
+        shares = residuals / sslp_clip(features)
+        return packed(corners(shares, bit_channel(query.epsilon), coins))
+
+
+DEVICE = (
+    Exact(),
+    Laplace(),
+    PrivUnit(),
+    Sslp(),
+)

@@ -1,0 +1,390 @@
+"""Channels of one value or a set of values: k-ary randomized response, choices, and subset selection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Indices2, Ints
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels.channel import (
+    COIN,
+    LARGEST_EPSILON,
+    MOST_TOLD,
+    CoinOf,
+    LogRatio,
+    odds_within,
+    share_of_coins,
+)
+from coordinator.protocol.checked import require_whole
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.subset_form import is_listed, subset_form
+
+MOST_VALUES = 1 << 31
+"""Values that are told apart at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class KaryChannel:
+    """One of ``values`` values becomes one of them, by one coin and in closed form: there is no matrix.
+
+    Source: Warner (1965); Kairouz, Bonawitz and Ramage (2016), k-ary randomized response.
+
+    Attributes
+    ----------
+    values : int
+        Number of values k, private and released.
+    other : int
+        Number of the 2**64 coins that tell one other value, rounded up: towards more noise.
+    """
+
+    values: int
+    other: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no channel."""
+        require_whole("values of a channel", self.values, 2, MOST_VALUES)
+        require_whole("coins of another value", self.other, 0, COIN // self.values)
+
+    @property
+    def own(self) -> int:
+        """Number of the 2**64 coins that tell the value itself."""
+        return COIN - (self.values - 1) * self.other
+
+    @property
+    def bits(self) -> int:
+        """Number of bits that name a value."""
+        return (self.values - 1).bit_length()
+
+    @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two values' probabilities of one release, exact."""
+        return LogRatio.of(Fraction(self.own, self.other) if self.other else None)
+
+    @property
+    def epsilon(self) -> float:
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
+
+    def chances(self, private: Ints) -> list[Fraction]:
+        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number.
+
+        Raises
+        ------
+        InputError
+            If there are too many releases to enumerate.
+        """
+        if self.values > MOST_TOLD:
+            raise InputError(f"{self.values} values are more than {MOST_TOLD} releases; look at fewer values")
+        own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
+        return [own if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
+
+    def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
+        """Return the released bits of a block of devices, whose private values are whole numbers below ``values``.
+
+        Raises
+        ------
+        InputError
+            If a value is none; the line tells nothing of it.
+        """
+        from coordinator.protocol.channels.kary_kernels import tell  # noqa: PLC0415 (compiled)
+
+        value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
+        if value.size and not 0 <= value.min() <= value.max() < self.values:
+            raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
+        told = np.empty((value.size, self.bits), np.uint8)
+        tell(value, coin(0), np.uint64(self.other), self.values, told)
+        return told
+
+
+def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
+    """Return the epsilon-differentially private channel of one of ``values`` values.
+
+    Parameters
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter in nats; None for no noise.
+    values : int
+        Number of values k, at least 2.
+
+    Raises
+    ------
+    InputError
+        If 64-bit coins cannot express epsilon among so many values.
+
+    Examples
+    --------
+    >>> channel = kary_channel(Fraction(1), values=4)
+    >>> round(channel.epsilon, 9), round(channel.own / channel.other, 6)
+    (1.0, 2.718282)
+    """
+    if epsilon is None:
+        return KaryChannel(values, 0)
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one answer is above {LARGEST_EPSILON}, more than a 64-bit coin can "
+            "express; lower it, or say inf for no noise"
+        )
+    other = math.ceil(COIN / (odds_within(epsilon) + values - 1))
+    if values * other > COIN:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one of {values} values is less than 64-bit coins can express; raise it, "
+            "or ask about fewer items"
+        )
+    return KaryChannel(values, other)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceChannel:
+    """Subset selection: of ``choices`` ranked answers release one of the best ``kept``, or, less often, of the others.
+
+    Which one of them is uniform. Source: Ye and Barg (2018), with the subset found by ranking public candidates.
+
+    Attributes
+    ----------
+    choices, kept : int
+        Number of answers, and of the best among them.
+    misses : int
+        Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
+    """
+
+    choices: int
+    kept: int
+    misses: int
+
+    @property
+    def probabilities(self) -> tuple[Fraction, Fraction]:
+        """Probability of each one of the best answers, and of each one of the others, exact."""
+        miss = Fraction(self.misses, COIN)
+        return (1 - miss) / self.kept, miss / (self.choices - self.kept)
+
+    @property
+    def contrast(self) -> float:
+        """By how much a best answer is more probable than another one."""
+        best, other = self.probabilities
+        return float(best - other)
+
+    @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two rankings' probabilities of one answer, exact: what the channel really gives away."""
+        best, other = self.probabilities
+        return LogRatio.of(best / other if other else None)
+
+    @property
+    def epsilon(self) -> float:
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
+
+    def chances(self, private: Ints) -> list[Fraction]:
+        """Return the exact probability of every signed vector, given one device's sums; see `Channel.chances`.
+
+        Parameters
+        ----------
+        private : ndarray of int32, shape (choices / 2,)
+            Signed sums, one a sign vector: choices are these and their negatives, ranked by falling sum, and ties are
+            broken in every order alike.
+        """
+        sums = [int(total) for total in private]
+        if 2 * len(sums) != self.choices:
+            raise InputError(f"{len(sums)} signed sums are no ranking of {self.choices} choices; give half as many")
+        best, other = self.probabilities
+        signed = [sign * total for sign in (-1, 1) for total in sums]
+        found = []
+        for total in signed:
+            above, tied = sum(one > total for one in signed), signed.count(total)
+            among_best = min(max(self.kept - above, 0), tied)
+            found.append((among_best * best + (tied - among_best) * other) / tied)
+        return found
+
+    @property
+    def threshold(self) -> np.uint64:
+        """`misses` as the word that a coin is held against."""
+        return np.uint64(self.misses)
+
+
+def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChannel:
+    """Return the epsilon-differentially private channel of one choice.
+
+    Parameters
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter in nats; None for no noise.
+    choices, kept : int
+        Number of answers, and of the best among them, which is smaller.
+
+    Raises
+    ------
+    InputError
+        As `bit_channel`; if ``kept`` is not between 1 and ``choices - 1``; or if the number of choices is no power of
+        two and epsilon so small that the nearest whole number of coins exceeds it.
+    """
+    if not 1 <= kept < choices:
+        raise InputError(f"kept is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
+    return ChoiceChannel(choices, kept, share_of_coins(epsilon, kept=kept, others=choices - kept))
+
+
+_LEAST = -80.0
+"""Logarithm of a share of subsets that is certainly too small: below ``2**-64 e**-30``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetChannel:
+    """Of ``values`` values release ``chosen``: one coin says whether they meet the device's own ``padded`` values.
+
+    Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
+    al., *Set-valued data publication with local privacy* (PVLDB 2020); with one value of one's own Ye and Barg (2018).
+
+    Attributes
+    ----------
+    values, padded, chosen : int
+        Number of values, of those that are a device's own, exactly, and of those in a release.
+    misses : int
+        Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise.
+    """
+
+    values: int
+    padded: int
+    chosen: int
+    misses: int
+
+    @property
+    def avoiding(self) -> Fraction:
+        """Share of the subsets that avoid a device's values, exact: ``C(N - w, k) / C(N, k)``."""
+        return _avoiding(self.values, self.padded, self.chosen)
+
+    @property
+    def ratio(self) -> Fraction | None:
+        """Largest ratio of two devices' probabilities of one subset, exact; None if one of them is 0."""
+        avoiding = self.avoiding
+        if not self.misses:
+            return None
+        found = Fraction(COIN - self.misses, self.misses) * avoiding / (1 - avoiding)
+        return max(found, 1 / found)  # rounding up can go beyond 1
+
+    @property
+    def log_ratio(self) -> LogRatio:
+        """Largest log-ratio of two devices' probabilities of one subset, exact: what the channel really gives away."""
+        return LogRatio.of(self.ratio)
+
+    @property
+    def epsilon(self) -> float:
+        """`log_ratio` as the next float [nats]."""
+        return float(self.log_ratio)
+
+    @property
+    def rates(self) -> tuple[Fraction, Fraction]:
+        """Probability that a subset holds a value of the device's own, and one that is not, exact."""
+        values, own, many, avoiding = self.values, self.padded, self.chosen, self.avoiding
+        miss, share = Fraction(self.misses, COIN), Fraction(many, values)
+        without = Fraction(many, values - own)  # of a subset that avoids the own values
+        others = (share - avoiding * without) / (1 - avoiding)  # of one that meets them
+        return (1 - miss) * share / (1 - avoiding), (1 - miss) * others + miss * without
+
+    @property
+    def both(self) -> Fraction:
+        """Probability that a subset holds two values that are not the device's own, exact."""
+        values, many, avoiding, miss = self.values, self.chosen, self.avoiding, Fraction(self.misses, COIN)
+        share, without = (_pairs(many, of) for of in (values, values - self.padded))
+        return (1 - miss) * (share - avoiding * without) / (1 - avoiding) + miss * without
+
+    @property
+    def listed(self) -> bool:
+        """Whether a release lists its values; see `coordinator.protocol.subset_form`."""
+        return is_listed(self.values, self.chosen)
+
+    @property
+    def form(self) -> tuple[int, int]:
+        """Parts of a release, and bits of each; see `coordinator.protocol.subset_form`."""
+        return subset_form(self.values, self.chosen)
+
+    def chances(self, private: Ints) -> list[Fraction]:
+        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds the device's values.
+
+        Raises
+        ------
+        InputError
+            If there are too many releases to enumerate, or these are not as many values.
+        """
+        if math.prod(self.form) > MOST_TOLD.bit_length() - 1:
+            raise InputError(f"subsets of {math.prod(self.form)} bits are more than {MOST_TOLD}; look at fewer values")
+        own = {int(value) for value in np.ravel(private)}
+        if len(own) != self.padded or not 0 <= min(own) <= max(own) < self.values:
+            raise InputError(f"a sketch is no {self.padded} values below {self.values}; pad it to exactly as many")
+        every = math.comb(self.values, self.chosen)
+        avoid = math.comb(self.values - self.padded, self.chosen)
+        meeting, missing = Fraction(COIN - self.misses, COIN * (every - avoid)), Fraction(self.misses, COIN * avoid)
+        found = [Fraction(0)] * (1 << math.prod(self.form))
+        for subset in combinations(range(self.values), self.chosen):
+            found[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
+        return found
+
+    def _number(self, subset: tuple[int, ...]) -> int:
+        """Return the whole number whose bits are the release of a subset."""
+        if not self.listed:
+            return sum(1 << (self.values - 1 - value) for value in subset)
+        _, bits = self.form
+        return sum(value << bits * place for place, value in enumerate(reversed(subset)))
+
+
+def _pairs(chosen: int, values: int) -> Fraction:
+    """Return the probability that a uniform subset holds two given values."""
+    return Fraction(chosen * (chosen - 1), max(values * (values - 1), 1))
+
+
+@lru_cache(maxsize=64)
+def _avoiding(values: int, padded: int, chosen: int) -> Fraction:
+    few, many = sorted((padded, chosen))
+    return Fraction(math.perm(values - many, few), math.perm(values, few))
+
+
+@lru_cache(maxsize=64)
+def subset_channel(epsilon: Epsilon, *, values: int, padded: int, chosen: int) -> SubsetChannel:
+    """Return the epsilon-differentially private channel of subsets; every device holds exactly ``padded`` values.
+
+    Parameters
+    ----------
+    epsilon : Fraction or None
+        Privacy parameter of the whole subset in nats; None: it always meets the device's values.
+    values, padded, chosen : int
+        Number of values N, of a device's own w, and of those in a release k; ``w + k <= N``, both at least 1.
+
+    Raises
+    ------
+    InputError
+        If the numbers are none of the above, or coins cannot express epsilon.
+
+    Examples
+    --------
+    >>> channel = subset_channel(Fraction(1), values=3756, padded=50, chosen=20)
+    >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
+    (1.0, [0.0103, 0.00526])
+    """
+    if padded < 1 or chosen < 1 or padded + chosen > values:
+        raise InputError(
+            f"padded is {padded} and chosen {chosen} of {values} values; give at least 1 each, and no more together"
+        )
+    if epsilon is None:
+        return SubsetChannel(values, padded, chosen, 0)
+    if epsilon > LARGEST_EPSILON:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one subset is above {LARGEST_EPSILON}, more than a 64-bit coin can "
+            "express; lower it, or say inf for no noise"
+        )
+    if min(padded, chosen) * math.log1p(-max(padded, chosen) / values) < _LEAST:
+        raise InputError(
+            f"nearly every subset of {chosen} of {values} values meets a set of {padded}: one that avoids it is rarer "
+            "than 64-bit coins can express; choose fewer values, or pad less"
+        )
+    odds, avoiding = odds_within(epsilon), _avoiding(values, padded, chosen)
+    misses = math.ceil(COIN * avoiding / (odds * (1 - avoiding) + avoiding))
+    if misses * (1 - avoiding) > odds * (COIN - misses) * avoiding:
+        raise InputError(
+            f"epsilon {as_float(epsilon):g} of one subset of {chosen} is less than 64-bit coins can express; raise it, "
+            "or choose fewer values"
+        )
+    return SubsetChannel(values, padded, chosen, misses)

@@ -1,0 +1,554 @@
+"""A custom mechanism: one class in a file outside of this repository; how it is called, admitted and known."""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import math
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, TypeAlias, dataclass_transform
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bools, Floats, Indices, Ints, Words
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import LOCAL, PublicHalf
+
+SECONDS = 60.0
+"""A class is given so long for one call about one block of devices, where it does not say otherwise."""
+OUTPUTS, VALUES = "outputs", "values"
+"""Parameters of a query that tell these numbers of its question; authors' own parameters have other names."""
+
+
+OwnChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
+"""What a class may name as its channel; the framework itself draws from the first two."""
+
+
+# A class that travels by value brings the fields of its dataclass along, which say by this one object that a setting
+# has no default. Pickles of every process that knows mechanisms only name it, so that no second one comes to be.
+copyreg.pickle(type(MISSING), lambda _: "MISSING")
+
+
+class MechanismError(PolicyError):
+    """One's own class raised something, returned what cannot be used, or did not end; the text names class, round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What a class is told before it asks; all of it is public.
+
+    Attributes
+    ----------
+    items, rated, users : int
+        Items N of the catalogue, items w that a user rated, devices U.
+    epsilon : Fraction or None
+        What this answer may cost a device [nats]; None for no noise.
+    pool : ndarray of int32, shape (M,)
+        The items that are asked about, ascending: all of them, unless the class says that it can ask about `pools`.
+    """
+
+    items: int
+    rated: int
+    users: int
+    epsilon: Epsilon
+    pool: Indices = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """What is asked. The author gives ``outputs`` or ``bits``, and what else the class needs to read it again.
+
+    Attributes
+    ----------
+    outputs : int
+        A device releases one whole number from 0 to ``outputs - 1``.
+    bits : int
+        Or a device releases so many bits.
+    values : int
+        Where the channel is a likelihood: how many private values a sketch may have, from 0 on. Where it
+        is 0, nobody can go through them, and the guarantee is claimed, not checked.
+    parameters : dict of str to float
+        Public numbers of the class's own.
+    arrays : dict of str to ndarray
+        Public arrays of the class's own.
+    items, epsilon, pool, public_seed, round
+        Filled in before the class sees its question again: the catalogue's size, what the answer may cost [nats], the
+        items that are asked about, and what keys the public coins.
+    """
+
+    outputs: int = 0
+    bits: int = 0
+    values: int = 0
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict, repr=False)
+    items: int = 0
+    epsilon: Epsilon = None
+    pool: Indices = field(default_factory=lambda: np.empty(0, np.int32), repr=False)
+    public_seed: bytes = field(default=bytes(16), repr=False)
+    round: int = 0
+
+    @property
+    def nats(self) -> float:
+        """What the answer may cost [nats]; infinity for no noise."""
+        return as_float(self.epsilon)
+
+    def public_streams(self, devices: Ints) -> Words:
+        """Return a public coin for each device in this round, uint64: both sides draw the same.
+
+        Parameters
+        ----------
+        devices : ndarray of int64, shape (n,)
+            Their addresses, ascending.
+        """
+        from coordinator.protocol.coins import round_key  # noqa: PLC0415 (only where somebody draws)
+        from coordinator.protocol.hashing import device_streams  # noqa: PLC0415 (compiled code)
+
+        if not devices.size:
+            return np.empty(0, np.uint64)
+        first = int(devices[0])
+        streams: Words = device_streams(round_key(self.public_seed, self.round), first, int(devices[-1]) - first + 1)
+        return streams[devices - first]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What the answers add up to.
+
+    Attributes
+    ----------
+    sums : ndarray of int64
+        As `Mechanism.count` counts, summed over all devices that answered.
+    devices : int
+        How many answered.
+    """
+
+    sums: Ints
+    devices: int
+
+
+class RatingsBlock(Protocol):
+    """What a block of devices rated, as `Mechanism.sketch` sees it; it never leaves them.
+
+    Attributes
+    ----------
+    devices : ndarray of int64, shape (n,)
+        Public addresses of the devices.
+    starts : ndarray of int64, shape (n + 1,)
+        Device ``k`` of the block holds ratings ``starts[k]`` to ``starts[k + 1] - 1``.
+    items : ndarray of int32
+        What was rated, ascending for each device.
+    likes : ndarray of bool
+        Whether it was liked.
+    """
+
+    devices: Ints
+    starts: Ints
+    items: Indices
+    likes: Bools
+
+    def random_item(self, coins: Words) -> tuple[Indices, Bools]:
+        """Return one rated item a device, by a coin each, and whether it was liked; -1 of devices without a rating."""
+        ...
+
+
+class CoinsBlock(Protocol):
+    """Keyed private coins of a block of devices: the same question meets the same coins, on every layout."""
+
+    def words(self, lane: int = 0) -> Words:
+        """Return a 64-bit coin a device, uint64, shape (n,); another lane, other coins."""
+        ...
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Mechanism:
+    """Base class of a mechanism of one's own; annotated attributes are its settings, as those of a frozen dataclass.
+
+    Attributes
+    ----------
+    pools : bool
+        Whether it can ask about some items only; adaptive policies need that.
+    widest : float
+        Largest difference between two items' values that can be: adaptive policies size their first round by it.
+    seconds : float
+        How long one call about one block of devices may take [s].
+    """
+
+    pools: ClassVar[bool] = False
+    widest: ClassVar[float] = 1.0
+    seconds: ClassVar[float] = SECONDS
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        """Make the class a frozen dataclass of its settings."""
+        super().__init_subclass__(**keywords)
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def query(self, catalogue: Catalogue) -> Question:
+        """Return what is asked about a catalogue."""
+        raise NotImplementedError
+
+    def channel(self, question: Question) -> OwnChannel:
+        """Return the channel of an answer; see `channels.matrix_channel`, `independent_bits` and `Likelihood`."""
+        raise NotImplementedError
+
+    def sketch(self, question: Question, ratings: RatingsBlock, coins: CoinsBlock) -> np.ndarray[Any, Any]:
+        """Return what each device of a block has to say: its matrix row, shape (n,), or its bits, shape (n, bits).
+
+        It runs on devices only. Whatever is random must come from ``coins``.
+        """
+        raise NotImplementedError
+
+    def count(self, question: Question, released: np.ndarray[Any, Any], devices: Ints) -> Ints:  # noqa: ARG002 (overridden)
+        """Return whole numbers that add up over devices: by default how often each output, or each bit, was released.
+
+        Parameters
+        ----------
+        question : Question
+        released : ndarray of int64, shape (n,), or of uint8, shape (n, bits)
+            Outputs, or bits; there may be none.
+        devices : ndarray of int64, shape (n,)
+            Addresses of those that released them; see `Question.public_streams`.
+        """
+        if question.outputs:
+            return np.bincount(released, minlength=question.outputs).astype(np.int64)
+        return released.sum(axis=0, dtype=np.int64)  # type: ignore[no-any-return] # whole numbers
+
+    def estimate(self, question: Question, tally: Tally) -> tuple[Floats, Floats]:
+        """Return a value for each item of the question's pool, larger is liked more, and its standard error."""
+        raise NotImplementedError
+
+    def precision(self, question: Question, rated: int) -> float | None:  # noqa: ARG002 (overridden)
+        """Return the information of one answer about each item, for predictions; None: nobody predicts anything.
+
+        Parameters
+        ----------
+        question : Question
+        rated : int
+            Items w that every user rated.
+
+        Returns
+        -------
+        float or None
+            Inverse variance of what one answer tells of an item's ``2 b - 1``, where b is how probably users like it.
+        """
+        return None
+
+
+def methods_missing(kind: type[Mechanism]) -> list[str]:
+    """Return which of the methods that every mechanism must have a class does not define."""
+    wanted = ("query", "channel", "sketch", "estimate")
+    return [name for name in wanted if getattr(kind, name, None) is getattr(Mechanism, name)]
+
+
+def require_whole_class(mechanism: object) -> Mechanism:
+    """Return an object if it is a mechanism with all its methods.
+
+    Raises
+    ------
+    InputError
+        One line that names what is missing.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(
+            f"design is a {type(mechanism).__name__}, no mechanism; derive its class from blindrec.Mechanism"
+        )
+    if missing := methods_missing(type(mechanism)):
+        raise InputError(f"design {type(mechanism).__name__} lacks {', '.join(missing)}; see Mechanism")
+    return mechanism
+
+
+class _Call(threading.Thread):
+    def __init__(self, function: Any, arguments: tuple[Any, ...]) -> None:
+        super().__init__(daemon=True)
+        self._function, self._arguments = function, arguments
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.result = self._function(*self._arguments)
+        except BaseException as error:
+            self.error = error
+
+
+def where(mechanism: Mechanism, method: str, round_number: int) -> str:
+    """Return a class, its method and the round, as errors name them."""
+    return f"mechanism {type(mechanism).__name__}, method {method}, round {round_number}"
+
+
+def guarded(
+    mechanism: Mechanism,
+    method: str,
+    round_number: int,
+    *arguments: Any,
+    private: bool = False,
+    function: Callable[..., Any] | None = None,
+) -> Any:
+    """Return what a method of one's own class returns.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Whose.
+    method : str
+        Name of the method.
+    round_number : int
+        For the error.
+    *arguments
+        Of the method.
+    private : bool
+        Whether it sees ratings: then an error's text, which may show some, is not passed on.
+    function : callable, optional
+        What is called, where it is no method of the class itself, but of what the class returned.
+
+    Raises
+    ------
+    MechanismError
+        If it raises anything, or takes longer than the class says that it may.
+    """
+    call = _Call(function or getattr(mechanism, method), arguments)
+    call.start()
+    call.join(mechanism.seconds)
+    named = where(mechanism, method, round_number)
+    if call.is_alive():
+        raise MechanismError(
+            f"{named}: it did not end within {mechanism.seconds:g} s; make it faster, or set the class's seconds "
+            "higher; its thread goes on until its process ends, which on Ray is now"
+        )
+    if call.error is None:
+        return call.result
+    raise MechanismError(f"{named}: {_at(call.error) if private else _in_a_line(call.error)}") from None
+
+
+def _at(error: BaseException) -> str:
+    """Return an error's kind and its line; neither its text nor its values, which may be ratings."""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        inside = trace.tb_frame.f_code.co_filename
+        line = trace.tb_lineno if inside != __file__ and "site-packages" not in inside else line
+        trace = trace.tb_next
+    return f"it raised {_plain(type(error))} in line {line}; its text stays on the device, it may show ratings"
+
+
+def _plain(kind: type[BaseException]) -> str:
+    """Return the name of an exception of Python's own; of no other one, since a class may name it after a rating."""
+    return next((name for name, known in vars(builtins).items() if known is kind), "an error of its own")
+
+
+def _in_a_line(error: BaseException) -> str:
+    if isinstance(error, BlindrecError):
+        return str(error)
+    return " ".join(f"it raised {type(error).__name__}: {error}".split())
+
+
+MOST_OUTPUTS = 1 << 48
+CHANNELS = (MatrixChannel, IndependentBits, Likelihood)
+"""Exact types of channels: one of a derived class could say one thing when it is checked and draw another one."""
+UNCHECKED = "claimed, not checked"
+"""What stands wherever the guarantee of a channel stands that could not be checked."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Own:
+    """A mechanism of one's own as the experimenter admits it.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        The class with its settings.
+    name : str
+        What its queries are called: the class's name, ``@``, and the digest of its source and settings.
+    parameters, arrays : frozenset of str
+        Names of the numbers and public arrays that its questions bring.
+    unchecked : bool
+        Whether its channel could not be checked.
+    partly : str
+        What was checked of a channel that could be in part only.
+    helpers : tuple of str
+        Packages that travel with its own to other processes.
+    """
+
+    mechanism: Mechanism
+    name: str
+    parameters: frozenset[str] = frozenset()
+    arrays: frozenset[str] = frozenset()
+    unchecked: bool = False
+    partly: str = ""
+    helpers: tuple[str, ...] = ()
+
+    @property
+    def promise(self) -> str:
+        """What a device is promised, and whether that was checked."""
+        told = UNCHECKED if self.unchecked else self.partly
+        return f"{LOCAL} ({told})" if told else LOCAL
+
+    def fail(self, method: str, round_number: int, complaint: str) -> MechanismError:
+        """Return the error that a method's result is refused with."""
+        return MechanismError(f"{where(self.mechanism, method, round_number)}: {complaint}")
+
+
+_ADMITTED: dict[str, Own] = {}
+
+
+def admit(own: Own | None) -> None:
+    """Make a mechanism known to this process, by its name; only who starts the process calls it."""
+    if own is not None:
+        _ADMITTED[own.name] = own
+
+
+def admitted(name: str) -> Own | None:
+    """Return the mechanism of that name that was admitted here, or None."""
+    return _ADMITTED.get(name)
+
+
+def question_of(query: Query) -> Question:
+    """Return a query as its author sees it."""
+    told = dict(query.parameters)
+    outputs, values = (int(told.pop(name, 0)) for name in (OUTPUTS, VALUES))
+    return Question(
+        outputs=outputs,
+        bits=0 if outputs else query.questions,
+        values=values,
+        parameters=told,
+        arrays=dict(query.arrays),
+        items=query.items,
+        epsilon=query.epsilon,
+        pool=np.arange(query.items, dtype=np.int32) if query.pool is None else query.pool,
+        public_seed=query.public_seed,
+        round=query.round,
+    )
+
+
+def width_of(outputs: int) -> int:
+    """Return the bits that name one of so many outputs."""
+    return max((outputs - 1).bit_length(), 1)
+
+
+def hold(own: Own, query: Query, channel: OwnChannel) -> None:
+    """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little.
+
+    Raises
+    ------
+    MechanismError
+        If it is; or if a likelihood, which only claims, claims something else than its query.
+    """
+    if isinstance(channel, Likelihood):
+        if channel.claimed != query.epsilon:
+            stated = f"it claims {channel.epsilon:.9g} nats, its question {as_float(query.epsilon):.9g}"
+            raise own.fail("channel", query.round, f"{stated}; let them agree")
+        return
+    if query.epsilon is None:
+        return
+    if not channel.log_ratio.within(query.epsilon):
+        above = "" if math.isinf(channel.epsilon) else f"{channel.log_ratio.beyond(query.epsilon):.3g} "
+        told = f"one release gives away {channel.epsilon:.9g} nats, {above}above the question's epsilon"
+        remedy = "add noise, or build the channel with epsilon=question.epsilon, which rounds to within it"
+        raise own.fail("channel", query.round, f"{told} {float(query.epsilon):.9g}; {remedy}")
+
+
+def _anew(channel: OwnChannel) -> OwnChannel:
+    """Return a channel built from another one's fields: checked, and nobody else's to change."""
+    return type(channel)(**{field.name: getattr(channel, field.name) for field in fields(channel)})
+
+
+@lru_cache(maxsize=16)
+def stated(own: Own, query: Query) -> OwnChannel:
+    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon.
+
+    Raises
+    ------
+    MechanismError
+        If the class gives none, or one of another size than its question's.
+    """
+    given = guarded(own.mechanism, "channel", query.round, question_of(query))
+    return fitted(own, query, given)
+
+
+def fitted(own: Own, query: Query, given: object) -> OwnChannel:
+    """Return what a class gave as its channel, built anew; see `stated`."""
+    if type(given) not in CHANNELS:
+        told = "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
+        raise own.fail("channel", query.round, f"{told} from one; return one of these three")
+    channel: OwnChannel = guarded(own.mechanism, "channel", query.round, given, function=_anew)
+    _fit(own, query, channel)
+    return channel
+
+
+@lru_cache(maxsize=16)
+def _channel(own: Own, query: Query) -> OwnChannel:
+    """Return the channel that one query's releases are drawn from: as it is stated, and held."""
+    channel = stated(own, query)
+    hold(own, query, channel)
+    return channel
+
+
+def _fit(own: Own, query: Query, channel: OwnChannel) -> None:
+    """Refuse a channel of another size than its question's."""
+    outputs = query.parameters.get(OUTPUTS)
+    has = len(channel.rows[0]) if isinstance(channel, MatrixChannel) else channel.bits
+    asked = outputs if isinstance(channel, MatrixChannel) else query.bits
+    if has != asked or (outputs is None) != isinstance(channel, IndependentBits):
+        asks = f"{query.questions} bits" if outputs is None else f"{outputs:g} outputs ({query.answer_bits} bits)"
+        kind = "outputs" if isinstance(channel, MatrixChannel) else "bits"
+        raise own.fail(
+            "channel", query.round, f"a {type(channel).__name__} of {has} {kind} is none of a question of {asks}"
+        )
+
+
+class OwnPublic(PublicHalf):
+    """The public half of a mechanism of one's own.
+
+    Parameters
+    ----------
+    own : Own
+        As it was admitted.
+    """
+
+    def __init__(self, own: Own) -> None:
+        self.own = own
+        self.name = own.name
+        self.promise = own.promise  # type: ignore[misc] # here each one has its own
+        self.parameters = own.parameters  # type: ignore[misc] # as the promise
+        self.arrays = own.arrays  # type: ignore[misc] # as the promise
+        self.pooled = None if own.mechanism.pools else False  # type: ignore[misc] # as the promise
+
+    def check(self, query: Query) -> None:
+        """Refuse a number of outputs that is none; see `PublicHalf.check`."""
+        for name in (OUTPUTS, VALUES):
+            size = query.parameters.get(name)
+            if size is not None and not (2 <= size <= MOST_OUTPUTS and size.is_integer()):
+                raise InputError(f"{query} has {size:g} {name}; give a whole number, 2 to {MOST_OUTPUTS}")
+
+    def questions(self, query: Query) -> range:
+        """Return the numbers of bits that may be asked for; see `PublicHalf.questions`."""
+        return range(1, 2) if OUTPUTS in query.parameters else range(1, 1 << 32)
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits that name an output; see `PublicHalf.answer_bits`."""
+        return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
+
+    def channel(self, query: Query) -> OwnChannel:
+        """Return the class's channel of a query; see `PublicHalf.channel`.
+
+        Raises
+        ------
+        MechanismError
+            If the class gives none, one of another size than its question's, or one that tells more than the query's
+            epsilon: this is found for every query, before anything is charged or answered.
+        """
+        return _channel(self.own, query)
+
+
+@lru_cache(maxsize=16)
+def _public_half(own: Own) -> OwnPublic:
+    return OwnPublic(own)
+
+
+def public_of(name: str) -> PublicHalf | None:
+    """Return the public half of a mechanism that was admitted here, or None."""
+    return _public_half(own) if (own := admitted(name)) else None

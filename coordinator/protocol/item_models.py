@@ -1,0 +1,270 @@
+"""What devices apply to their own ratings: item-item models, directions of taste, and public features of items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
+from coordinator.protocol.checked import (
+    LARGEST,
+    MOST_ITEMS,
+    Checked,
+    require_array,
+    require_ascending,
+    require_range,
+    require_real,
+    require_whole,
+)
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Likes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ItemToItem(Checked):
+    """What one like says for each other item, among some items of the catalogue; public.
+
+    Attributes
+    ----------
+    pool : ndarray of int32, shape (M,)
+        The items, ascending.
+    liked : ndarray of float64, shape (M,)
+        Estimated share of devices that like each; it orders items that a device's likes say nothing of.
+    weights : ndarray of float64, shape (M, M)
+        What a like of the row's item adds to the score of the column's item.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, or hold something that is no number.
+    """
+
+    pool: Indices
+    liked: Floats = field(repr=False)
+    weights: Floats2 = field(repr=False)
+
+    def check(self) -> None:
+        """Refuse a model that does not hold together; see `Checked.check`."""
+        require_array("items of a model", self.pool, np.int32, [None])
+        require_ascending("items of a model", self.pool, 0, MOST_ITEMS)
+        require_array("shares of a model", self.liked, np.float64, self.pool.shape)
+        require_array("weights of a model", self.weights, np.float64, [self.pool.size, self.pool.size])
+        require_range("shares of a model", self.liked, -LARGEST, LARGEST)
+        require_range("weights of a model", self.weights, -LARGEST, LARGEST)
+
+
+def scores(model: ItemToItem, likes: Bools2) -> Floats2:
+    """Return every device's scores of the model's items: the sum of the weights of its likes.
+
+    Weights on the public grid make it exact, whatever the order in which they are added.
+
+    Parameters
+    ----------
+    model : ItemToItem
+        The public model of M items.
+    likes : ndarray of bool, shape (devices, M)
+        Which of them each device likes; private.
+
+    Returns
+    -------
+    ndarray of float64, shape (devices, M)
+
+    Examples
+    --------
+    >>> model = ItemToItem(
+    ...     pool=np.array([0, 3], np.int32), liked=np.array([0.2, 0.1]), weights=np.array([[0.0, 0.5], [0.25, 0.0]])
+    ... )
+    >>> scores(model, np.array([[True, False]])).tolist()
+    [[0.0, 0.5]]
+    """
+    found: Floats2 = likes.astype(np.float64) @ model.weights
+    return found
+
+
+LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
+"""A probability at least; the most that shares are raised to, and how often that is halved to find it."""
+MOST_DIRECTIONS = 64
+"""Directions at most: a device holds a number for each pair of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tastes(Checked):
+    """How many people rate each item, how they like it, and along which directions tastes differ; public.
+
+    A rating counts 1 for a like and -1 for a dislike.
+
+    Attributes
+    ----------
+    rated : ndarray of float64, shape (N,)
+        Estimated share of people who rated each item, above 0 and below 1.
+    liked : ndarray of float64, shape (N,)
+        Estimated mean rating of each, above -1 and below 1.
+    vectors : ndarray of float64, shape (N, k)
+        Directions V, in C order: two ratings go together by ``V V^T`` beyond `liked`. There may be none, k = 0.
+    ridge : float
+        What a rating varies by itself, above 0.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, or a number is out of range.
+    """
+
+    rated: Floats = field(repr=False)
+    liked: Floats = field(repr=False)
+    vectors: Floats2 = field(repr=False)
+    ridge: float
+
+    def check(self) -> None:
+        """Refuse directions that nothing can be scored with; see `Checked.check`."""
+        require_array("shares of tastes", self.rated, np.float64, [None])
+        if not 1 <= self.rated.size <= MOST_ITEMS:
+            raise InputError(f"tastes are of {self.rated.size} items; give 1 to {MOST_ITEMS}")
+        require_array("mean ratings of tastes", self.liked, np.float64, self.rated.shape)
+        require_array("directions of tastes", self.vectors, np.float64, [self.rated.size, None])
+        if (many := self.vectors.shape[1]) > MOST_DIRECTIONS:
+            raise InputError(f"tastes have {many} directions; devices take {MOST_DIRECTIONS} at most")
+        require_range("shares of tastes", self.rated, LEAST_SPREAD, 1 - LEAST_SPREAD)
+        require_range("mean ratings of tastes", self.liked, LEAST_SPREAD - 1, 1 - LEAST_SPREAD)
+        require_range("directions of tastes", self.vectors, -LARGEST, LARGEST)
+        require_real("ridge", self.ridge, 1 / LARGEST)
+
+
+def powers(rated: Floats, numbers: Ints) -> Floats:
+    """Return the power a for devices with so many ratings: ``sum rated**a`` is their number of ratings.
+
+    A device that rated more than most thinks that every item is more likely among those that it will rate, and one
+    that rated less, that it will be one of those that most people rate.
+
+    Parameters
+    ----------
+    rated : ndarray of float64, shape (N,)
+        Shares of people who rated each item, above 0 and below 1.
+    numbers : ndarray of int64, shape (devices,)
+        Ratings of each device.
+
+    Returns
+    -------
+    ndarray of float64, shape (devices,)
+        From 0 to `MOST_POWER`.
+
+    Examples
+    --------
+    >>> powers(np.array([0.5, 0.25]), np.array([0, 1, 2])).round(2).tolist()
+    [8.0, 0.69, 0.0]
+    """
+    different, place = np.unique(numbers, return_inverse=True)
+    low, high, logs = np.zeros(different.size), np.full(different.size, MOST_POWER), np.log(rated)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        over = np.array([np.exp(one * logs).sum() for one in middle]) > different
+        low, high = np.where(over, middle, low), np.where(over, high, middle)
+    found: Floats = ((low + high) / 2)[place]
+    return found
+
+
+def likely(tastes: Tastes, rated: Likes) -> Floats2:
+    """Return how probable each device thinks that it rates an item and likes it, float64, shape (devices, N).
+
+    The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
+    the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
+
+    Parameters
+    ----------
+    tastes : Tastes
+        Public.
+    rated : Likes
+        What each device rated, and whether it liked it; private.
+    """
+    from coordinator.protocol.completing import tastes_of  # noqa: PLC0415 (compiled)
+
+    centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
+    own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
+    rates = tastes.rated ** powers(tastes.rated, rated.degrees)[:, None]
+    found: Floats2 = rates * np.clip((1 + tastes.liked + own @ tastes.vectors.T) / 2, LEAST_SPREAD, 1)
+    return found
+
+
+PRIOR, STRENGTH = 10.0, 0.5
+"""Likes that the average profile counts for beside a device's own, and how strongly profiles move scores."""
+LIKE_ANY = 0.01
+"""Share of likes that are thought to be of any item at random, so that no feature is expected never to be liked."""
+DAMPING = 3
+LEAST_SCORE = 1e-6
+"""Scores of an item-item model below it count as this one where features multiply them."""
+_STEPS = 2.0**32
+"""Logarithms are rounded to a fraction of it, so that their sums are exact in any order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PublicFeatures(Checked):
+    """Which items have which feature.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column and word of each feature, such as ``"genres: Drama"`` or ``"title: 1990s"``.
+    has : ndarray of float64, shape (N, features)
+        1 where an item has it, else 0.
+
+    Raises
+    ------
+    InputError
+        If the array does not fit the names, or holds something else.
+    """
+
+    names: tuple[str, ...]
+    has: Floats2 = field(repr=False)
+
+    def check(self) -> None:
+        """Refuse features that cannot be meant; see `Checked.check`."""
+        if type(self.names) is not tuple or not all(type(name) is str for name in self.names):
+            raise InputError("names of features are no tuple of str; give a name for each column")
+        require_whole("number of features", len(self.names), 1, MOST_ITEMS)
+        require_array("features of items", self.has, np.float64, [None, len(self.names)])
+        require_range("features of items", self.has, 0, 1)
+
+    def gains(self, liked: Floats2, likes: Floats, popularity: Floats) -> Floats2:
+        """Return what features add to the logarithm of each score on each device, shape (devices, N).
+
+        Parameters
+        ----------
+        liked : ndarray of float64, shape (devices, features)
+            How many of a device's own likes have each feature.
+        likes : ndarray of float64, shape (devices,)
+            How many it has.
+        popularity : ndarray of float64, shape (N,)
+            Estimated popularity in any unit; what is below 0 counts as 0.
+        """
+        positive = np.maximum(popularity, 0)
+        catalogue = self.has.mean(axis=0)  # some features may be of no popular item
+        liking = positive @ self.has / max(float(positive.sum()), 1e-300)
+        rates = (1 - LIKE_ANY) * liking + LIKE_ANY * catalogue
+        profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = np.where(rates > 0, STRENGTH * np.log(profile / rates), 0.0)  # no item has it, none is liked
+        found: Floats2 = np.rint(told * _STEPS) / _STEPS @ self.has.T
+        return found
+
+
+def damped(popularity: Floats, noise: float) -> Floats:
+    """Return popularity as features multiply it, float64, shape (N,): what is no more than noise nearly vanishes.
+
+    A feature that many items have lifts hundreds of items that nobody likes, some of which noise has lifted already.
+    ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
+    """
+    positive = np.maximum(popularity, 0)
+    found: Floats = positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
+    return found
+
+
+def typical_error(error: Floats) -> float:
+    """Return the median standard error of a model's scores; 0 where the server does not know it."""
+    middle = float(np.median(error))
+    return middle if np.isfinite(middle) else 0.0
+
+
+def floor_of(noise: float) -> float:
+    """Return the score that smaller ones count as, where features multiply estimates of such a standard error."""
+    return 1e-9 * max(noise, 1e-9)

@@ -1,0 +1,132 @@
+"""Frequency oracles in public: k-ary, unary, hashed, Hadamard and subset reports of one private value."""
+
+from __future__ import annotations
+
+from coordinator.protocol.channels import (
+    KaryChannel,
+    SubsetChannel,
+    UnaryChannel,
+    kary_channel,
+    subset_channel,
+    unary_channel,
+)
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import OneItem, values_of
+from coordinator.protocol.public_half import require_whole_parameter
+from coordinator.protocol.subset_form import CHOSEN, subset_form
+
+
+class Grr(OneItem):
+    """The value is released among all K of them."""
+
+    name = "grr"
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits that name a value."""
+        return (values_of(query) - 1).bit_length()
+
+    def channel(self, query: Query) -> KaryChannel:
+        """Return k-ary randomized response on the value."""
+        return kary_channel(query.epsilon, values=values_of(query))
+
+
+class Oue(OneItem):
+    """Questions are values: each is answered by one bit, all of them together under epsilon."""
+
+    name = "oue"
+
+    def questions(self, query: Query) -> range:
+        """Return one for each value."""
+        return range(values_of(query), values_of(query) + 1)
+
+    def channel(self, query: Query) -> UnaryChannel:
+        """Return the channel of all bits together."""
+        return unary_channel(query.epsilon, values=values_of(query))
+
+
+BUCKETS = "buckets"
+"""Parameter of every query: buckets g."""
+MOST_BUCKETS = 1 << 10
+"""Buckets at most."""
+
+
+class Olh(OneItem):
+    """The bucket is released among all g of them; see `coordinator.protocol.public_draws`."""
+
+    name = "olh"
+    parameters = OneItem.parameters | {BUCKETS}
+
+    def check(self, query: Query) -> None:
+        """Refuse a number of buckets that is none, and what no oracle can be asked."""
+        super().check(query)
+        if require_whole_parameter(query, BUCKETS, MOST_BUCKETS) < 2:
+            raise InputError(f"{query} has 1 bucket, which tells nothing; give 2 to {MOST_BUCKETS}")
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits that name a bucket."""
+        return (int(query.parameters[BUCKETS]) - 1).bit_length()
+
+    def channel(self, query: Query) -> KaryChannel:
+        """Return k-ary randomized response on the bucket."""
+        return kary_channel(query.epsilon, values=int(query.parameters[BUCKETS]))
+
+
+ROWS = "rows"
+"""Parameter of every query: rows t."""
+MOST_ROWS = 10
+"""Rows at most: the server adds up 2^t - 1 products of them for every device."""
+
+
+class Hadamard(OneItem):
+    """The t signs are released among all 2^t that they can be; see `coordinator.protocol.public_draws`."""
+
+    name = "hadamard"
+    parameters = OneItem.parameters | {ROWS}
+
+    def check(self, query: Query) -> None:
+        """Refuse a number of rows that is none, and what no oracle can be asked."""
+        super().check(query)
+        require_whole_parameter(query, ROWS, MOST_ROWS)
+
+    def answer_bits(self, query: Query) -> int:
+        """Return a bit a row."""
+        return int(query.parameters[ROWS])
+
+    def channel(self, query: Query) -> KaryChannel:
+        """Return k-ary randomized response on the signs together."""
+        return kary_channel(query.epsilon, values=1 << int(query.parameters[ROWS]))
+
+
+class Subset(OneItem):
+    """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
+
+    name = "subset"
+    parameters = OneItem.parameters | {CHOSEN}
+
+    def check(self, query: Query) -> None:
+        """Refuse a subset that is none, or holds every value."""
+        super().check(query)
+        require_whole_parameter(query, CHOSEN, values_of(query) - 1)
+
+    def questions(self, query: Query) -> range:
+        """Return the parts of a subset."""
+        parts, _ = subset_form(values_of(query), int(query.parameters[CHOSEN]))
+        return range(parts, parts + 1)
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits of each part."""
+        return subset_form(values_of(query), int(query.parameters[CHOSEN]))[1]
+
+    def channel(self, query: Query) -> SubsetChannel:
+        """Return the channel of the subset as a whole."""
+        return subset_channel(query.epsilon, values=values_of(query), padded=1, chosen=int(query.parameters[CHOSEN]))
+
+
+PUBLIC = (
+    Grr(),
+    Oue(),
+    Olh(),
+    Hadamard(),
+    Subset(),
+)

@@ -1,0 +1,122 @@
+"""The set mechanism in public: all that a device liked, or pairs of it, padded, and a subset."""
+
+from __future__ import annotations
+
+from coordinator.protocol.channels import SubsetChannel, subset_channel
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.one_item import SIDES, OneItem, asked
+from coordinator.protocol.public_half import require_whole_parameter
+from coordinator.protocol.subset_form import CHOSEN, PADDED, subset_form
+
+
+def padded_values(query: Query) -> int:
+    """Return the number of values: items that are asked about, and dummies."""
+    return asked(query) + int(query.parameters[PADDED])
+
+
+class Set(OneItem):
+    """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
+
+    name = "set"
+    parameters = OneItem.parameters | {PADDED, CHOSEN}
+
+    def check(self, query: Query) -> None:
+        """Refuse sets and subsets that are none, or larger than what is asked about; sets are of likes alone."""
+        super().check(query)
+        if query.parameters[SIDES] != 1:
+            raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, sets are of liked items")
+        require_whole_parameter(query, PADDED, asked(query))
+        require_whole_parameter(query, CHOSEN, self.named(query))
+
+    def named(self, query: Query) -> int:
+        """Return the values that are no dummies: items that are asked about."""
+        return asked(query)
+
+    def own(self, query: Query) -> int:
+        """Return the values of every device's set."""
+        return int(query.parameters[PADDED])
+
+    def values(self, query: Query) -> int:
+        """Return the number of values, dummies among them."""
+        return self.named(query) + self.own(query)
+
+    def questions(self, query: Query) -> range:
+        """Return the parts of a subset."""
+        parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
+        return range(parts, parts + 1)
+
+    def answer_bits(self, query: Query) -> int:
+        """Return the bits of each part."""
+        return subset_form(self.values(query), int(query.parameters[CHOSEN]))[1]
+
+    def channel(self, query: Query) -> SubsetChannel:
+        """Return the channel of the subset as a whole."""
+        chosen = int(query.parameters[CHOSEN])
+        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), chosen=chosen)
+
+
+TOGETHER = "together"
+"""Parameter of queries: items that make up a value, 1 or 2; 0 where values are ranges of how many are liked."""
+MOST_RANGES = 10
+"""Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more."""
+MOST_ITEMS = 400
+"""Items whose pairs are asked about at most: 79,800 pairs."""
+MOST_LIKES = 50
+"""Likes that a device keeps at most for pairs: it lists 1,225 pairs then."""
+
+
+def pairs_of(items: int) -> int:
+    """Return the number of pairs of so many items."""
+    return items * (items - 1) // 2
+
+
+def ranges_of(items: int) -> int:
+    """Return the ranges that tell how many of so many items are liked; the i-th ends before ``2**i``.
+
+    >>> ranges_of(5), ranges_of(9724)
+    (4, 10)
+    """
+    return min(items.bit_length() + 1, MOST_RANGES)
+
+
+def together(query: Query) -> int:
+    """Return how many items make up a value: 1, an item; 2, a pair of items; 0, values are numbers of likes."""
+    return int(query.parameters[TOGETHER])
+
+
+class Pairs(Set):
+    """Questions are those of the set mechanism, over items, over pairs of them, or over numbers of likes."""
+
+    name = "pairs"
+    parameters = Set.parameters | {TOGETHER}
+
+    def check(self, query: Query) -> None:
+        """Refuse pairs among too few or too many items, and what the set mechanism refuses."""
+        if query.parameters[TOGETHER] == 0:
+            require_whole_parameter(query, PADDED, 1)
+        elif require_whole_parameter(query, TOGETHER, 2) == 2:
+            if not 2 <= asked(query) <= MOST_ITEMS:
+                raise InputError(f"{query} is about pairs of {asked(query)} items; give 2 to {MOST_ITEMS}")
+            if not 2 <= query.parameters[PADDED] <= MOST_LIKES:
+                raise InputError(f"{query} has {PADDED} {query.parameters[PADDED]:g}; give 2 to {MOST_LIKES} likes")
+        super().check(query)
+
+    def named(self, query: Query) -> int:
+        """Return the values that are no dummies."""
+        return (ranges_of, int, pairs_of)[together(query)](asked(query))
+
+    def own(self, query: Query) -> int:
+        """Return the values of every device's set."""
+        kept = super().own(query)
+        return pairs_of(kept) if together(query) == 2 else kept
+
+    def values(self, query: Query) -> int:
+        """Return the number of values, with dummies where devices may have fewer of their own."""
+        return super().values(query) if together(query) else self.named(query)
+
+
+PUBLIC = (
+    Set(),
+    Pairs(),
+)

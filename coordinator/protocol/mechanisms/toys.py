@@ -1,0 +1,57 @@
+"""Openly told ratings in public: item queries, full reveal, and what a trusted curator is told."""
+
+from __future__ import annotations
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import NOT_PRIVATE, PublicHalf, require_whole_parameter
+
+
+class ItemQuery(PublicHalf):
+    """Items are drawn from the query's pool."""
+
+    name = "item-query"
+    promise = NOT_PRIVATE
+    private = False
+    pooled = True
+
+
+CURATOR = (
+    "epsilon-differential privacy of the published model, one user added or removed (2 epsilon: one user's ratings "
+    "replaced); the curator sees every rating"
+)
+
+
+class Reveal(PublicHalf):
+    """A bit for each item that is rated, and one for each that is liked: at most ``most`` ratings, of some devices."""
+
+    promise = NOT_PRIVATE
+    private = False
+    parameters = frozenset({"share", "most"})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, query: Query) -> None:
+        """Refuse a number of ratings that is none, and a share of devices that is none."""
+        require_whole_parameter(query, "most", query.items)
+        if not 0 < (share := query.parameters["share"]) <= 1:
+            raise InputError(f"{query} has share {share:g}; it must lie in (0, 1]")
+
+    def questions(self, query: Query) -> range:
+        """Return two for each item."""
+        return range(2 * query.items, 2 * query.items + 1)
+
+
+class ToCurator(Reveal):
+    """What a trusted curator is told; noise is added to what it publishes, and none to what devices tell."""
+
+    promise = CURATOR
+
+
+PUBLIC = (
+    ItemQuery(),
+    Reveal("full-reveal"),
+    ToCurator("curator-items"),
+    ToCurator("curator-pairs"),
+)

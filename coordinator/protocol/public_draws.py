@@ -1,0 +1,359 @@
+"""What public coins decide of a question, compiled: sensing sets, signs, pairs, partitions, hashes, rows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numba import int64, uint32, uint64
+
+from coordinator.protocol.arrays import Bools, Counts, Indices, Indices2, Ints, Words, Words2
+from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.hashing import LOW, below, device_streams, draw
+from coordinator.protocol.sensing import DRAWN, SensingTable
+
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@inlined
+def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
+    """Write the sensing set of one device, in any order.
+
+    Parameters
+    ----------
+    stream : uint64
+        The device's public stream, one of `coins.device_streams`.
+    table : SensingTable
+        `sensing_table` of the sensing probability and the number of items.
+    sensed : ndarray of uint32, shape (table.room,)
+        Receives the sensed items, some perhaps repeated, and ``table.items``, which is no item, wherever a word's half
+        is no item's place. What lies behind them is scratch.
+
+    Returns
+    -------
+    int
+        How many of them there are.
+    """
+    word = draw(stream, uint64(0))
+    entry = word & uint64(table.thresholds.size - 1)
+    many = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
+    if not table.spared:
+        _draw_places(stream, table.items, many, sensed)
+        return many
+    spared = sensed[table.items + 1 :]
+    _draw_places(stream, table.items, many, spared)
+    for item in range(table.items + 1):
+        sensed[item] = item
+    for j in range(many):
+        sensed[spared[j]] = table.items
+    return table.items
+
+
+@inlined
+def _draw_places(stream: np.uint64, items: int, many: int, places: Counts) -> None:
+    """Write at least ``many`` uniform places, from lane 1 on; the number ``items`` for halves that are refused."""
+    count, refused = uint64(items), uint64((1 << 32) % items)
+    for k in range((many + DRAWN - 1) // DRAWN * (DRAWN // 2)):
+        word = draw(stream, uint64(k) + uint64(1))
+        low, high = (word & _LOW) * count, (word >> _HALF) * count
+        places[2 * k] = uint32(low >> _HALF) if (low & _LOW) >= refused else uint32(count)
+        places[2 * k + 1] = uint32(high >> _HALF) if (high & _LOW) >= refused else uint32(count)
+
+
+@inlined
+def sign_bit(stream: np.uint64, lane: int, place: int) -> np.uint64:
+    """Return the sign of the item at ``place`` of the pool, 1 for +1 and 0 for -1; its vector starts at ``lane``."""
+    word = draw(stream, uint64(lane) + (uint64(place) >> uint64(6)))
+    return (word >> (uint64(place) & uint64(63))) & uint64(1)
+
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def level_bits(levels: int) -> int:
+    """Return how many bits a sensing coin of so many levels, a power of two, has."""
+    return levels.bit_length() - 1
+
+
+def sensed_planes(sensed: Indices, levels: int) -> Words2:
+    """Return how often items are sensed, 64 items to a word: a row a bit, the highest first, and a row of "always"."""
+    bits, words = level_bits(levels), -(-sensed.size // 64)
+    planes = np.zeros((bits + 1, words), np.uint64)
+    items = np.arange(sensed.size)
+    for row in range(bits + 1):
+        held = sensed >= levels if row == bits else (sensed >> (bits - 1 - row)) & 1 == 1
+        np.bitwise_or.at(planes[row], items[held] >> 6, np.uint64(1) << (items[held] & 63).astype(np.uint64))
+    return planes
+
+
+@inlined
+def word_coins(stream: np.uint64, word: int, planes: Words2) -> tuple[np.uint64, np.uint64]:
+    """Return the signs of the 64 items of a word, and which of them are sensed; ``planes`` is `sensed_planes`."""
+    bits = planes.shape[0] - 1
+    lane = uint64(word * (bits + 1))
+    below, equal = uint64(0), _ALL
+    for row in range(bits):
+        coin, bound = draw(stream, lane + uint64(row + 1)), planes[row, word]
+        below |= equal & ~coin & bound
+        equal &= ~(coin ^ bound)
+    return draw(stream, lane), below | planes[bits, word]
+
+
+@compiled
+def item_coins(stream: np.uint64, item: int, level: int, bits: int) -> tuple[int, bool]:
+    """Return the sign of one item, 1 or -1, and whether it is sensed, where ``level`` of ``2**bits`` are."""
+    lane, place = uint64((item >> 6) * (bits + 1)), uint64(item & 63)
+    number = 0
+    if 0 < level < 1 << bits:
+        for row in range(bits):
+            number = 2 * number + int((draw(stream, lane + uint64(row + 1)) >> place) & uint64(1))
+    if number >= level:
+        return 0, False
+    return 2 * int((draw(stream, lane) >> place) & uint64(1)) - 1, True
+
+
+@compiled
+def random_pairs(key: Words, first: int, count: int, items: int) -> tuple[Indices, Indices]:
+    """Return the pairs that devices ``first``, ``first + 1``, ... are asked about, uniform over all pairs i < j.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (2,)
+        The round's public key, `coins.round_key`.
+    first, count : int
+        The devices.
+    items : int
+        Number of items N, at least 2.
+
+    Returns
+    -------
+    tuple of ndarray of int32, shape (count,)
+        The smaller and the larger item of each pair.
+    """
+    streams = device_streams(key, first, count)
+    low, high = np.empty(count, np.int32), np.empty(count, np.int32)
+    for k in range(count):
+        one, other = below(streams[k], 0, items), below(streams[k], 1, items - 1)
+        other += other >= one
+        low[k], high[k] = min(one, other), max(one, other)
+    return low, high
+
+
+@compiled
+def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
+    """Return two places of each device's own list, uniform over all pairs a < b, where lists are public.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (2,)
+        The round's public key, `coins.round_key`.
+    first : int
+        The first device.
+    sizes : ndarray of int64, shape (count,)
+        Lengths of the devices' lists; a list with less than two entries has no pair.
+
+    Returns
+    -------
+    ndarray of int32, shape (count, 2)
+        Places in each list; -1 where there is no pair.
+    """
+    streams, places = device_streams(key, first, sizes.size), np.full((sizes.size, 2), -1, np.int32)
+    for k in range(sizes.size):
+        if sizes[k] >= 2:
+            one, other = below(streams[k], 0, sizes[k]), below(streams[k], 1, sizes[k] - 1)
+            other += other >= one
+            places[k, 0], places[k, 1] = min(one, other), max(one, other)
+    return places
+
+
+@borrowing
+def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts) -> None:
+    """Write the first items of one device's uniformly random order of all items; sets are its stretches.
+
+    A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
+    starts from the same order, whoever came before.
+
+    Parameters
+    ----------
+    stream : uint64
+        The device's public stream, one of `streams.device_streams`.
+    order : ndarray of uint32, shape (N,)
+        0 to N - 1, before and after.
+    swaps : ndarray of uint32, as ``chosen``
+        Scratch.
+    chosen : ndarray of uint32, shape (at most N,)
+        Receives the items.
+    """
+    items, count, risky = order.size, chosen.size, uint64(0)
+    for k in range(count):
+        product = (draw(stream, uint64(k)) & LOW) * uint64(items - k)
+        swaps[k] = uint32(uint64(k) + (product >> uint64(32)))
+        risky |= np.uint64((product & LOW) < uint64(items - k))
+    if risky:  # some first half may have to be rejected: once in 2**32 / N draws
+        for k in range(count):
+            swaps[k] = k + below(stream, k, items - k)
+    for k in range(count):
+        chosen[k] = order[swaps[k]]
+        order[swaps[k]] = order[k]
+    for k in range(count):
+        order[swaps[k]] = swaps[k]
+    for k in range(count):
+        order[k] = k
+
+
+@compiled
+def buckets_of(streams: Words, values: Indices, buckets: int, told: Indices) -> None:
+    """Write the bucket that each device's hash puts its value into, int32, shape (devices,)."""
+    for k in range(streams.size):
+        word = draw(streams[k], uint64(values[k] >> 1))
+        half = word >> uint64(32) if values[k] & 1 else word & LOW
+        told[k] = int64((half * uint64(buckets)) >> uint64(32))
+
+
+@compiled
+def count_supports(streams: Words, told: Indices, buckets: int, counts: Ints) -> None:
+    """Add to each value's count the devices whose hash puts it into the bucket that they told."""
+    pairs, many = counts.size // 2, uint64(buckets)
+    low, high = np.zeros(pairs + 1, np.uint32), np.zeros(pairs + 1, np.uint32)
+    odd = counts.size & 1
+    for k in range(streams.size):
+        stream, bucket = streams[k], uint64(told[k])
+        begin = ((bucket << uint64(32)) + many - uint64(1)) // many
+        wide = (((bucket + uint64(1)) << uint64(32)) + many - uint64(1)) // many - begin
+        for pair in range(pairs + odd):
+            word = draw(stream, uint64(pair))
+            low[pair] += uint32((word & LOW) - begin < wide)
+            high[pair] += uint32((word >> uint64(32)) - begin < wide)
+    for pair in range(pairs):
+        counts[2 * pair] += low[pair]
+        counts[2 * pair + 1] += high[pair]
+    if odd:
+        counts[2 * pairs] += low[pairs]
+
+
+@inlined
+def odd(word: np.uint64) -> int:
+    """Return 1 where a word of at most 32 bits has an odd number of ones, else 0."""
+    word ^= word >> uint64(16)
+    word ^= word >> uint64(8)
+    word ^= word >> uint64(4)
+    word ^= word >> uint64(2)
+    return int((word ^ (word >> uint64(1))) & uint64(1))
+
+
+@compiled
+def signs_of(streams: Words, values: Indices, rows: int, columns: int, told: Indices) -> None:
+    """Write the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
+
+    ``columns`` is the size of the matrix, a power of two.
+    """
+    mask = uint64(columns - 1)
+    for k in range(streams.size):
+        told[k] = 0
+        for row in range(rows):
+            told[k] |= odd(draw(streams[k], uint64(row)) & mask & uint64(values[k])) << row
+
+
+@compiled
+def gather(streams: Words, told: Indices, rows: int, counts: Ints) -> None:
+    """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to.
+
+    A product of rows is the row of their numbers' exclusive or. Signs are told as `signs_of` writes them.
+    """
+    mask, mine = uint64(counts.size - 1), np.empty(rows, np.uint64)
+    counts[0] += streams.size
+    for k in range(streams.size):
+        for row in range(rows):
+            mine[row] = draw(streams[k], uint64(row)) & mask
+        product, sign = uint64(0), int64(1)
+        for step in range(1, 1 << rows):  # Gray code: one row comes or goes
+            row = 0
+            while not (step >> row) & 1:
+                row += 1
+            product ^= mine[row]
+            if (told[k] >> row) & 1:
+                sign = -sign
+            counts[product] += sign
+
+
+@compiled
+def transform(counts: Ints) -> None:
+    """Multiply counts by the Hadamard matrix, in place: the fast Walsh-Hadamard transform of 2^m numbers."""
+    half = 1
+    while half < counts.size:
+        for begin in range(0, counts.size, 2 * half):
+            for place in range(begin, begin + half):
+                one, other = counts[place], counts[place + half]
+                counts[place], counts[place + half] = one + other, one - other
+        half *= 2
+
+
+@compiled
+def item_queries(key: Words, first: int, count: int, pool: Indices) -> tuple[Indices, Bools]:
+    """Return the items that devices ``first``, ``first + 1``, ... are asked about, uniform over the pool, and values.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (2,)
+        The round's public key, `coins.round_key`.
+    first, count : int
+        The devices.
+    pool : ndarray of int32
+        The items that are asked about, at least one.
+
+    Returns
+    -------
+    tuple of ndarray, shape (count,)
+        Items, int32, and whether the question is "is it liked?" (True) or "is it disliked?", a fair coin, bool.
+    """
+    streams = device_streams(key, first, count)
+    items, values = np.empty(count, np.int32), np.empty(count, np.bool_)
+    for k in range(count):
+        items[k] = pool[below(streams[k], 0, pool.size)]
+        values[k] = draw(streams[k], uint64(1)) >> uint64(63) == 1
+    return items, values
+
+
+_RANKS = np.uint64(1 << 32)
+
+
+@compiled
+def _below(streams: Words, threshold: np.uint64) -> Bools:
+    chosen = np.empty(streams.size, np.bool_)
+    for k in range(streams.size):
+        chosen[k] = draw(streams[k], uint64(0)) >> uint64(1) < threshold
+    return chosen
+
+
+def reveals(streams: Words, share: float) -> Bools:
+    """Return which devices tell everything, each with probability ``share`` by its public coin (lane 0)."""
+    return _below(streams, np.uint64(round(Fraction(share) * (1 << 63))))
+
+
+@compiled
+def kept(streams: Words, starts: Ints, most: int) -> Bools:
+    """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one.
+
+    Parameters
+    ----------
+    streams : ndarray of uint64, shape (count,)
+        Public streams of the devices, `streams.device_streams`.
+    starts : ndarray of int64, shape (count + 1,)
+        Where each device's list starts, CSR.
+    most : int
+        Entries kept at most.
+
+    Returns
+    -------
+    ndarray of bool, shape (starts[-1],)
+    """
+    keep = np.ones(starts[-1], np.bool_)
+    for k in range(streams.size):
+        size = starts[k + 1] - starts[k]
+        if size > most:
+            ranks = np.empty(size, np.uint64)
+            for j in range(size):
+                ranks[j] = draw(streams[k], _RANKS + uint64(j))
+            keep[starts[k] : starts[k + 1]] = False
+            keep[starts[k] + np.argsort(ranks)[:most]] = True
+    return keep

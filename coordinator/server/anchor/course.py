@@ -1,0 +1,68 @@
+"""Rounds of anchor sensing as the server stores them: what was asked, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats2
+from coordinator.server.rounds.state import AnchorRound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The rounds so far, by what they are good for.
+
+    Attributes
+    ----------
+    pairs : tuple of AnchorRound
+        All rounds about pairs; they have one pool.
+    given_up : int
+        Users who had told pairs when turned signs were last given up; 0 if they never were.
+    turned : tuple of AnchorRound
+        Rounds of turned signs since then.
+    plain : tuple of AnchorRound
+        Rounds of first-order signs.
+    """
+
+    pairs: tuple[AnchorRound, ...]
+    given_up: int
+    turned: tuple[AnchorRound, ...]
+    plain: tuple[AnchorRound, ...] = ()
+
+    @property
+    def paired_users(self) -> int:
+        """Users who told pairs."""
+        return sum(told.statistic.answered for told in self.pairs)
+
+    @property
+    def turned_users(self) -> int:
+        """Users who told turned signs since these were given up."""
+        return sum(told.statistic.answered for told in self.turned)
+
+    @property
+    def agreements(self) -> Floats2:
+        """Sum of ``Q_ij S`` over users, a symmetric matrix of the pool's items with zeros on its diagonal."""
+        pool = self.pairs[0].query.pool
+        assert pool is not None  # pairs are those of a pool
+        matrix, places = np.zeros((pool.size, pool.size)), np.triu_indices(pool.size, 1)
+        matrix[places] = sum(2 * told.statistic.pairs - told.statistic.answered for told in self.pairs)
+        return matrix + matrix.T
+
+
+def course_of(rounds: Sequence[AnchorRound]) -> Course:
+    """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
+    plain = tuple(told for told in rounds if told.plain)
+    rounds = [told for told in rounds if not told.plain]
+    places = [place for place, told in enumerate(rounds) if not told.turned]
+    last = places[-1] if places else -1
+    voided = [place for place, told in enumerate(rounds[: last + 1]) if told.turned]
+    before = rounds[: voided[-1]] if voided else ()
+    return Course(
+        pairs=tuple(rounds[place] for place in places),
+        given_up=sum(told.statistic.answered for told in before if not told.turned),
+        turned=tuple(rounds[last + 1 :]),
+        plain=plain,
+    )

@@ -1,0 +1,205 @@
+"""Anchor sensing's policies: pairs until they stand out, then turned signs or tables until every item is decided."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coordinator.server.anchor.course import Course, course_of
+from coordinator.server.anchor.start import NEXT_LOOK, first_look
+from coordinator.server.anchor.tables import STANDS_OUT, TELLS, Tabled, TableLearner, asked, signal_of
+from coordinator.server.anchor.two_class import Belief, TwoClasses
+from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.rounds.setting import Setting, users_on_grid
+from coordinator.server.rounds.state import Ask, ServerState
+
+PAIR_GROWTH = 0.12
+"""A round of turned signs asks this share of the users asked so far."""
+TRIAL, CLEAR = 0.75, 5.0
+"""After so many users of turned signs, as a share of those who told pairs, these must stand out by so many sd."""
+PAIR_AGAIN = 1.5
+"""If they do not, pairs are asked again until so many times the users have told them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchoring:
+    """Pairs of a pool give the first anchors; turned signs of all items make everything else.
+
+    Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
+    are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must be anchor sensing.
+    learner : TwoClasses
+        What rounds tell, and what is asked next.
+    """
+
+    asks_undecided: ClassVar[bool] = False
+    setting: Setting
+    learner: TwoClasses
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting, rounds = self.setting, state.readings.anchors
+        design = self.learner.design
+        if not rounds:
+            many = design.pool(setting.public_seed).size
+            users = first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+            return self._ask_pairs(state, users)
+        course = course_of(rounds)
+        belief = self.learner.believe(course)
+        if not course.turned:
+            missing = PAIR_AGAIN * course.given_up - course.paired_users
+            if missing >= 1 or not belief.start.stands:
+                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+        elif pairs_failed(course, belief):
+            return self._ask_pairs(state, (PAIR_AGAIN - 1) * course.paired_users)
+        if belief.posterior.decided(setting.failure).all():
+            return None
+        query = self.learner.ask(
+            belief, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+        )
+        return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
+
+    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
+        return self.setting.ask(state, users=users_on_grid(users))
+
+
+def pairs_failed(course: Course, belief: Belief) -> bool:
+    """Return whether turned signs should have told something by now, and did not: the first anchors were noise."""
+    many = belief.estimates.information.size
+    enough = course.turned_users >= TRIAL * course.paired_users
+    return enough and belief.chi_square < many + CLEAR * math.sqrt(2 * many)
+
+
+TABLE_GROWTH, LEAST_GROWTH = 0.06, 0.2
+"""A round asks at most this share of the users asked so far, and at least that share of this."""
+SOON = 0.7
+"""As soon as some items are decided, a round should decide this share of the others."""
+TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
+"""After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
+TABLE_AGAIN = 1.5
+"""If they do not, pairs are asked until so many times the users have told them."""
+ASKED, ASKED_MORE, ASKED_OFTEN = 0.005, 0.25, 0.05
+"""Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead.
+
+The last is for three classes and more, whose shares move fast in the first rounds: each round must know its own.
+"""
+PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
+"""First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
+LOOKS = 6
+"""First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
+MIXED = "mixed"
+"""The learner that begins with first-order signs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tabling:
+    """First anchors from first-order signs or pairs of a pool; then turned signs of all items, by measured tables.
+
+    Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
+    are decided at the setting's confidence, or when no device has an answer left.
+
+    Attributes
+    ----------
+    setting : Setting
+        Its design must be anchor sensing.
+    learner : TableLearner
+        What rounds tell, and what is asked next.
+    """
+
+    asks_undecided: ClassVar[bool] = False
+    setting: Setting
+    learner: TableLearner
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is decided or every answer was given."""
+        setting, course = self.setting, course_of(state.readings.anchors)
+        if not course.pairs and (users := self._plain_users(course)):
+            query = self.learner.ask_plain(
+                round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            )
+            return setting.send(state, query, users=users_on_grid(users))
+        if not course.pairs and not self._by_signs(course):
+            return self._ask_pairs(state, self._first_look())
+        belief = self.learner.believe(course)
+        if not course.turned:
+            missing = TABLE_AGAIN * course.given_up - course.paired_users
+            if course.pairs and (missing >= 1 or not belief.first.stands):
+                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+        elif tables_failed(course, belief, self._usual()):
+            users = (TABLE_AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
+            return self._ask_pairs(state, users)
+        if belief.posterior.decided(setting.failure).all():
+            return None
+        return self._turned(state, course, belief)
+
+    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
+        return self.setting.ask(state, users=users_on_grid(users))
+
+    def _turned(self, state: ServerState, course: Course, belief: Tabled) -> Ask | None:
+        setting, many = self.setting, state.answers_asked
+        guesses = [told for told in course.turned if asked(told)]
+        classes = self.learner.design.classes
+        kinds = 1 if classes == 2 else classes
+        asks = sum(told.statistic.answered for told in guesses)
+        wanted = ASKED * 2 * kinds * many
+        kind = len(guesses) % kinds if asks < wanted else None
+        query = self.learner.ask(
+            belief, kind=kind, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+        )
+        users = TABLE_GROWTH * max(many, self._usual())
+        if kind is not None:
+            users = (wanted * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
+        else:
+            open_ones = ~belief.posterior.decided(setting.failure)
+            if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
+                users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
+        return setting.send(state, query, users=users_on_grid(users))
+
+    def _by_signs(self, course: Course) -> bool:
+        """Return whether first-order signs alone are a start."""
+        return bool(course.plain) and signal_of(course.plain, rated=self.learner.design.rated)[2] >= TELLS
+
+    def _usual(self) -> float:
+        """Return the users that a start usually takes."""
+        return LOOKS * self._first_look()
+
+    def _first_look(self) -> float:
+        design, setting = self.learner.design, self.setting
+        many = design.pool(setting.public_seed).size
+        return first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+
+    def _plain_users(self, course: Course) -> float:
+        """Return how many more users should tell first-order signs, 0 for none."""
+        design, setting = self.learner.design, self.setting
+        if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
+            return 0.0
+        many = design.pool(setting.public_seed).size
+        contrast = sign_contrast(
+            many, items=design.items, rated=design.rated, vectors=1, kept=1, epsilon=setting.epsilon
+        )
+        first = PLAIN_FIRST / contrast**2 if contrast else math.inf
+        users = sum(told.statistic.answered for told in course.plain)
+        if not users:
+            return first
+        signal = signal_of(course.plain, rated=design.rated)[2]
+        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (many - 1)) or users >= PLAIN_MOST * first:
+            return 0.0
+        return PLAIN_MORE * users
+
+
+def tables_failed(course: Course, belief: Tabled, usual: float) -> bool:
+    """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
+
+    That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
+    is ``usual``.
+    """
+    start = course.paired_users or usual
+    now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
+    return any(before < share * start <= now and belief.told < least for share, least in TRIALS)

@@ -1,0 +1,456 @@
+"""Frequency oracles on the server: k-ary, unary, hashed, Hadamard and subset reports of one random item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import COIN, SubsetChannel, kary_channel, odds_within, unary_channel
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.one_item import SIDES, columns, values_of
+from coordinator.protocol.subset_form import CHOSEN
+from coordinator.server.design import Decoding, World
+from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
+
+if TYPE_CHECKING:
+    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.decoding.frequencies import Rates
+    from coordinator.server.moments.blocks import BlockParameters
+    from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.statistics.counts import CountStatistic
+
+
+KMEANS = "k-means"
+"""Name of the decoder that clusters the estimates."""
+
+
+class FrequencySettings(Settings):
+    """The description of every frequency oracle."""
+
+    told: Annotated[
+        Literal["liked", "rated"],
+        Field(description="Frequency oracles: a random liked item, or a random rated one with whether it was liked."),
+    ] = "liked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrequencyDesign:
+    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`.
+
+    Attributes
+    ----------
+    items : int
+        Number of items N, at least 1.
+    rated : int
+        Number of items w that a user rated: public, typical where users differ; 1 to N.
+    told : {"liked", "rated"}
+        Whether the random item is drawn from the liked or from all rated items.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    items: int
+    rated: int
+    told: str = "liked"
+
+    name: ClassVar[str]
+    widest: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        check_shape(self.items, self.rated)
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return how often a report speaks for a value."""
+        raise NotImplementedError
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the oracle's own parameters of a query about so many private values; by default none."""
+        return {}
+
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        expected: Floats | None = None,
+    ) -> Query:
+        """Return the query of one round about the items of ``pool``, by default all.
+
+        Raises
+        ------
+        InputError
+            If only likes are told and the query is about some of the items. How often a device names one of them would
+            depend on how it likes the others, which no round tells.
+        """
+        told, many = 1 if self.told == "liked" else 2, self.items if pool is None else pool.size
+        if told == 1 and many < self.items:
+            raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
+        asked = Query(
+            design=self.name,
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            parameters={SIDES: told, **self.parameters(told * many + 1, epsilon)},
+            pool=None if many == self.items else pool,
+        )
+        half = public_half(self.name)
+        return replace(asked, questions=half.questions(asked).stop - 1, answer_bits=half.answer_bits(asked))
+
+    def line(self, query: Query) -> tuple[float, float]:
+        """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
+        from coordinator.server.decoding.frequencies import line_of
+
+        return line_of(query, rated=self.rated)
+
+    def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
+        """Return what a round tells of every item's b; see `frequencies.read_items`."""
+        from coordinator.server.decoding.frequencies import read_items
+
+        return read_items(query, self.reports(query), statistic, self.line(query))
+
+    def rates(self, query: Query, expected: Floats | None = None) -> Floats:
+        """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
+        from coordinator.server.decoding.frequencies import information_of
+
+        return information_of(query, self.reports(query), self.line(query), expected)
+
+
+class FrequencyHalf(ServerHalf):
+    """A frequency oracle on the server; subclasses define `asking` and `supports`."""
+
+    settings: type[Settings] = FrequencySettings
+    decoders = (KMEANS, POSTERIOR)
+    policies: ClassVar[tuple[str, ...]] = POOLED
+    all_policies_with = "set told to rated"
+    ranks = True
+    asking: type[FrequencyDesign]
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return the answering devices whose report speaks for each private value, int64, shape (K,)."""
+        raise NotImplementedError
+
+    def policies_with(self, settings: Any) -> tuple[str, ...]:
+        """Return all policies if rated items are told; rounds about some items cannot be read if only likes are."""
+        return self.policies if getattr(settings, "told", "liked") == "rated" else (ONE_ROUND, FIXED)
+
+    def design(self, settings: Settings, world: World) -> FrequencyDesign:
+        """Return the oracle in a world."""
+        return self.asking(items=world.items, rated=world.rated, **settings.model_dump())
+
+    def aggregate(self, query: Query, release: Release) -> CountStatistic:
+        """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
+        from coordinator.server.statistics.frequencies import counted
+
+        return counted(query, release, self.supports(query, release))
+
+    def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
+        """Return the item model of k-means on the items' popularity; see `frequencies.popularity`.
+
+        Raises
+        ------
+        InputError
+            If the decoder is unknown, or rounds asked about pools.
+        """
+        from coordinator.server.decoding.frequencies import popularity
+        from coordinator.server.decoding.line import kmeans_on_line
+
+        if how.decoder != KMEANS:
+            raise InputError(f"decoder {how.decoder!r} is unknown; choose one of {', '.join(self.decoders)}")
+        if statistic.pooled:
+            raise InputError(f"rounds asked about pools of items, whose counts have no sum; choose decoder {POSTERIOR}")
+        value, error = popularity(query, self.asking.reports(query), statistic)
+        return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
+
+    def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
+        """Return what one round about all items tells of each cluster."""
+        from coordinator.server.moments.frequencies import FrequencyMoments
+
+        if world.block is None:
+            return None
+        query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        rates, (liked, disliked) = self.asking.reports(query), self.named(settings, world.block)
+        if disliked is None:
+            return FrequencyMoments(level=liked, variance=rates.spread(liked))
+        return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
+
+    def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
+        """Return the probabilities that a user's value is one item of each cluster, liked and (if told) disliked."""
+        from coordinator.server.moments.frequencies import liked_shares, rated_shares
+
+        return (liked_shares(block), None) if settings.told == "liked" else rated_shares(block)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grr(FrequencyDesign):
+    """A report speaks for the value that it names. Source: Kairouz, Bonawitz and Ramage (2016)."""
+
+    name: ClassVar[str] = "grr"
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
+        from coordinator.server.decoding.frequencies import Rates
+
+        channel = kary_channel(query.epsilon, values=values_of(query))
+        return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
+
+
+class GrrHalf(FrequencyHalf):
+    """k-ary randomized response on the server."""
+
+    name = "grr"
+    title = "k-ary randomized response"
+    asking = Grr
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value."""
+        from coordinator.server.statistics.frequencies import reported
+
+        values = values_of(query)
+        named = reported(query, release, values)[release.answered_mask()]
+        return np.bincount(named, minlength=values).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oue(FrequencyDesign):
+    """A report speaks for the values whose bits are 1. Source: Wang, Blocki, Li and Jha (2017), section 4.2."""
+
+    name: ClassVar[str] = "oue"
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
+        from coordinator.server.decoding.frequencies import Rates
+
+        own, other = unary_channel(query.epsilon, values=values_of(query)).rates
+        return Rates(float(own), float(other))
+
+
+class OueHalf(FrequencyHalf):
+    """Optimized unary encoding on the server."""
+
+    name = "oue"
+    title = "unary encoding"
+    asking = Oue
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices have a 1 for each value."""
+        from coordinator.server.statistics.slices import column_counts
+
+        release.require(query)
+        return column_counts(release)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Olh(FrequencyDesign):
+    """A report speaks for the values of its bucket. Source: Wang, Blocki, Li and Jha (2017)."""
+
+    name: ClassVar[str] = "olh"
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of buckets with the least noise, ``e^eps + 1`` rounded, at most `MOST_BUCKETS`."""
+        return {BUCKETS: MOST_BUCKETS if epsilon is None else min(round(odds_within(epsilon) + 1), MOST_BUCKETS)}
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
+        from coordinator.server.decoding.frequencies import Rates
+
+        buckets = int(query.parameters[BUCKETS])
+        return Rates(kary_channel(query.epsilon, values=buckets).own / COIN, 1 / buckets)
+
+
+class OlhHalf(FrequencyHalf):
+    """Local hashing on the server."""
+
+    name = "olh"
+    title = "local hashing"
+    asking = Olh
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices told the bucket of each value, hashing all values as each of them does."""
+        from coordinator.protocol.hashing import device_streams
+        from coordinator.protocol.public_draws import count_supports
+        from coordinator.server.statistics.frequencies import reported
+
+        buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
+        told = reported(query, release, buckets)[answered]
+        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
+        counts = np.zeros(values_of(query), np.int64)
+        count_supports(streams, told, buckets, counts)
+        return counts
+
+
+class HadamardSettings(FrequencySettings):
+    """Settings of Hadamard response, beside those of every oracle."""
+
+    rows: Annotated[
+        int, Field(ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0].")
+    ] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hadamard(FrequencyDesign):
+    """Local hashing whose hash is t rows of the Hadamard matrix: a report speaks for the values with those signs.
+
+    With one row it is the Hadamard bit. Source: Acharya, Sun and Zhang (2019). Several rows that each device draws for
+    itself, so that one transform counts them, are our addition.
+
+    Attributes
+    ----------
+    rows : int
+        Rows t of a device; 0 for as many as have the least noise.
+    """
+
+    rows: int = 0
+
+    name: ClassVar[str] = "hadamard"
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of rows; up to factors the noise is ``(e^eps + x)^2 / x`` with ``x = 2^t - 1``."""
+        if self.rows or epsilon is None:
+            return {ROWS: self.rows or MOST_ROWS}
+        odds = odds_within(epsilon)
+        return {ROWS: min(range(1, MOST_ROWS + 1), key=lambda rows: (odds + 2**rows - 1) ** 2 / (2**rows - 1))}
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
+        from coordinator.server.decoding.frequencies import Rates
+
+        signs = 1 << int(query.parameters[ROWS])
+        return Rates(kary_channel(query.epsilon, values=signs).own / COIN, 1 / signs)
+
+
+class HadamardHalf(FrequencyHalf):
+    """Hadamard response on the server."""
+
+    name = "hadamard"
+    title = "Hadamard response"
+    settings = HadamardSettings
+    asking = Hadamard
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices told the signs of each value, by one transform of what rows and products add up to.
+
+        Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
+        told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
+        """
+        from coordinator.protocol.hashing import device_streams
+        from coordinator.protocol.public_draws import gather, transform
+        from coordinator.server.statistics.frequencies import reported
+
+        rows, answered = int(query.parameters[ROWS]), release.answered_mask()
+        told = reported(query, release, 1 << rows)[answered]
+        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
+        counts = np.zeros(columns(query), np.int64)
+        gather(streams, told, rows, counts)
+        transform(counts)
+        return counts[: values_of(query)] >> rows
+
+
+Chosen = Annotated[int, Field(ge=0, description="Subsets and sets: values in a release, 0 for the best [0].")]
+"""A setting that subset selection and the set mechanism share."""
+
+
+FAINT = Fraction(1, 10**9)
+"""Smallest difference of a value's two rates, relative to them, at which floats are precise enough for estimates."""
+
+
+def subset_rates(query: Query) -> Rates:
+    """Return how often a subset holds a value of the device's own, and another one, as the channel has it.
+
+    Raises
+    ------
+    InputError
+        If the two hardly differ, so that nothing could be estimated.
+    """
+    from coordinator.server.decoding.frequencies import Rates
+
+    channel = public_half(query.design).channel(query)
+    assert isinstance(channel, SubsetChannel)  # of no other query
+    own, other = channel.rates
+    if own - other < FAINT * other:
+        raise InputError(
+            f"chosen is {channel.chosen} of {channel.values} values, which tells next to nothing of a set of "
+            f"{channel.padded}; choose fewer, or pad less"
+        )
+    return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
+
+
+class SubsetSettings(FrequencySettings):
+    """Settings of subset selection, beside those of every oracle."""
+
+    chosen: Chosen = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subset(FrequencyDesign):
+    """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016).
+
+    Attributes
+    ----------
+    chosen : int
+        Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more.
+    """
+
+    chosen: int = 0
+
+    name: ClassVar[str] = "subset"
+
+    def __post_init__(self) -> None:
+        FrequencyDesign.__post_init__(self)
+        if self.chosen > self.items:
+            raise InputError(f"chosen is {self.chosen}; it must be at most the number of items, {self.items}")
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the number of values in a subset; the least noise has ``K / (e^eps + 1)``."""
+        best = 1 if epsilon is None else round(values / (odds_within(epsilon) + 1))
+        return {CHOSEN: max(1, min(self.chosen or best, values - 1))}
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return `subset_rates`."""
+        return subset_rates(query)
+
+
+class SubsetHalf(FrequencyHalf):
+    """Subset selection on the server."""
+
+    name = "subset"
+    title = "subset selection"
+    settings = SubsetSettings
+    asking = Subset
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value."""
+        from coordinator.server.statistics.slices import subset_counts
+
+        return subset_counts(query, release, values=values_of(query), chosen=int(query.parameters[CHOSEN]))
+
+
+SERVER = (
+    GrrHalf(),
+    OueHalf(),
+    OlhHalf(),
+    HadamardHalf(),
+    SubsetHalf(),
+)

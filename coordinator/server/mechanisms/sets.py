@@ -1,0 +1,616 @@
+"""The set mechanism on the server: whole sets of likes, or pairs of them, which groups of devices are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, cast
+
+import numpy as np
+from pydantic import Field
+
+from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.sets import (
+    MOST_ITEMS,
+    MOST_LIKES,
+    TOGETHER,
+    Pairs,
+    padded_values,
+    pairs_of,
+    together,
+)
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.one_item import SIDES, asked, pool_of
+from coordinator.protocol.subset_form import CHOSEN, PADDED
+from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.mechanisms.oracles import KMEANS, Chosen, FrequencyDesign, FrequencyHalf, subset_rates
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
+
+if TYPE_CHECKING:
+    from coordinator.server.decoding.frequencies import Rates
+    from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.rounds.learner import Learner
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Ask, Policy, ServerState
+    from coordinator.server.statistics.counts import GroupStatistic
+
+
+CountedGroup = Annotated[
+    float,
+    Field(
+        ge=0,
+        lt=1,
+        description="Set mechanism and pairs: share of devices that first tell how many items they like, from which "
+        "sizes of sets follow; 0 for none [0].",
+    ),
+]
+"""A setting that the set mechanism and pairs share."""
+Step = tuple[str, float]
+"""A group, and its share of the devices; the last group has all that are left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedSets(ABC):
+    """Sets of items that groups of devices are asked for; subclasses define `steps` and `question`.
+
+    Attributes
+    ----------
+    items, rated : int
+        Number of items N, and how many of them a user rated, typically.
+    chosen : int
+        Values in a release of the last group; 0 for as many as have the least noise.
+    counted_group : float
+        Share of devices that tell how many items they like; 0 for none.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    items: int
+    rated: int
+    chosen: int = 0
+    counted_group: float = 0.0
+
+    name: ClassVar[str] = "pairs"
+
+    def __post_init__(self) -> None:
+        check_shape(self.items, self.rated)
+
+    @property
+    @abstractmethod
+    def steps(self) -> tuple[Step, ...]:
+        """The groups in the order in which they are asked."""
+
+    @abstractmethod
+    def question(
+        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+    ) -> Query:
+        """Return what a group is asked, from what earlier ones told."""
+
+    def group_ends(self, devices: int) -> tuple[int, ...]:
+        """Return where the groups of so many devices end, in order; the first groups have at least a device each."""
+        shares = accumulate(share for _, share in self.steps[:-1])
+        ends = (max(place, round(share * devices)) for place, share in enumerate(shares, 1))
+        return (*(min(end, devices) for end in ends), devices)
+
+    def of_numbers(
+        self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None
+    ) -> Query:
+        """Return a query about how many items of ``pool`` a device likes, by default of all."""
+        return self._asked(round_number, public_seed, epsilon, pool, (0, 1, 1))
+
+    def likes(
+        self, group: str, told: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
+    ) -> tuple[float, ...]:
+        """Return the shares of devices that like 0, 1, ... items of a pool, as a group told them."""
+        from coordinator.server.decoding.frequencies import number_shares, range_shares
+
+        query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
+        own, other = map(float, Pairs().channel(query).rates)
+        many = self.items if pool is None else pool.size
+        return tuple(number_shares(range_shares(told.of(group).sums, own, other), many).tolist())
+
+    def _asked(
+        self, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None, sizes: tuple[int, int, int]
+    ) -> Query:
+        """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
+        query = Query(
+            design=self.name,
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            parameters={SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))},
+            pool=pool,
+        )
+        half = Pairs()
+        return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedSet(GroupedSets):
+    """The set mechanism over all items, whose sizes follow from how many items a first group of devices likes."""
+
+    def __post_init__(self) -> None:
+        GroupedSets.__post_init__(self)
+        if self.chosen > self.items:
+            raise InputError(f"chosen is {self.chosen}; it must be at most the number of items, {self.items}")
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """A group that tells numbers of likes, and all others."""
+        from coordinator.server.statistics.counts import RANKED, SIZED
+
+        return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
+
+    def question(
+        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+    ) -> Query:
+        """Return what a group is asked; see `GroupedSets.question`."""
+        (sized, _), _ = self.steps
+        if told is None or group == sized:
+            return self.of_numbers(round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        likes = self.likes(sized, told, epsilon)
+        return self.query(round_number=round_number, public_seed=public_seed, epsilon=epsilon, likes=likes)
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
+        """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
+        from coordinator.server.moments.frequencies import best_sizes, sizes_for
+
+        if likes:
+            sizes = sizes_for(likes, self.items, epsilon=epsilon, chosen=self.chosen)
+        else:
+            sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, chosen=self.chosen)
+        return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Each device is in one group, and answers one question under its whole epsilon.
+
+    Which items later groups are asked about, and how large their sets are, follows from what earlier ones released.
+
+    Attributes
+    ----------
+    design : GroupedSets
+        What is asked, and where the groups end.
+    epsilon : Fraction or None
+        Privacy parameter of an answer [nats]; None for no noise.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    design: GroupedSets
+    epsilon: Epsilon
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next group's round, or None once all groups, or all devices, were asked."""
+        from coordinator.server.rounds.state import Ask, total
+        from coordinator.server.statistics.counts import GroupStatistic
+
+        ends, number, first = self.design.group_ends(state.devices), len(state.asked), state.fresh
+        if number == len(ends) or first == state.devices:
+            return None
+        told = total(state) if state.asked else None
+        assert told is None or isinstance(told, GroupStatistic)  # of no other design
+        group, _ = self.design.steps[number]
+        query = self.design.question(
+            group, told, round_number=number, public_seed=self.public_seed, epsilon=self.epsilon
+        )
+        return Ask(query=query, first=first, stop=ends[number])
+
+
+def groups_policy(setting: Setting) -> Groups:
+    """Return the policy of a setting whose design asks groups in turn."""
+    design = cast("GroupedSets", setting.design)  # no other mechanism has this policy
+    return Groups(design=design, epsilon=setting.epsilon, public_seed=setting.public_seed)
+
+
+TYPICAL_LIKES = 20
+"""Likes that a device keeps, unless its typical user rates so few items that these are more than half of them."""
+
+
+class _Common(TypedDict):
+    round_number: int
+    public_seed: bytes
+    epsilon: Epsilon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikedPairs(GroupedSets):
+    """The set mechanism over items and over pairs of items.
+
+    Attributes
+    ----------
+    items, rated, chosen, counted_group
+        See `GroupedSets`; ``chosen`` are pairs k in a release.
+    pair_items, pair_likes : int
+        Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`.
+    first_group, second_group : float
+        Shares of the devices; all others name pairs.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    pair_items: int = 200
+    pair_likes: int = 0
+    first_group: float = 0.2
+    second_group: float = 0.15
+
+    def __post_init__(self) -> None:
+        GroupedSets.__post_init__(self)
+        if self.items < 2:
+            raise InputError(f"items is {self.items}; pairs needs at least 2")
+        if self.pair_likes and not 2 <= self.pair_likes <= self.top:
+            raise InputError(f"pair_likes is {self.pair_likes}; it must lie between 2 and {self.top}, the items asked")
+        if self.pair_likes and self.counted_group:
+            raise InputError(
+                f"pair_likes is {self.pair_likes}, but devices of counted_group {self.counted_group:g} would tell it; "
+                "give one of them"
+            )
+        if self.chosen > pairs_of(self.top):
+            raise InputError(f"chosen is {self.chosen}; it must be at most the number of pairs, {pairs_of(self.top)}")
+        if not self.first_group + self.second_group + 2 * self.counted_group < 1:
+            told = f"{self.first_group:g} and second_group {self.second_group:g}"
+            told += f", twice counted_group {self.counted_group:g}" if self.counted_group else ""
+            raise InputError(f"first_group is {told}; leave some devices to name pairs, give less than 1 together")
+
+    @property
+    def top(self) -> int:
+        """Items M whose pairs are asked about: all, where there are no more."""
+        return min(self.pair_items, self.items)
+
+    @property
+    def kept(self) -> int:
+        """Likes w among the M items that a device keeps, if no group of devices tells how many it likes."""
+        return self.pair_likes or min(max(self.rated // 2, 2), TYPICAL_LIKES, self.top)
+
+    @property
+    def ranking(self) -> float:
+        """Share of the devices whose answers rank all items."""
+        return self.first_group + (0.0 if self.ranks_first else self.second_group)
+
+    @property
+    def ranks_first(self) -> bool:
+        """Whether a group ranks all items first, because pairs are asked about some of them only."""
+        return self.top < self.items
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Groups that rank items, that tell how many like the most liked, and that name pairs of these.
+
+        With a counted group, devices tell how many of all items they like first, and then how many of the M.
+        """
+        from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
+
+        counted = self.counted_group > 0
+        first = [(SIZED, self.counted_group)] * counted
+        between = [(SIZED_TOP, self.counted_group)] * counted + [(SHARED, self.second_group)]
+        return (*first, (RANKED, self.ranking), *(between if self.ranks_first else []), (PAIRED, 1.0))
+
+    def most_liked(self, statistic: GroupStatistic) -> Indices | None:
+        """Return the M items that most devices of the first group named, ascending; None for all."""
+        if not self.ranks_first:
+            return None
+        counts = statistic.ranked[: self.items]
+        top: Indices = np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
+        return top
+
+    def question(
+        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+    ) -> Query:
+        """Return what a group is asked; see `GroupedSets.question`."""
+        from coordinator.server.statistics.counts import PAIRED, RANKED, SIZED, SIZED_TOP
+
+        common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
+        pool = None if told is None or group in (SIZED, RANKED) else self.most_liked(told)
+        if group in (SIZED, SIZED_TOP):
+            return self.of_numbers(**common, pool=pool)
+        likes: tuple[float, ...] = ()
+        if self.counted_group and told is not None:
+            likes = self.likes(SIZED if pool is None else SIZED_TOP, told, epsilon, pool)
+        return (self.query if group == PAIRED else self.of_items)(**common, pool=pool, likes=likes)
+
+    def query(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        likes: tuple[float, ...] = (),
+    ) -> Query:
+        """Return a query about the pairs of ``pool``, by default of the first M items.
+
+        ``likes`` are the shares of devices that like 0, 1, ... of these, if they are known.
+        """
+        from coordinator.server.moments.frequencies import best_subset
+
+        if pool is None and self.ranks_first:
+            pool = np.arange(self.top, dtype=np.int32)
+        kept, chosen = self._sizes(likes, epsilon) if likes else (self.kept, self.chosen)
+        pairs, own = pairs_of(self.top), pairs_of(kept)
+        chosen = chosen or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
+        return self._asked(round_number, public_seed, epsilon, pool, (2, kept, chosen))
+
+    def of_items(
+        self,
+        *,
+        round_number: int,
+        public_seed: bytes,
+        epsilon: Epsilon,
+        pool: Indices | None = None,
+        likes: tuple[float, ...] = (),
+    ) -> Query:
+        """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
+        from coordinator.server.moments.frequencies import best_sizes, sizes_for
+
+        many = self.items if pool is None else pool.size
+        paired = many == self.top
+        if likes:
+            kept = self._sizes(likes, epsilon)[0] if paired else 0
+            sizes = sizes_for(likes, many, epsilon=epsilon, kept=kept)
+        else:
+            kept = self.kept if paired else 0
+            sizes = best_sizes(many, rated=min(self.rated, many), epsilon=epsilon, padded=kept)
+        return self._asked(round_number, public_seed, epsilon, pool, (1, *sizes))
+
+    def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
+        """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
+        from coordinator.server.moments.frequencies import sizes_for
+
+        return sizes_for(likes, self.top, together=2, epsilon=epsilon, chosen=self.chosen, most=MOST_LIKES)
+
+
+class PairsSettings(Settings):
+    """Settings of pairs; none of them looks at the ratings."""
+
+    pair_items: Annotated[
+        int, Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200].")
+    ] = 200
+    pair_likes: Annotated[
+        int,
+        Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
+    ] = 0
+    chosen: Chosen = 0
+    first_group: Annotated[
+        float, Field(gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2].")
+    ] = 0.2
+    second_group: Annotated[
+        float, Field(gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15].")
+    ] = 0.15
+    counted_group: CountedGroup = 0.0
+
+
+class PairsHalf(ServerHalf):
+    """Pairs of liked items on the server."""
+
+    name = "pairs"
+    title = "pairs of liked items"
+    settings = PairsSettings
+    decoders = (KMEANS,)
+    policies: ClassVar[tuple[str, ...]] = (GROUPS,)
+    ranks = True
+    groups = ("items", "numbers")
+
+    def design(self, settings: Settings, world: World) -> LikedPairs:
+        """Return pairs of liked items in a world."""
+        return LikedPairs(items=world.items, rated=world.rated, **settings.model_dump())
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups:
+        """Return the only policy: groups that are asked in turn."""
+        return groups_policy(setting)
+
+    def aggregate(self, query: Query, release: Release) -> GroupStatistic:
+        """Return how many devices named each item or pair, as the counts of the group that was asked."""
+        from coordinator.server.statistics.counts import of_group
+        from coordinator.server.statistics.frequencies import counted
+        from coordinator.server.statistics.slices import subset_counts
+
+        chosen = int(query.parameters[CHOSEN])
+        counts = subset_counts(query, release, values=Pairs().values(query), chosen=chosen)
+        return of_group(group_of(query), counted(query, release, counts))
+
+    def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
+
+        If rounds are missing, because a policy failed or there are too few devices, nothing is told of pairs; if
+        nobody ranked items, all are alike.
+        """
+        from coordinator.server.decoding.frequencies import popularity
+        from coordinator.server.decoding.line import kmeans_on_line
+        from coordinator.server.decoding.pair_model import from_counts
+        from coordinator.server.decoding.threads import one_thread
+        from coordinator.server.statistics.counts import PAIRED
+
+        asked = {group_of(query): query for query in queries if together(query)}
+        told = {group: (subset_rates(query), statistic.of(group)) for group, query in asked.items()}
+        if not told:
+            return unknown(queries[0].items, how.clusters)
+        (first, (rates, counts)), *_ = told.items()
+        value, error = popularity(asked[first], rates, counts)
+        near = None
+        if PAIRED in told:
+            *_, (liked, shared), (pairs, paired) = told.values()
+            with one_thread():
+                near = from_counts(
+                    pool_of(asked[PAIRED]),
+                    (liked, shared.sums, shared.answered),
+                    (pairs, paired.sums, paired.answered),
+                )
+        cluster = kmeans_on_line(value, how.clusters)
+        model = Model(cluster=cluster, score=value, error=error, clusters=how.clusters, near=near)
+        return with_public(model, queries, how)
+
+    def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
+        """Return what the group that ranks all items tells of each cluster; clusters follow from it alone."""
+        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+
+        if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
+            return None
+        design = self.design(settings, world)
+        query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
+
+
+def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
+    """Return a model of devices' sets, with popularity weighed with that of people whose ratings are public."""
+    return model if how.public is None else how.public.weighed(model, int(queries[-1].parameters[PADDED]))
+
+
+def unknown(items: int, clusters: int) -> Model:
+    """Return the model of a server that nobody told which items are liked: any share of devices is possible."""
+    import numpy as np
+
+    from coordinator.server.decoding.line import kmeans_on_line
+
+    score = np.zeros(items)
+    return Model(cluster=kmeans_on_line(score, clusters), score=score, error=np.ones(items), clusters=clusters)
+
+
+def group_of(query: Query) -> str:
+    """Return which group of devices a query is for."""
+    from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
+
+    if together(query) == 2:
+        return PAIRED
+    if together(query) == 0:
+        return SIZED if query.pool is None else SIZED_TOP
+    return RANKED if query.pool is None else SHARED
+
+
+class SetSettings(Settings):
+    """Settings of the set mechanism, beside those of subsets."""
+
+    padded: Annotated[
+        int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")
+    ] = 0
+    chosen: Chosen = 0
+    counted_group: CountedGroup = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikedSet(FrequencyDesign):
+    """A report speaks for the values that it names, each of which may be one of several of the device's own.
+
+    Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
+
+    Attributes
+    ----------
+    padded, chosen : int
+        Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
+        `moments.sets.best_sizes`.
+    """
+
+    padded: int = 0
+    chosen: int = 0
+
+    name: ClassVar[str] = "set"
+
+    def __post_init__(self) -> None:
+        FrequencyDesign.__post_init__(self)
+        for name, told in (("padded", self.padded), ("chosen", self.chosen)):
+            if told > self.items:
+                raise InputError(f"{name} is {told}; it must be at most the number of items, {self.items}")
+
+    def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
+        """Return the sizes of sets and subsets."""
+        from coordinator.server.moments.frequencies import best_sizes
+
+        own, many = best_sizes(values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, chosen=self.chosen)
+        return {PADDED: own, CHOSEN: many}
+
+    @staticmethod
+    def reports(query: Query) -> Rates:
+        """Return `subset_rates`."""
+        return subset_rates(query)
+
+    def line(self, query: Query) -> tuple[float, float]:
+        """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
+        from coordinator.server.moments.frequencies import LIKED, kept_share
+
+        padded = int(query.parameters[PADDED])
+        return kept_share(asked(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
+
+
+class SetHalf(FrequencyHalf):
+    """The set mechanism on the server."""
+
+    name = "set"
+    title = "set mechanism"
+    policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
+    all_policies_with = "set counted_group for groups"
+    settings = SetSettings
+    asking = LikedSet
+
+    def policies_with(self, settings: Any) -> tuple[str, ...]:
+        """Return the policies: with a counted group there are groups of devices, and one way of asking."""
+        return (GROUPS,) if settings.counted_group else (ONE_ROUND, FIXED)
+
+    def query_name(self, settings: Any) -> str:
+        """Return the design of its queries: groups that are asked in turn are asked as those of pairs are."""
+        return CountedSet.name if settings.counted_group else self.name
+
+    def design(self, settings: Any, world: World) -> Any:
+        """Return the set mechanism in a world; with a counted group that of two groups.
+
+        Raises
+        ------
+        InputError
+            If settings are outside their ranges there, or both the size of sets and a group that tells it are given.
+        """
+        told = settings.model_dump()
+        if not told.pop("counted_group"):
+            return LikedSet(items=world.items, rated=world.rated, **told)
+        if told.pop("padded"):
+            raise InputError(
+                f"padded is {settings.padded}, but devices of counted_group {settings.counted_group:g} would tell it; "
+                "give one of them"
+            )
+        return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **told)
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
+        """Return the policy; groups are asked in turn."""
+        return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
+
+    def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
+        """Return the learner; what groups tell that are asked in turn is read as pairs' groups are."""
+        return (SERVER[0].learner if settings.counted_group else super().learner)(settings, world, options)
+
+    def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
+        """Return the model, with popularity of devices and of people whose ratings are public."""
+        return with_public(super().learn(statistic, queries, how), queries, how)
+
+    def supports(self, query: Query, release: Release) -> Ints:
+        """Return how many devices named each value, dummies behind the items."""
+        from coordinator.server.statistics.slices import subset_counts
+
+        return subset_counts(query, release, values=padded_values(query), chosen=int(query.parameters[CHOSEN]))
+
+    def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
+        """Return what one round about all items tells of each cluster."""
+        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+
+        if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
+            return None
+        query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
+        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
+
+
+SERVER = (
+    PairsHalf(),
+    SetHalf(),
+)

@@ -1,0 +1,351 @@
+"""Openly told ratings on the server: item queries, full reveal, and the trusted curator's designs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+
+import numpy as np
+from pydantic import Field
+
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Model, Query, Release
+from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
+from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
+from coordinator.server.server_half import ONE_ROUND, TRUST_CURATOR, UNTIL_LEARNED, ServerHalf, Settings
+from coordinator.server.statistics.pairs import PairStatistic, check_items
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.learner import SumLearner
+    from coordinator.server.rounds.policies import PolicyOptions
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Ask, ServerState
+    from coordinator.server.statistics.scores import ScoreStatistic
+
+
+DRY_ROUNDS = 16
+"""Number of rounds of item queries without a yes after which the next rounds are doubled."""
+
+
+class ItemQuerySettings(Settings):
+    """Settings of item queries."""
+
+    answers_per_item: Annotated[int, Field(ge=1, description="Item query: yeses that an item needs [1].")] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemQuery:
+    """Item query: "is (i, z) your rating?", one bit about one item of the pool and one value. Not private.
+
+    Source: Banerjee, Hegde, Massoulié, after Theorem 10 [4.3].
+
+    Attributes
+    ----------
+    items : int
+        Number of items N.
+    rated : int
+        Number of items w that a user rated, which is public; it determines the size of a round.
+    answers : int
+        Number of yeses that an item needs.
+    """
+
+    items: int
+    rated: int = 1
+    answers: int = 1
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
+        """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
+        return Query(
+            design="item-query",
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            pool=np.arange(self.items, dtype=np.int32) if pool is None else pool,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntilLearned:
+    """Item queries, round by round, about the items that are not learned yet; each round asks fresh devices.
+
+    An item is learned once ``answers`` devices have said yes about it. The policy stops when all items are learned or
+    no fresh device is left.
+
+    Attributes
+    ----------
+    design : ItemQuery
+        What is asked.
+    public_seed : bytes
+        Sixteen bytes that key the public coins.
+    """
+
+    asks_undecided: ClassVar[bool] = True
+    design: ItemQuery
+    public_seed: bytes
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        """Return the next round, or None once every item is learned or every device was asked."""
+        from coordinator.server.rounds.state import Ask
+
+        pool, first = self._unlearned(state), state.fresh
+        if not pool.size or first == state.devices:
+            return None
+        query = self.design.query(round_number=len(state.asked), public_seed=self.public_seed, epsilon=None, pool=pool)
+        stop = first + (
+            round_users(pool.size, items=self.design.items, rated=self.design.rated) << self._doublings(state)
+        )
+        return Ask(query=query, first=first, stop=min(stop, state.devices))
+
+    def _doublings(self, state: ServerState) -> int:
+        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes.
+
+        An item that nobody rated is never learned, and without doubling small rounds about it would go on for ever.
+        """
+        return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
+
+    def _unlearned(self, state: ServerState) -> Indices:
+        if not state.asked:
+            return np.arange(self.design.items, dtype=np.int32)
+        from coordinator.server.rounds.state import total
+        from coordinator.server.statistics.scores import ScoreStatistic
+
+        statistic = total(state)
+        assert isinstance(statistic, ScoreStatistic)
+        return np.flatnonzero(statistic.sensed < self.design.answers).astype(np.int32)
+
+
+def round_users(pool: int, *, items: int, rated: int) -> int:
+    """Return how many users a round asks: a quarter of the ``2 N / w`` users that one yes per item takes."""
+    return -(-pool * 2 * items // (4 * rated))
+
+
+class ItemQueryHalf(ServerHalf):
+    """Item queries on the server."""
+
+    name = "item-query"
+    title = "item queries"
+    settings = ItemQuerySettings
+    decoders = ("shares",)
+    policies = (UNTIL_LEARNED,)
+    private = False
+    learns_all = True
+
+    def label(self, row: Mapping[str, Any]) -> str:
+        """Return its name with the yeses that an item needs."""
+        yeses = row.get("answers_per_item")
+        return f"{self.name}, {yeses} yes{'' if yeses == 1 else 'es'} an item" if yeses else self.name
+
+    def design(self, settings: ItemQuerySettings, world: World) -> ItemQuery:
+        """Return item queries in a world."""
+        return ItemQuery(items=world.items, rated=world.rated, answers=settings.answers_per_item)
+
+    def policy(self, name: str, setting: Setting, options: PolicyOptions) -> UntilLearned:
+        """Return the only policy: rounds until every item has its yeses."""
+        return UntilLearned(design=cast("ItemQuery", setting.design), public_seed=setting.public_seed)
+
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return who said yes; see `told_ratings.aggregate_item_queries`."""
+        from coordinator.server.statistics.scores import aggregate_item_queries
+
+        return aggregate_item_queries(query, release)
+
+    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
+        from coordinator.server.decoding.told_ratings import decode_shares
+
+        return decode_shares(statistic, clusters=how.clusters)
+
+    def moments(self, settings: ItemQuerySettings, world: World) -> YesMoments:
+        """Return how many yeses an item gets."""
+        return YesMoments(answers=settings.answers_per_item)
+
+
+class RevealSettings(Settings):
+    """Settings of full reveal."""
+
+    reveal_share: Annotated[
+        Annotated[float, Field(gt=0, le=1)] | None, Field(description="Full reveal: P(a user tells all) [1/log2 N].")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reveal:
+    """Devices tell their ratings as they are: not private towards whoever asks.
+
+    Source: Banerjee, Hegde, Massoulié, section 1.1 (``full-reveal``); the authors' slides, page 11 (the curator).
+
+    Attributes
+    ----------
+    name : {"full-reveal", "curator-items", "curator-pairs"}
+        The toy, or a trusted curator who will publish noisy totals of items or of pairs of items.
+    items : int
+        Number of items N.
+    most : int
+        Most ratings w that a device tells, which bounds a user's share in the curator's totals.
+    share : float
+        Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
+    """
+
+    name: str
+    items: int
+    most: int
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name == "curator-pairs":
+            check_items(self.items)
+        if not 1 <= self.most <= self.items:
+            raise InputError(f"rated is {self.most}; it must lie between 1 and the number of items, {self.items}")
+        if not 0 < self.share <= 1:
+            raise InputError(f"reveal_share is {self.share}; it must lie in (0, 1]")
+
+    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+        """Return the query of one round."""
+        return Query(
+            design=self.name,
+            items=self.items,
+            round=round_number,
+            public_seed=public_seed,
+            epsilon=epsilon,
+            questions=2 * self.items,
+            parameters={"share": self.share, "most": self.most},
+        )
+
+
+def toy_share(items: int) -> float:
+    """Return the toy's probability of a full reveal, ``1 / log2 N``: one bit a user on average."""
+    return 1.0 if items <= 2 else 1 / math.log2(items)
+
+
+class FullRevealHalf(ServerHalf):
+    """Full reveal on the server: the toy, which is not private."""
+
+    name = "full-reveal"
+    title = "full reveal"
+    settings = RevealSettings
+    decoders = ("shares",)
+    policies = (ONE_ROUND,)
+    private = False
+    bounded = False
+
+    def design(self, settings: RevealSettings, world: World) -> Reveal:
+        """Return full reveal in a world."""
+        share = settings.reveal_share or toy_share(world.items)
+        return Reveal(name=self.name, items=world.items, most=world.items, share=share)
+
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return who rated and liked what; see `told_ratings.aggregate_revealed`."""
+        from coordinator.server.statistics.scores import aggregate_revealed
+
+        return aggregate_revealed(query, release)
+
+    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
+        from coordinator.server.decoding.told_ratings import decode_shares
+
+        return decode_shares(statistic, clusters=how.clusters)
+
+    def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
+        """Return the share of users that tell."""
+        return RevealMoments(share=self.design(settings, world).share)
+
+
+class CuratorHalf(ServerHalf):
+    """A trusted curator, who gets ratings as they are and publishes noisy totals."""
+
+    decoders = ("totals",)
+    policies = (ONE_ROUND,)
+    trust = TRUST_CURATOR
+    bounded = False
+
+    def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
+        """Return the decoder of totals, with the noise that the curator adds by coins of its own."""
+        from coordinator.server.decoding.told_ratings import Curator
+        from coordinator.server.rounds.learner import SumLearner
+
+        curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
+        return SumLearner(half=self, how=Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator))
+
+
+class CuratorItemsHalf(CuratorHalf):
+    """A trusted curator's noisy totals of items."""
+
+    name = "curator-items"
+    title = "a curator's totals of items"
+
+    def design(self, settings: Settings, world: World) -> Reveal:
+        """Return what the curator asks."""
+        DiscreteLaplace(budget=world.epsilon, sensitivity=item_sensitivity(world.rated))
+        return Reveal(name=self.name, items=world.items, most=world.rated)
+
+    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
+        """Return who rated and liked what; see `told_ratings.aggregate_revealed`."""
+        from coordinator.server.statistics.scores import aggregate_revealed
+
+        return aggregate_revealed(query, release)
+
+    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by noisy totals; see `told_ratings.decode_item_totals`."""
+        from coordinator.server.decoding.told_ratings import decode_item_totals
+
+        return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
+
+    def moments(self, settings: Settings, world: World) -> TotalMoments:
+        """Return the moments of noisy totals."""
+        return TotalMoments(epsilon=world.epsilon)
+
+
+class CuratorPairsHalf(CuratorHalf):
+    """A trusted curator's noisy totals of pairs of items."""
+
+    name = "curator-pairs"
+    title = "a curator's totals of pairs"
+    paired = True
+
+    def design(self, settings: Settings, world: World) -> Reveal:
+        """Return what the curator asks."""
+        if world.rated < 2:
+            raise InputError(f"rated is {world.rated}; curator-pairs adds up pairs of ratings and needs at least 2")
+        DiscreteLaplace(budget=world.epsilon, sensitivity=pair_sensitivity(world.rated))
+        return Reveal(name=self.name, items=world.items, most=world.rated)
+
+    def aggregate(self, query: Query, release: Release) -> PairStatistic:
+        """Return who rated pairs alike; see `told_ratings.aggregate_revealed_pairs`."""
+        from coordinator.server.statistics.scores import aggregate_revealed_pairs
+
+        return aggregate_revealed_pairs(query, release)
+
+    def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by the spectrum of noisy totals; see `told_ratings.decode_pair_totals`."""
+        from coordinator.server.decoding.told_ratings import decode_pair_totals
+
+        return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
+
+    def moments(self, settings: Settings, world: World) -> PairTotals | None:
+        """Return how often pairs are rated alike, and the noise's scale."""
+        from coordinator.server.moments.pairs import pair_agreement
+
+        if world.block is None:
+            return None
+        alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
+        return PairTotals(alike=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
+
+
+SERVER = (
+    ItemQueryHalf(),
+    FullRevealHalf(),
+    CuratorItemsHalf(),
+    CuratorPairsHalf(),
+)

@@ -1,0 +1,137 @@
+"""Rivals of p-REC: DSybil, multiplicative weights, naive composition, plurality, and random choice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats
+from coordinator.server.online import recommender
+from coordinator.server.online.recommender import NamedRecommender, Promise, Unweighted
+
+
+@dataclass(frozen=True)
+class DSybil:
+    """In the style of DSybil (Yu, Shi, Kaminsky, Gibbons, Xiao, 2009), simplified; not private.
+
+    Objects with weight ``P / 2`` or more are overwhelming: one of them is recommended, else any object. Voters of a
+    disliked one are halved, those of a liked one that was not overwhelming are doubled.
+    """
+
+    bar: float
+
+    def chances(self, sums: Floats) -> Floats:
+        """Share all probability among overwhelming objects, or among all."""
+        pool: Floats = (sums >= self.bar).astype(np.float64)
+        return pool / pool.sum() if pool.any() else np.full(sums.size, 1 / sums.size)
+
+    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:
+        """Halve or double those that voted for it."""
+        if not liked:
+            return 0.5, 1.0
+        return (1.0 if sums[chosen] >= self.bar else 2.0), 1.0
+
+
+class MultiplicativeWeights:
+    """Follow a voter drawn by weight; whoever errs, or misses a liked object, is halved. Not private."""
+
+    def chances(self, sums: Floats) -> Floats:
+        """Return the objects' shares of all weight."""
+        total = float(sums.sum())
+        return sums / total if total > 0 else np.full(sums.size, 1 / sums.size)
+
+    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
+        """Halve those that earn a strike."""
+        return (1.0, 0.5) if liked else (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Exponential(Unweighted):
+    """The exponential mechanism in every round, composed naively: ``p`` proportional to ``e^(eta c)``.
+
+    One more voter changes one count by one, so a round's log-ratio is at most ``eta`` = epsilon / T.
+    """
+
+    eta: float
+
+    def chances(self, sums: Floats) -> Floats:
+        """Return the mechanism's probabilities."""
+        weights = np.exp(self.eta * (sums - sums.max()))
+        share: Floats = weights / weights.sum()
+        return share
+
+
+class Plurality(Unweighted):
+    """The object with most votes, ties fairly; not private."""
+
+    def chances(self, sums: Floats) -> Floats:
+        """Share all probability among the most voted objects."""
+        best: Floats = np.where(sums == sums.max(), 1.0, 0.0)
+        share: Floats = best / best.sum()
+        return share
+
+
+def most_lost(promise: Promise) -> float:
+    """Return (L) of the spec with m in the place of 2m and without the hidden coin: ours, by the same proof."""
+    strikes = recommender.lean(promise.diversity, promise.radius).radius_strikes + 1
+    return promise.objects * (promise.radius + strikes * math.log(promise.voters / promise.peers))
+
+
+class Uniform(Unweighted):
+    """Any object alike: no privacy loss, and no use."""
+
+    def chances(self, sums: Floats) -> Floats:
+        """Return equal probabilities."""
+        return np.full(sums.size, 1 / sums.size)
+
+
+RECOMMENDERS = (
+    NamedRecommender(
+        name="dsybil",
+        order=90,
+        about="DSybil-style; not private",
+        build=lambda promise: DSybil(promise.peers / 2),
+        limits=recommender.everybody,
+        weighted=True,
+        compared=("rounds", "ratio", "radius", "diversity", "ratings"),
+    ),
+    NamedRecommender(
+        name="multiplicative-weights",
+        order=80,
+        about="a voter drawn by weight; not private",
+        build=lambda _: MultiplicativeWeights(),
+        limits=recommender.everybody,
+        weighted=True,
+        compared=("rounds", "ratio", "radius", "diversity", "ratings"),
+    ),
+    NamedRecommender(
+        name="naive",
+        order=100,
+        about="exponential mechanism of epsilon / T a round (credits of p-rec)",
+        build=lambda promise: Exponential(promise.epsilon / promise.rounds),
+        limits=recommender.total,
+        proved_epsilon=lambda promise: promise.epsilon,
+        epsilon_of="p-rec",
+    ),
+    NamedRecommender(
+        name="plurality",
+        order=70,
+        about="what most survivors vote for (lean credits); not private",
+        build=lambda _: Plurality(),
+        limits=recommender.lean,
+        proved_loss=most_lost,
+        compared=("rounds", "ratio", "radius", "diversity", "ratings", "theorem-6"),
+    ),
+    NamedRecommender(
+        name="random",
+        order=110,
+        about="any object; epsilon 0",
+        build=lambda _: Uniform(),
+        limits=recommender.everybody,
+        proved_epsilon=lambda _: 0.0,
+        proved_loss=lambda promise: promise.rounds * (1 - 1 / promise.objects),
+        bound_drawn=False,  # the measured line hides it
+    ),
+)

@@ -1,0 +1,325 @@
+"""Rounds of queries: ask the policy's query, absorb the answers, repeat; then learn the item model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.custom import Own
+from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
+from coordinator.protocol.messages import Model, Query
+from coordinator.server.decoding.posterior import Posterior
+from coordinator.server.design import MOST_ROUNDS
+from coordinator.server.rounds.conductor import Conductor, Fleet, Transport
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.policies import Rested, complaint_about, in_a_line, next_ask, whose
+from coordinator.server.rounds.state import Ask, Policy, ServerState
+from coordinator.server.rounds.tally import Spending, Tally
+from coordinator.server.rounds.transcript import chain, digest, size_of
+from coordinator.server.statistics.statistic import Statistic
+
+ANEW = "start in a new folder"
+"""Advice for a run that cannot be resumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """A finished round.
+
+    Attributes
+    ----------
+    ask : Ask
+        What was asked, and whom.
+    statistic : Statistic
+        The sum of the answers.
+    digest : bytes
+        SHA-256 of all releases.
+    size : int
+        Bytes of all releases as messages.
+    """
+
+    ask: Ask
+    statistic: Statistic
+    digest: bytes
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of a run on the server's side.
+
+    Attributes
+    ----------
+    state : ServerState
+        Queries of all rounds and the sum of their statistics.
+    model : Model
+        The learned item model.
+    releases_sha256 : str
+        Digest over all releases in device order.
+    size : int
+        Bytes of all releases as messages, which went through the coordinator.
+    posterior : Posterior or None
+        How sure the server is of every item's cluster, if there are estimates.
+    failure : str or None
+        What went wrong with the policy, if the model was learned from the rounds before that.
+    """
+
+    state: ServerState
+    model: Model
+    releases_sha256: str
+    size: int = 0
+    posterior: Posterior | None = None
+    failure: str | None = None
+
+
+class QueryRounds:
+    """Asks and absorbs round after round until the policy stops, then learns; see `Learning`.
+
+    Between rounds it holds the sum of all statistics, and the query and counts of every round.
+
+    Parameters
+    ----------
+    policy : Policy
+        Decides which query comes next.
+    learner : Learner
+        Decoder and number of clusters.
+    transport : Transport
+        Carries the queries.
+    devices : int
+        Number of devices that can be asked.
+    budget : Fraction or None
+        What a device may spend in all [nats]; None for no limit.
+    most_rounds : int
+        A policy that asks for more rounds is assumed never to stop.
+    more : callable
+        Called with the number of answers of each stored round.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        learner: Learner,
+        transport: Transport,
+        *,
+        devices: int,
+        budget: Epsilon = None,
+        most_rounds: int = MOST_ROUNDS,
+        more: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._policy, self._learner, self._most_rounds = policy, learner, most_rounds
+        self._transport, self._more = transport, more
+        self._rested = Rested(policy)
+        self._state = ServerState(devices=devices, budget=budget)
+        planned = getattr(policy, "rounds", None)
+        self._spending, self._tally = Spending(budget), Tally(planned=planned if type(planned) is int else None)
+        self._digests: list[bytes] = []
+        self._size = 0
+        self._failure: str | None = None
+
+    def repeat(self, over: Round) -> None:
+        """Take in a stored round of an interrupted run, as it is.
+
+        The policy is not asked again, because the last bits of a float may differ on another processor.
+
+        Raises
+        ------
+        PolicyError
+            If it cannot be a round of this run.
+        """
+        if complaint := complaint_about(over.ask, self._state):
+            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
+        self._learner.checked(over.ask, self._policy, self._state)
+        self._absorb(over)
+        self._more(over.ask.stop - over.ask.first)
+
+    def next(self) -> Round | None:
+        """Conduct the next round; return None if the policy stopped or failed.
+
+        Raises
+        ------
+        PolicyError
+            If the policy failed before anything was asked.
+        """
+        if self._failure or (ask := self._next()) is None:
+            return None
+        self._tally = replace(self._tally, undecided=self._undecided(ask))
+        if (over := self._over(ask)) is None:
+            return None
+        self._absorb(over)
+        return over
+
+    def outcome(self) -> Outcome:
+        """Learn from all rounds.
+
+        Returns
+        -------
+        Outcome
+            If the policy failed after some rounds, it is learned from these and names the ``failure``.
+
+        Raises
+        ------
+        PolicyError
+            If nothing was asked.
+        """
+        if not self._state.asked:
+            where = whose(self._policy, self._state)
+            raise PolicyError(
+                f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
+            )
+        model, posterior = self._learner.learn(self._state)
+        return Outcome(
+            state=self._state,
+            model=model,
+            releases_sha256=chain(self._digests),
+            size=self._size,
+            posterior=posterior,
+            failure=self._failure,
+        )
+
+    def tally(self) -> Tally:
+        """Return how far the rounds have come; see `Learning.tally`."""
+        return self._tally
+
+    def _undecided(self, ask: Ask) -> int | None:
+        if not getattr(self._policy, "asks_undecided", False):
+            return None
+        if ask.verifies:
+            return 0
+        return ask.query.items if ask.query.pool is None else int(ask.query.pool.size)
+
+    def _next(self) -> Ask | None:
+        """Return the next round, or None if the policy stopped, or None and the failure if it failed."""
+        try:
+            ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
+            self._rested.hold(ask, self._state, most_rounds=self._most_rounds)
+            return self._learner.checked(ask, self._policy, self._state)
+        except BlindrecError as error:
+            self._astray(error)
+            return None
+
+    def _over(self, ask: Ask) -> Round | None:
+        """Return a round that was asked, or None and the failure if devices refused it."""
+        try:
+            statistic, releases = self._transport.ask(ask)
+            return Round(ask=ask, statistic=statistic, digest=digest(releases), size=size_of(releases))
+        except (LostError, LedgerError):
+            raise  # not the policy's fault; the stored rounds can be resumed
+        except BlindrecError as error:
+            self._astray(error)
+            return None
+
+    def _absorb(self, over: Round) -> None:
+        self._digests.append(over.digest)
+        self._size += over.size
+        self._state = self._learner.absorb(self._state, over.ask, over.statistic)
+        self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
+        self._tally = replace(
+            self._tally,
+            rounds=self._tally.rounds + 1,
+            answers=(self._tally.answers or 0) + over.statistic.answered,
+            refused=(self._tally.refused or 0) + over.statistic.refused,
+            epsilon=self._spending.most,
+            undecided=self._undecided(over.ask),
+        )
+
+    def _astray(self, error: BlindrecError) -> None:
+        told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"
+        self._failure = str(error) if isinstance(error, PolicyError) else told
+        if not self._state.asked:
+            raise PolicyError(self._failure) from error
+
+
+def conduct(
+    policy: Policy,
+    learner: Learner,
+    transport: Transport,
+    *,
+    devices: int,
+    budget: Epsilon = None,
+    most_rounds: int = MOST_ROUNDS,
+    earlier: Iterable[Round] = (),
+    keep: Callable[[Round], None] = lambda _: None,
+) -> Outcome:
+    """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
+    rounds = QueryRounds(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
+    conductor = Conductor(rounds)
+    for over in earlier:
+        conductor.repeat(over)
+    return conductor.run(keep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.Plan`.
+
+    Attributes
+    ----------
+    policy, learner, devices, budget, most_rounds
+        As for `coordinator.server.rounds.rounds.QueryRounds`.
+    """
+
+    policy: Policy
+    learner: Learner
+    devices: int
+    budget: Epsilon = None
+    most_rounds: int = MOST_ROUNDS
+
+    @property
+    def own(self) -> Own | None:
+        """The experimenter's own mechanism."""
+        return self.learner.own
+
+    @property
+    def in_step(self) -> bool:
+        """False, because a round that is asked again costs its devices nothing, whatever came before it."""
+        return False
+
+    def rehearsal(self) -> Query | None:
+        """Return the policy's first query; a policy is pure, so asking it here has no effect."""
+        start = ServerState(devices=self.devices, budget=self.budget)
+        ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
+        return ask.query if ask else None
+
+    def begin(self, fleet: Fleet) -> QueryRounds:
+        """Return the learning in its state before the first round."""
+        return QueryRounds(
+            self.policy,
+            self.learner,
+            fleet.queries(self.own),
+            devices=self.devices,
+            budget=self.budget,
+            most_rounds=self.most_rounds,
+            more=fleet.more,
+        )
+
+
+def require_same(
+    policy: Policy, learner: Learner, earlier: Iterable[Round], *, devices: int, budget: Epsilon = None
+) -> None:
+    """Check that a policy whose code has changed would have asked the rounds of an interrupted run.
+
+    Raises
+    ------
+    PolicyError
+        If it would ask something else or raises an error, so that it is another policy.
+    """
+    state = ServerState(devices=devices, budget=budget)
+    for number, over in enumerate(earlier):
+        ask = learner.checked(next_ask(policy, state, most_rounds=number + 1), policy, state)
+        if ask is None or not _alike(ask, over.ask):
+            would = f"ask {ask.query} of devices {ask.first} to {ask.stop - 1}" if ask else "stop"
+            raise PolicyError(
+                f"{whose(policy, state)}: its code has changed since the run began, and it would {would}, where "
+                f"{over.ask.query} was asked of devices {over.ask.first} to {over.ask.stop - 1}; go on with that "
+                f"code, or {ANEW}"
+            )
+        state = learner.absorb(state, over.ask, over.statistic)
+
+
+def _alike(ask: Ask, other: Ask) -> bool:
+    """Return whether two rounds are the same except for the last bits of their numbers."""
+    mine, theirs = ask.query.parameters, other.query.parameters
+    close = mine.keys() == theirs.keys() and all(math.isclose(mine[name], theirs[name]) for name in mine)
+    return close and replace(ask, query=replace(ask.query, parameters=theirs)) == other

@@ -1,0 +1,157 @@
+"""Counting columns of bits, or listed numbers, in packed releases with bit slices; compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import uint64
+
+from coordinator.protocol.arrays import Bits, Ints, Words, Words2
+from coordinator.protocol.compiled import borrowing, compiled, inlined
+from coordinator.protocol.hashing import ones
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.subset_form import is_listed, value_bits
+from coordinator.server.statistics.statistic import no_answer
+
+
+def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
+    """Return zeroed planes for the counts of so many rows, and as many rows of carries.
+
+    The first row of carries is of pairs of rows that are odd, counted from 0. Carries of others wait in the second, and
+    those of each further level in the next.
+    """
+    planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
+    return planes, np.zeros_like(planes)
+
+
+@borrowing
+def carry_on(pair: int, planes: Words2, waiting: Words2) -> None:
+    """Add the carries of an odd pair of rows, counted from 0; those of an even pair wait."""
+    carry, level, ends = waiting[0], 0, not pair & 1
+    while not ends:
+        level += 1
+        ends = not (pair >> level) & 1
+        _add_carries(waiting[level], carry, planes[level], waiting[level + 1] if ends else carry)
+
+
+@inlined
+def _add_carries(waiting: Words, carry: Words, plane: Words, out: Words) -> None:
+    """Add two carries to the plane of their level; write its carries, possibly over ``carry``."""
+    for w in range(plane.size):
+        a, b, one = waiting[w], carry[w], plane[w]
+        out[w] = (a & b) | ((a ^ b) & one)
+        plane[w] = a ^ b ^ one
+
+
+@borrowing
+def read_out(pairs: int, planes: Words2, waiting: Words2, counts: Ints) -> None:
+    """Add the counts of so many pairs of rows: column j is bit ``j mod 64`` of word ``j // 64``, the lowest first."""
+    for level in range(planes.shape[0]):
+        waits = uint64(level > 0 and (pairs >> (level - 1)) & 1)
+        for place in range(counts.size):
+            word, bit = place >> 6, uint64(place & 63)
+            both = ((planes[level, word] >> bit) & uint64(1)) + ((waiting[level, word] >> bit) & waits)
+            counts[place] += int(both) << level
+
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def column_counts(release: Release) -> Ints:
+    """Return how many answering devices released a 1 in each of their bits, int64, shape (width,)."""
+    heard = np.zeros(release.count + 1, np.uint64)
+    heard[:-1] = np.where(release.answered_mask(), _ALL, np.uint64(0))
+    planes, waiting = planes_for(heard.size, release.width)
+    counts = np.zeros(planes.shape[1] * 64, np.int64)
+    _add_rows(words_of(release), release.width, heard, planes, waiting, counts)
+    return np.ascontiguousarray(counts.reshape(-1, 64)[:, ::-1]).ravel()[: release.width]  # first bits are the highest
+
+
+def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -> Ints:
+    """Return how many answering devices released a subset that holds each value, int64, shape (values,).
+
+    Raises
+    ------
+    InputError
+        If a release is no subset of ``chosen`` values.
+    """
+    release.require(query)
+    words, answered = words_of(release), release.answered_mask().view(np.uint8)
+    if is_listed(values, chosen):
+        counts = np.zeros(values, np.int64)
+        fits = _add_lists(words, chosen, value_bits(values), answered, counts)
+    else:
+        fits = _are_subsets(words, values, chosen, answered)
+        counts = column_counts(release)
+    if not fits:
+        raise no_answer(query, release, f"it holds what is no subset of {chosen} of {values} values, each named once")
+    return counts
+
+
+def words_of(release: Release) -> Words:
+    """Return a release's bits as words, the first bit the highest, with words for one more row behind them."""
+    words = np.zeros(-(-len(release.bits) // 8) + release.width // 64 + 3, np.uint64)
+    words.view(np.uint8)[: len(release.bits)] = np.frombuffer(release.bits, np.uint8)
+    return words.byteswap(inplace=True)
+
+
+@inlined
+def part_of(words: Words, word: int, shift: np.uint64) -> np.uint64:
+    """Return 64 bits, starting at bit ``shift`` of a word."""
+    part: np.uint64 = (words[word] << shift) | ((words[word + 1] >> uint64(1)) >> (uint64(63) - shift))
+    return part
+
+
+@borrowing
+def _add_pair(words: Words, width: int, row: int, heard: Words, plane: Words, carry: Words) -> None:
+    """Add rows ``row`` and ``row + 1``, if they count, to the plane of level 0; write the carries."""
+    start, other = row * width, (row + 1) * width
+    first, shift, heard_a = start >> 6, uint64(start & 63), heard[row]
+    second, turn, heard_b = other >> 6, uint64(other & 63), heard[row + 1]
+    for w in range(plane.size):
+        a = part_of(words, first + w, shift) & heard_a
+        b = part_of(words, second + w, turn) & heard_b
+        one = plane[w]
+        carry[w] = (a & b) | ((a ^ b) & one)
+        plane[w] = a ^ b ^ one
+
+
+@borrowing
+def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: Words2, counts: Ints) -> None:
+    """Count the ones of each column in rows that count; ``heard`` has one place more than rows, which is false."""
+    pairs = heard.size // 2
+    for pair in range(pairs):
+        _add_pair(words, width, 2 * pair, heard, planes[0], waiting[1 - (pair & 1)])
+        carry_on(pair, planes, waiting)
+    read_out(pairs, planes, waiting, counts)
+
+
+@compiled
+def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Ints) -> bool:
+    """Count listed values; return whether all lists ascend and have existing values only."""
+    for k in range(answered.size):
+        if answered[k]:
+            last, start = -1, k * chosen * bits
+            for place in range(start, start + chosen * bits, bits):
+                value = int(part_of(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
+                if not last < value < counts.size:
+                    return False
+                counts[value] += 1
+                last = value
+    return True
+
+
+@compiled
+def _are_subsets(words: Words, width: int, chosen: int, answered: Bits) -> bool:
+    """Return whether all rows of answering devices have so many ones."""
+    many, tail = -(-width // 64), _ALL << uint64(-width & 63)
+    for k in range(answered.size):
+        if answered[k]:
+            found, start = 0, k * width
+            for w in range(many):
+                part = part_of(words, (start >> 6) + w, uint64(start & 63))
+                if w == many - 1:
+                    part &= tail
+                found += ones(part)
+            if found != chosen:
+                return False
+    return True

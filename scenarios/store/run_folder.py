@@ -1,0 +1,282 @@
+"""An experiment and its folder: claimed for a new run or the rest of an interrupted one, held until the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from actors.log import make_folder
+from coordinator.protocol.errors import InputError, LostError
+from scenarios.given.endings import kept
+from scenarios.given.files import file_sha256, read_object
+from scenarios.given.policies import code_digest
+from scenarios.store.files import left_over, sole, try_folder
+from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
+from scenarios.store.record_log import drop, kept_records
+
+M = TypeVar("M", bound=BaseModel)
+RESULT = "result.json"
+RUN_SHA256 = "run_sha256"
+"""Where ``versions.json`` of a finished run has `Mark.whole`."""
+
+
+def take(out: Path, wanted: Mark) -> None:
+    """Claim a folder for a new run, or for the rest of an interrupted one.
+
+    A resumed run keeps its name even if nothing of it is found here, because its ledgers may be on other nodes.
+
+    Parameters
+    ----------
+    out : Path
+        Held by `scenarios.store.files.sole`.
+    wanted : Mark
+        The mark of the experiment that was asked for.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, its mark was changed, or the code of the rest has changed.
+    LostError
+        If it cannot be written, as on a full disk.
+    """
+    if not used(out):
+        try_folder(out)
+        _require_empty(out)
+        before = read_mark(out)
+        same = before is not None and before.identity == wanted.identity
+        _write(replace(wanted, run=before.run) if before is not None and same else wanted, out)
+        return
+    if (held := read_mark(out)) is None:
+        raise InputError(f"output folder {out} holds another run; name a new one")
+    if held.identity != wanted.identity:
+        told = "another sweep; name a new one, or the same settings"
+        told = told if held.kind == SWEEP else "another run; name a new one, or the same scenario"
+        raise InputError(f"output folder {out} holds part of {told}")
+    if held.kind != RUN and held.code_sha256 != wanted.code_sha256:  # a run compares its rounds with what it would ask
+        raise InputError(
+            f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
+            "version that began it, or start in a new folder"
+        )
+    if held.repeat != wanted.repeat:
+        _write(replace(held, repeat=wanted.repeat), out)
+
+
+def over(out: Path, wanted: Mark) -> dict[str, Any] | None:
+    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is."""
+    if (out / FOLDER / MARK).exists():
+        return None
+    try:
+        known = read_object(out / "versions.json", "name a new folder")
+    except InputError:
+        return None
+    return read_result(out) if known is not None and known.get(RUN_SHA256) == wanted.whole else None
+
+
+def read_result(out: Path) -> dict[str, Any] | None:
+    """Return the result of a folder, None where there is none; one that cannot be read is refused."""
+    return read_object(out / RESULT, "put it back as it was, or run it in a new folder")
+
+
+def _write(mark: Mark, out: Path) -> None:
+    try:
+        make_folder(out / FOLDER)
+        mark.write(out)
+    except OSError as error:
+        raise LostError(f"output folder {out} cannot be written ({error.strerror}); free space there") from None
+
+
+def used(out: Path) -> bool:
+    """Return whether there is a result, an entry of a book, a record or a unit."""
+    inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
+    return (out / RESULT).exists() or any(one.is_file() for one in inside)
+
+
+def _require_empty(out: Path) -> None:
+    """Refuse a folder unless it is empty, or holds only what a run leaves that is killed before it books anything."""
+    own = {out / FOLDER, out / FOLDER / MARK, out / FOLDER / PROGRESS}
+    for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
+        inside = one.is_dir() and (out / FOLDER) in one.parents
+        if not (one in own or inside or left_over(one)):
+            raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
+
+
+def mark_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Mark:
+    """Return the mark of a new online or two-tier run.
+
+    Parameters
+    ----------
+    kind : str
+        Which of them.
+    scenario : BaseModel
+        The scenario, of which the given values count.
+    *files : str
+        Names of its fields that are paths. At most one of them may be given; the content of that file counts as well.
+    repeat : int
+        Seeds.
+    """
+    values, source, _ = _values_of(scenario, files)
+    return Mark(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
+
+
+def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
+    """Return the scenario of an online or two-tier run that was interrupted.
+
+    Raises
+    ------
+    InputError
+        If it cannot be run any more, or its file has changed.
+    """
+    try:
+        scenario = kind.model_validate(mark.scenario)
+    except ValueError:
+        raise InputError(
+            f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run; run it in a new folder"
+        ) from None
+    _, source, path = _values_of(scenario, files)
+    require_source(out, mark, source, path)
+    return scenario
+
+
+def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any], str | None, Path | None]:
+    """Return a scenario's given values as JSON, with absolute paths, and the digest and path of its file."""
+    values: dict[str, Any] = scenario.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    for name in files:
+        if (path := getattr(scenario, name)) is not None:
+            return {**values, name: str(path.absolute())}, file_sha256(path, f"{name} file"), path
+    return values, None, None
+
+
+def require_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
+    """Refuse to resume if the file that a run reads has changed since it began.
+
+    Raises
+    ------
+    InputError
+    """
+    if now != mark.source_sha256:
+        raise InputError(f"{path} has changed since the run in {out} began; run it in a new folder")
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@contextmanager
+def held_in(
+    out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
+) -> Iterator[T]:
+    """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept.
+
+    Parameters
+    ----------
+    out : Path or None
+        A new folder, or the folder of the same experiment, which is then resumed; None to keep nothing.
+    opening : context manager
+        Opens the backend once the folder is known to be free; see `scenarios.places.backends.opened`.
+    claim : callable
+        Claims the folder or refuses it; see `scenarios.store.run_folder.take`.
+    work : callable
+        Runs the experiment on a backend, and stores finished rounds in the folder, if there is one.
+
+    Yields
+    ------
+    object
+        The result.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be used; no device was asked then.
+    InterruptedRunError, ResumableError
+        On Ctrl-C or if something was lost, provided that the folder keeps records to resume from.
+    """
+    with sole(out), kept(lambda: _kept(out)):
+        with opening as session:
+            new = out is not None and read_mark(out) is None
+            if out is not None:
+                claim(out)
+            with _left_empty(out, new=new):
+                done = work(session)
+        yield done
+
+
+@contextmanager
+def done_in(
+    out: Path | None,
+    opening: AbstractContextManager[S],
+    *,
+    claim: Callable[[Path], None],
+    work: Callable[[S], T],
+    write: Callable[[Path, T], None],
+) -> Iterator[T]:
+    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it.
+
+    Parameters
+    ----------
+    out, opening, claim, work
+        As `held_in` takes them.
+    write : callable
+        Writes the results into the folder, ``result.json`` last.
+
+    Yields
+    ------
+    object
+        The result. What the folder keeps stays if the caller raises.
+
+    Raises
+    ------
+    InputError, InterruptedRunError, ResumableError
+        As `held_in` does.
+    """
+    with held_in(out, opening, claim=claim, work=work) as done:
+        if out is not None:
+            try:
+                write(out, done)
+            except OSError as error:
+                raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
+        yield done
+        if out is not None:
+            drop(out)
+
+
+@contextmanager
+def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
+    """Remove a folder that keeps nothing if its experiment ends early.
+
+    This happens on Ctrl-C, and on bad input if the folder is new and nobody has booked anything.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is not None and not kept_records(out):
+            drop(out)
+        raise
+    except InputError:
+        if out is not None and new and not used(out):
+            drop(out)
+        raise
+
+
+def require_counts(repeat: int, devices_per_actor: int | None) -> None:
+    """Refuse an experiment with less than one seed, or with less than one device in a cohort.
+
+    Raises
+    ------
+    InputError
+    """
+    if repeat < 1:
+        raise InputError(f"repeat is {repeat}; it must be at least 1")
+    if devices_per_actor is not None and devices_per_actor < 1:
+        raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
+
+
+def _kept(out: Path | None) -> str | None:
+    """Return how many records there are and how to resume, in words; None if there is nothing to resume from."""
+    if out is None or not (records := kept_records(out)) or not (mark := read_mark(out)):
+        return None
+    return mark.told(records, out)

@@ -1,0 +1,186 @@
+"""A run's folder from outside: what it says is read and shown, and nothing there is locked."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.protocol.errors import InputError
+from scenarios.given.files import MOST_PROGRESS, read_object
+from scenarios.given.values import printable
+from scenarios.log import strict
+from scenarios.report import printing as report
+from scenarios.report.printing import text_of
+from scenarios.store.mark import FOLDER, PROGRESS, read_mark
+from scenarios.store.record_log import kept_records
+from scenarios.watch.progress import Standing, read_standing
+
+SILENT = 60.0
+"""Seconds after which a process of another machine is taken for dead."""
+RUNNING, STARTING, INTERRUPTED, OVER = "running", "starting", "interrupted", "over"
+_SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "epsilon", "seconds", "devices_per_second")
+"""What a result has of what is watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a folder shows.
+
+    Attributes
+    ----------
+    state : str
+        `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`.
+    standing : Standing or None
+        Where the run stood when it last told.
+    kept : str
+        What is kept there and how to go on, in words; empty where nothing is.
+    result : dict
+        Numbers of a result, by their names.
+    """
+
+    state: str
+    standing: Standing | None = None
+    kept: str = ""
+    result: dict[str, Any]
+
+    def rows(self) -> dict[str, str]:
+        """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
+        rows = {
+            "state": self.state,
+            **(self.standing.rows() if self.standing and self.state != OVER else {}),
+            **({"kept": self.kept} if self.kept else {}),
+            **{name.replace("_", " "): text_of(value) for name, value in self.result.items()},
+        }
+        return {printable(name): printable(value) for name, value in rows.items()}
+
+
+def look(out: Path) -> Look:
+    """Look at the folder of a run or sweep that goes on, was killed or is over.
+
+    Raises
+    ------
+    InputError
+        If it holds none, or its mark cannot be read.
+    """
+    mark, result, held = read_mark(out), _result(out), _held(out)
+    if result is not None and not held:
+        return Look(state=OVER, result=result)
+    if mark is None and held:
+        return Look(state=STARTING, result={})
+    if mark is None:
+        raise InputError(
+            f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
+        )
+    standing, records = _standing(out), kept_records(out)
+    if not (held or _alive(standing)):
+        kept = mark.told(records, out) if records else ""
+        return Look(state=INTERRUPTED, standing=standing, kept=kept, result={})
+    return Look(state=RUNNING if _alive(standing) else STARTING, standing=standing, result={})
+
+
+def is_folder(what: str) -> bool:
+    """Return whether a name is that of a folder rather than of a job.
+
+    Raises
+    ------
+    InputError
+        If it looks like a folder's, but there is none.
+    """
+    path = Path(what)
+    if not path.is_dir() and (os.sep in what or path.exists()):
+        raise InputError(f"there is no folder {what}; name the --out of a run, or the id that blindrec submit printed")
+    return path.is_dir()
+
+
+def _standing(out: Path) -> Standing | None:
+    path, remedy = out / FOLDER / PROGRESS, "remove it, the run writes it again"
+    if (told := read_object(path, remedy, MOST_PROGRESS)) is None:
+        return None
+    try:
+        return read_standing(told)
+    except InputError as error:
+        raise InputError(f"{path} cannot be read ({error}); {remedy}") from None
+
+
+def _held(out: Path) -> bool:
+    """Return whether a command holds the folder's lock, as the system lists locks; nothing is locked for that."""
+    try:
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:  # a system without this list
+        return False
+    return any("FLOCK" in lock and f":{out.stat().st_ino} " in lock for lock in locks)
+
+
+def _alive(standing: Standing | None) -> bool:
+    """Return whether the process that told a standing lives: on this machine by its number and when it began."""
+    if standing is None:
+        return False
+    if standing.host != platform.node():
+        return time.time() - standing.at < SILENT
+    try:
+        return abs(psutil.Process(standing.pid).create_time() - standing.born) < 1.0
+    except psutil.Error:
+        return False
+
+
+def _result(out: Path) -> dict[str, Any] | None:
+    if (told := read_object(out / "result.json", "put it back as it was")) is None:
+        return None
+    return {name: told[name] for name in _SHOWN if isinstance(told.get(name), (int, float, str))}
+
+
+Show = Callable[[Mapping[str, str], str], None]
+"""Takes all rows, and the same in a line."""
+
+
+def table(rows: Mapping[str, str]) -> Table:
+    """Return rows as a table without lines."""
+    sheet = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        sheet.add_row(Text(name), Text(value))
+    return sheet
+
+
+@contextmanager
+def moving() -> Iterator[Show]:
+    """Show rows in their place on a terminal; elsewhere a line as soon as the last one is old enough, and the last."""
+    console = Console()
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=2) as live:
+            yield lambda rows, _: live.update(table(rows))
+        return
+    said, unsaid = -report.EVERY, ""
+
+    def show(_: Mapping[str, str], line: str) -> None:
+        nonlocal said, unsaid
+        unsaid = line
+        if time.monotonic() - said >= report.EVERY:
+            said, unsaid = time.monotonic(), ""
+            _write(line)
+
+    yield show
+    if unsaid:
+        _write(unsaid)
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{printable(line)}\n")
+    sys.stdout.flush()
+
+
+def as_json(told: Mapping[str, Any]) -> None:
+    """Write one line of JSON."""
+    _write(strict(dict(told)))
