@@ -17,24 +17,12 @@ _WORDS = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """How often devices are missing in a round.
+    """How often devices are missing in a round."""
 
-    Attributes
-    ----------
-    dropout : float
-        Probability that a device does not answer a query at all, 0 to less than 1.
-    stragglers : float
-        Probability that a device that did not drop out is slow, 0 to 1.
-    delay : float
-        Mean of a slow device's delay, which is exponential [simulated seconds].
-    deadline : float
-        When a round ends; nobody waits for later answers [simulated seconds].
-    """
-
-    dropout: float = 0.0
-    stragglers: float = 0.0
-    delay: float = 60.0
-    deadline: float = math.inf
+    dropout: float = 0.0  # Probability that a device does not answer a query at all, 0 to less than 1
+    stragglers: float = 0.0  # Probability that a device that did not drop out is slow, 0 to 1
+    delay: float = 60.0  # Mean of a slow device's delay, which is exponential [simulated seconds]
+    deadline: float = math.inf  # When a round ends; nobody waits for later answers [simulated seconds]
 
     @property
     def late(self) -> float:

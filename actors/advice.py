@@ -46,21 +46,7 @@ def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int
     The model's items come first, by their scores; equal scores go by the estimated share of devices that like them, so
     that a device without likes among them gets what most devices like. All other items follow by popularity.
 
-    Parameters
-    ----------
-    near : ItemToItem
-        The public item-item model of M items.
-    popularity : ndarray of float64, shape (N,)
-        Public scores of all items.
-    rated : Likes
-        What each device rated, and whether it liked it.
-    k : int
-        Length of a recommendation.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, k)
-        Items, best first; -1 where no unrated item is left.
+    Shapes: ``popularity`` (N,).
     """
     top = np.full((rated.users, k), NOTHING, np.int32)
     others = public_order(near, popularity)[near.pool.size :]
@@ -99,22 +85,6 @@ def recommend_featured(model: Model, features: PublicFeatures | None, rated: Lik
 
     Scores are popularity, of which little is left where it is no more than noise, those of the model's item-item
     part, or by its directions of taste; features multiply them. Equal ones go as `actors.advice.public_order` says.
-
-    Parameters
-    ----------
-    model : Model
-        The public item model, whose scores are popularity.
-    features : PublicFeatures or None
-        Of the same items.
-    rated : Likes
-        What each device rated, and whether it liked it.
-    k : int
-        Length of a recommendation.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, k)
-        Items, best first; -1 where no unrated item is left.
     """
     order = public_order(model.near, model.score)
     top = np.full((rated.users, k), NOTHING, np.int32)
@@ -200,20 +170,6 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     cluster items are ordered by public score, so that a model of one cluster is a list by score. A model that tells
     which items go together is followed instead, see `recommend_near`; one that tells along which directions tastes
     differ by `recommend_featured`.
-
-    Parameters
-    ----------
-    model : Model
-        The public item model.
-    rated : Likes
-        What each device rated, and whether it liked it.
-    k : int
-        Length of a recommendation.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, k)
-        Items, best first; -1 where no unrated item is left.
     """
     if model.near is not None:
         return recommend_near(model.near, model.score, rated, k=k)

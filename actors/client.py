@@ -19,17 +19,7 @@ from coordinator.protocol.errors import InputError
 class Client:
     """One client.
 
-    Parameters
-    ----------
-    number : int
-        Its public number.
-    likes : ndarray of bool, shape (T, m)
-        Which objects of every round the client likes, at least one.
-
-    Raises
-    ------
-    InputError
-        If the client likes nothing in some round.
+    Shapes: ``likes`` (T, m).
     """
 
     def __init__(self, number: int, likes: Bools2) -> None:
@@ -43,13 +33,7 @@ class Client:
         self._likes = likes
 
     def answer(self, round_number: int, chosen: int) -> bool:
-        """Return whether the client likes the object that is recommended.
-
-        Raises
-        ------
-        InputError
-            If there is no such round or object.
-        """
+        """Return whether the client likes the object that is recommended."""
         rounds, objects = self._likes.shape
         require_whole("round", round_number, 0, rounds - 1)
         require_whole("recommended object", chosen, 0, objects - 1)
@@ -70,27 +54,13 @@ class Client:
 
 
 class ClientCohort(Embodied):
-    """Clients' devices in one place.
-
-    Parameters
-    ----------
-    clients : dict of Client
-        By their numbers.
-    first, stop : int
-        Numbers of clients are among these.
-    """
+    """Clients' devices in one place."""
 
     def __init__(self, clients: Mapping[int, Client], first: int, stop: int) -> None:
         self.first, self.stop, self._clients = first, stop, clients
 
     def ask(self, question: Any, first: int, stop: int, *_: Any) -> bool:
-        """Return whether a client likes what it is offered; see `Client.answer`.
-
-        Raises
-        ------
-        InputError
-            If the question is no offer, or there is no such client, round or object.
-        """
+        """Return whether a client likes what it is offered; see `Client.answer`."""
         offer = Offer.arrived(question)
         if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
             raise InputError("a client is asked who is not here; name one of those who are served")

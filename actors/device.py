@@ -29,14 +29,7 @@ from coordinator.protocol.questions import check_question
 
 
 def check(query: Query, ratings: Ratings) -> Query:
-    """Return a query with arrays of its own, which devices can answer as it stands.
-
-    Raises
-    ------
-    InputError
-        If the query does not fit its design (see `coordinator.protocol.questions`), is about another catalogue, or
-        would make devices name private items.
-    """
+    """Return a query with arrays of its own, which devices can answer as it stands."""
     query = Query.arrived(query)
     if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
@@ -48,26 +41,15 @@ def check(query: Query, ratings: Ratings) -> Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Booked:
-    """A query of a block of devices, checked and charged; nothing has left them yet.
+    """A query of a block of devices, checked and charged; nothing has left them yet."""
 
-    Attributes
-    ----------
-    query : Query
-        What they were asked.
-    first, stop : int
-        The devices, ``first`` to ``stop - 1``.
-    refused : sequence of (int, int)
-        Stretches ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
-        answer.
-    present : ndarray of uint8, or None
-        1 for devices that answer in time, 0 for those that drop out or are late; None if all answer.
-    """
-
-    query: Query
-    first: int
+    query: Query  # What they were asked
+    first: int  # The devices, ``first`` to ``stop - 1``
     stop: int
+    # Stretches ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
+    # answer
     refused: Sequence[tuple[int, int]]
-    present: Bits | None
+    present: Bits | None  # 1 for devices that answer in time, 0 for those that drop out or are late; None if all answer
 
     def answering(self, able: Bools | None = None) -> Bits | None:
         """Return 1 for each device that answers, or None if all do; ``able`` says which ones can answer at all."""
@@ -83,15 +65,7 @@ class Booked:
     def release(self, bits: Bits2 | Bits, able: Bools | None = None, pairs: Indices2 | None = None) -> Release:
         """Return the release, which is everything that leaves the devices.
 
-        Parameters
-        ----------
-        bits : ndarray of uint8, shape (devices, bits), or (bytes,)
-            Randomized bits, a byte each or packed, device by device; the bits of devices that do not answer are set to
-            0.
-        able : ndarray of bool, optional
-            Which devices can answer.
-        pairs : ndarray of int32, shape (devices, 2), optional
-            Public pairs that the bits are about.
+        Shapes: ``bits`` (devices, bits); ``pairs`` (devices, 2).
         """
         answered, packed = self.answering(able), np.packbits(bits) if bits.ndim == 2 else bits
         if answered is not None:
@@ -147,27 +121,7 @@ def joined(parts: Sequence[Said], pieces: Sequence[tuple[int, int]]) -> Said:
 class Cohort(Embodied):
     """A block of devices that live in one place; each answers as if it were alone.
 
-    Parameters
-    ----------
-    ratings : Ratings
-        Ratings of the whole population; the cohort reads only those of its own devices.
-    secret : bytes
-        The population's sixteen-byte master secret; each device's own secret is derived from it.
-    first, stop : int
-        The devices of this cohort, ``first`` to ``stop - 1``.
-    budget : Fraction or None
-        What each device may spend in all [nats]; None for no limit.
-    keeper : Books, optional
-        Where charges are booked before anything is answered; see `actors.ledger.Ledger`.
-    absence : Absence, optional
-        Which devices drop out, or answer too late.
-
-    Raises
-    ------
-    BlockError
-        If a device has no ratings.
-    InputError
-        If the budget is no privacy parameter.
+    ``budget`` in nats.
     """
 
     def __init__(
@@ -199,24 +153,6 @@ class Cohort(Embodied):
         if its budget is too small or its keeper does not answer: it is then marked as not answering, and its bits are
         0. The same mark and bits are given to a device that has too few public rated items to answer, that drops out,
         or that is late. Such a device is charged nevertheless. Its own coin decides whether it drops out or is late.
-
-        Parameters
-        ----------
-        query : Query
-            Public.
-        first, stop : int
-            Devices of this cohort.
-
-        Returns
-        -------
-        Release
-            Everything that leaves the devices.
-
-        Raises
-        ------
-        InputError
-            If the query cannot be answered as it stands, or a device belongs to another cohort. Nothing is charged
-            then.
         """
         booked = self.book(query, first, stop)
         query = booked.query  # whose arrays nobody else can change
@@ -263,11 +199,6 @@ class Cohort(Embodied):
 
         With public ``features`` of items see `featured.recommend_featured`. In a deployment this never leaves the
         device; a simulation reads it to score it.
-
-        Raises
-        ------
-        InputError
-            If the model is invalid or about other items, ``k`` is no length of a list, or the devices are not here.
         """
         model = Model.arrived(model)
         require_block(first, stop, self.first, self.stop)
@@ -293,18 +224,10 @@ class Wish(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raters:
-    """Devices that rated items, and answer queries about them; see `actors.embodied.Kind`.
+    """Devices that rated items, and answer queries about them; see `actors.embodied.Kind`."""
 
-    Attributes
-    ----------
-    budget : Fraction or None
-        What each device may spend in all [nats].
-    absence : Absence
-        How often devices drop out or answer too late.
-    """
-
-    budget: Epsilon
-    absence: Absence = PRESENT
+    budget: Epsilon  # What each device may spend in all [nats]
+    absence: Absence = PRESENT  # How often devices drop out or answer too late
 
     def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: Books | None) -> Cohort:
         """Return devices ``first`` to ``stop - 1``."""
@@ -312,15 +235,7 @@ class Raters:
 
 
 class Device:
-    """One user's device.
-
-    Parameters
-    ----------
-    ratings, secret, budget
-        As for `Cohort`.
-    index : int
-        Its public address.
-    """
+    """One user's device."""
 
     def __init__(self, ratings: Ratings, secret: bytes, index: int, budget: Epsilon) -> None:
         self.index = index
@@ -332,13 +247,7 @@ class Device:
         return self._cohort.ledger.spent(self.index)
 
     def answer(self, query: Query) -> Release:
-        """Answer ``query``, or repeat the answer.
-
-        Raises
-        ------
-        BudgetError
-            If the query is new and the budget does not hold it: the error names spent, asked and left.
-        """
+        """Answer ``query``, or repeat the answer."""
         release = self._cohort.answer(query, self.index, self.index + 1)
         if release.refused:
             raise self._cohort.ledger.refusal(query, self.index)

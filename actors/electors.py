@@ -22,21 +22,8 @@ from coordinator.protocol.errors import BlockError, InputError, LedgerError
 class VoterCohort(Embodied):
     """A block of voters' devices in one place; each acts as if it were alone.
 
-    Parameters
-    ----------
-    voters : Voters
-        Opinions of the whole population; the cohort reads only those of its own devices.
-    secret : bytes
-        The population's sixteen-byte master secret.
-    first, stop : int
-        The devices of this cohort, ``first`` to ``stop - 1``.
-    budget : Fraction or None
-        What all clients together may learn of each device [nats]; None for no limit.
-    keeper : Books, optional
-        Where services are booked before anybody votes; see `actors.ledger.Ledger`.
+    ``budget`` in nats.
 
-    Notes
-    -----
     A voter's votes go to the coordinator, who is trusted. The ledger books what clients may learn from the
     recommendations. The epsilons of several clients' services add up.
     """
@@ -52,15 +39,7 @@ class VoterCohort(Embodied):
         self._master = as_words(secret)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Indices | Votes:
-        """Let devices enter a service, or vote on a ballot; see `enter` and `vote`.
-
-        Raises
-        ------
-        BlockError
-            If not all devices of this cohort are asked.
-        InputError
-            If no list of electors comes with a ballot.
-        """
+        """Let devices enter a service, or vote on a ballot; see `enter` and `vote`."""
         require_block(first, stop, self.first, self.stop)
         if (first, stop) != (self.first, self.stop):
             raise BlockError(f"devices {first} to {stop - 1} are asked; ask all of this cohort's, and name electors")
@@ -76,14 +55,6 @@ class VoterCohort(Embodied):
         A device that has entered the service before enters again at no cost. A device stays away if its budget does not
         cover the service, whatever its opinions are, and so does the client's own device. Therefore a service that was
         interrupted has the same voters when it is announced again, and the client sees the same recommendations.
-
-        Raises
-        ------
-        UnreachableError
-            If the keeper does not answer: the service must wait until it does.
-        InputError
-            If the question is no service, or is about objects that these devices have no opinions about. Nothing is
-            booked then.
         """
         service = Service.arrived(service)
         self._voters.check(service)
@@ -106,15 +77,7 @@ class VoterCohort(Embodied):
         return [(self.first, own), (own + 1, self.stop)]
 
     def vote(self, ballot: Ballot, electors: Indices) -> Votes:
-        """Return what devices of this cohort vote for.
-
-        Raises
-        ------
-        LedgerError
-            If a device has not entered the service, as far as its ledger tells.
-        InputError
-            If the question is no ballot, or electors are no ascending list of devices of this cohort.
-        """
+        """Return what devices of this cohort vote for."""
         ballot = Ballot.arrived(ballot)
         self._voters.check(ballot.service)
         electors = electors.copy() if type(electors) is np.ndarray else electors  # as messages' arrays are
@@ -134,15 +97,9 @@ class VoterCohort(Embodied):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotingDevices:
-    """Devices that vote; see `actors.embodied.Kind`.
+    """Devices that vote; see `actors.embodied.Kind`."""
 
-    Attributes
-    ----------
-    budget : Fraction or None
-        What all clients together may learn of each [nats].
-    """
-
-    budget: Epsilon
+    budget: Epsilon  # What all clients together may learn of each [nats]
 
     def cohort(self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: Books | None) -> VoterCohort:
         """Return devices ``first`` to ``stop - 1``."""

@@ -10,59 +10,25 @@ from coordinator.protocol.messages import Query
 
 
 class Embodied:
-    """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone.
+    """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone."""
 
-    Attributes
-    ----------
-    first, stop : int
-        The devices.
-    """
-
-    first: int
+    first: int  # The devices
     stop: int
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them.
-
-        Parameters
-        ----------
-        question : object
-            A message; devices refuse messages of an unknown kind.
-        first, stop : int
-            Devices of this cohort.
-        *public : object
-            Public data that go with the question, such as a model.
-        """
+        """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
         raise NotImplementedError
 
     def spent(self, device: int) -> Any:
-        """Return what a device has booked for good: what it spent, or what it answered.
-
-        Raises
-        ------
-        InputError
-            If these devices book nothing.
-        """
+        """Return what a device has booked for good: what it spent, or what it answered."""
         raise InputError(f"{type(self).__name__} books nothing of device {device}")
 
     def rehearse(self, question: Query) -> None:
-        """Compile what a question will need; nothing is answered or charged.
-
-        Raises
-        ------
-        InputError
-            If it cannot be answered.
-        """
+        """Compile what a question will need; nothing is answered or charged."""
         raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")
 
     def see(self, question: Any, _first: int, _stop: int) -> Any:
-        """Return what only the experimenter may see of devices.
-
-        Raises
-        ------
-        InputError
-            If these devices show nothing of the kind.
-        """
+        """Return what only the experimenter may see of devices."""
         raise InputError(f"{type(self).__name__} shows nothing of a {type(question).__name__}")
 
 
@@ -70,17 +36,5 @@ class Kind(Protocol):
     """A kind of devices, and what all of them agreed to."""
 
     def cohort(self, holdings: Any, secret: bytes, first: int, stop: int, keeper: Books | None) -> Embodied:
-        """Return devices ``first`` to ``stop - 1``.
-
-        Parameters
-        ----------
-        holdings : object
-            Data of the whole population; a cohort reads only those of its own devices.
-        secret : bytes
-            The population's sixteen-byte master secret.
-        first, stop : int
-            The devices.
-        keeper : Books or None
-            Where they book what they answer, before they answer it; None for a keeper of their own, in memory.
-        """
+        """Return devices ``first`` to ``stop - 1``."""
         ...

@@ -22,20 +22,7 @@ from coordinator.protocol.messages import Query
 
 
 class DeviceHost:
-    """The plain class behind the actor of devices.
-
-    Parameters
-    ----------
-    kind : Kind
-        The kind of these devices.
-    holdings, secret, keeper
-        As for `actors.embodied.Kind.cohort`. If the actor's process dies and is restarted, it reads from the ``keeper``
-        what its devices have booked. If it cannot, its devices refuse. The server has no influence on either.
-    bounds : list of (int, int)
-        The cohorts, ``[first, stop)`` each, ascending.
-    own : Own, optional
-        The experimenter's own mechanism, whose queries these devices answer as well.
-    """
+    """The plain class behind the actor of devices."""
 
     def __init__(
         self,
@@ -67,13 +54,7 @@ class DeviceHost:
             self.cohorts[0].rehearse(question)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`.
-
-        Raises
-        ------
-        BlockError
-            If the devices do not all belong to one cohort of this actor.
-        """
+        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`."""
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
     def spent(self, device: int) -> Any:
@@ -85,11 +66,6 @@ class DeviceHost:
 
         The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
         required that only the experimenter can compute, because it is derived from the devices' secret.
-
-        Raises
-        ------
-        PermitError
-            If the permit is wrong.
         """
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
@@ -111,21 +87,7 @@ def start_host(
     *,
     cpus: float,
 ) -> Any:
-    """Start devices as a Ray actor. Ray restarts it if its process dies, but does not repeat calls.
-
-    Parameters
-    ----------
-    kind, secret, bounds, keeper, own
-        As for `DeviceHost`.
-    holdings : object or ray.ObjectRef
-        An object, or a reference to one that all hosts share; the caller must keep the reference as long as hosts live.
-    cpus : float
-        CPUs that Ray sets aside for it.
-
-    Returns
-    -------
-    ray.actor.ActorHandle
-    """
+    """Start devices as a Ray actor. Ray restarts it if its process dies, but does not repeat calls."""
     actor: Any = ray.remote(DeviceHost)
     options = actor.options(num_cpus=cpus, scheduling_strategy="SPREAD", max_restarts=-1)
     return options.remote(kind, holdings, secret, bounds, keeper, own)
@@ -139,36 +101,19 @@ _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WA
 
 
 class HostedKeeper:
-    """A keeper behind an actor; see `actors.keeper.Books`. Hosts of devices get it, the server never does.
-
-    Parameters
-    ----------
-    actor : ray.actor.ActorHandle
-        Of a `Keeper`.
-    """
+    """A keeper behind an actor; see `actors.keeper.Books`. Hosts of devices get it, the server never does."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """Return what was booked since; see `Keeper.read`.
-
-        Raises
-        ------
-        UnreachableError
-            If the keeper does not answer.
-        """
+        """Return what was booked since; see `Keeper.read`."""
         return _told(self.actor.read.remote(first, stop, since))
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         """Book lines; see `Keeper.book`.
 
         If the answer is lost, the lines may have been booked, and the next call returns them.
-
-        Raises
-        ------
-        UnreachableError
-            If the keeper does not answer.
         """
         return _told(self.actor.book.remote(first, stop, known, lines))
 
@@ -193,11 +138,6 @@ def start_keeper(folder: Path | None) -> HostedKeeper:
     If its process dies, Ray restarts it and repeats its calls, provided that a folder keeps its entries. Repeating a
     call does no harm, because the keeper returns a line that it already holds instead of booking it again. Without a
     folder the entries are lost, and devices refuse.
-
-    Raises
-    ------
-    LedgerError
-        If the folder cannot be used, or is damaged.
     """
     Keeper(folder)  # errors about the folder are raised here, in the caller's process
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

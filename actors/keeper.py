@@ -20,13 +20,7 @@ from coordinator.protocol.errors import InputError, LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``.
-
-    Raises
-    ------
-    InputError
-        If ``epsilon`` is no privacy parameter, ``id`` is no digest, or ``first`` and ``stop`` name no devices.
-    """
+    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``."""
 
     id: bytes
     epsilon: Epsilon
@@ -47,13 +41,7 @@ class Entry:
 
 
 def read_entry(line: str) -> Entry:
-    """Return the entry that a line holds.
-
-    Raises
-    ------
-    LedgerError
-        If the line holds no entry, so that it is unknown what devices spent.
-    """
+    """Return the entry that a line holds."""
     try:
         query_id, epsilon, first, stop = json.loads(line)
         return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
@@ -93,20 +81,6 @@ class Books(Protocol):
 class Keeper:
     """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where entries are kept on disk, one file for each process of the keeper; it is made with the first entry. The
-        last two parts of its path name the run and the seed, and so does the head of every file. Default: entries are
-        kept in memory only.
-
-    Raises
-    ------
-    LedgerError
-        If a file there cannot be read, belongs to another run, or is damaged.
-
-    Notes
-    -----
     Several threads may call at once. Only one process at a time may use a folder.
     """
 
@@ -124,56 +98,11 @@ class Keeper:
                 self._hold(first, stop, [line])
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``.
-
-        Parameters
-        ----------
-        first, stop : int
-            The devices.
-        since : int
-            How many entries there were when they last looked.
-
-        Returns
-        -------
-        known : int
-            How many there are now.
-        lines : list of str
-            Those after ``since`` that are about any of these devices, in order.
-
-        Raises
-        ------
-        LedgerError
-            If there are fewer entries than ``since``, so that a part of the book is lost.
-        """
+        """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``."""
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
-
-        Parameters
-        ----------
-        first, stop : int
-            The devices.
-        known : int
-            How many entries there were when they last looked.
-        lines : sequence of str
-            What is booked; each line is a JSON list or object.
-
-        Returns
-        -------
-        known : int
-            How many entries there are now, the new ones included.
-        others : list of str
-            The new entries about these devices. If there are any, nothing is booked, and the caller decides again.
-
-        Raises
-        ------
-        LedgerError
-            If the log cannot be written; then the keeper books nothing more, and devices must not answer. Or if there
-            are fewer entries than ``known``, so that a part of the book is lost.
-        InputError
-            If the devices or the lines are invalid.
-        """
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them."""
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of devices", stop, first, MOST_DEVICES)
         require_whole("entries that are known", known, 0, MOST_DEVICES)
@@ -229,13 +158,7 @@ def owner_of(folder: Path) -> str:
 
 
 def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield the entries of a folder in order: the first device, the one after the last, and the line about them.
-
-    Raises
-    ------
-    LedgerError
-        If a file cannot be read, belongs to another run, or a line other than a torn last one is damaged.
-    """
+    """Yield the entries of a folder in order: the first device, the one after the last, and the line about them."""
     return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
 
 

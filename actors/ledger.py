@@ -58,23 +58,8 @@ class Stretch:
 class Ledger:
     """The privacy ledger of devices ``first`` to ``stop - 1``.
 
-    Parameters
-    ----------
-    first, stop : int
-        The devices.
-    budget : Fraction or None
-        What each device may spend in all [nats]; None for no limit.
-    keeper : Books, optional
-        Where charges are booked, and where earlier charges of these devices are read. Default: a keeper of their own,
-        in memory.
+    ``budget`` in nats.
 
-    Raises
-    ------
-    InputError
-        If the budget is no privacy parameter.
-
-    Notes
-    -----
     Several threads and processes may charge blocks of a cohort at once. Each reads what the others have booked before
     it decides, so nothing has to be read when a ledger is made.
     """
@@ -88,30 +73,7 @@ class Ledger:
         self._known = 0
 
     def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
-        """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer.
-
-        Parameters
-        ----------
-        query : Costly
-            A query that a device has answered already costs it nothing.
-        first, stop : int
-            The devices that are asked; they belong to this ledger.
-
-        Returns
-        -------
-        list of (int, int)
-            The stretches ``[first, stop)`` of devices that refuse, because the query is new to them and either their
-            budget is too small or their keeper does not answer. They spend nothing as far as they know.
-
-        Raises
-        ------
-        BlockError
-            If a device does not belong to this ledger.
-        InputError
-            If the query's epsilon is no privacy parameter.
-        LedgerError
-            If the charge cannot be booked, or earlier charges cannot be read.
-        """
+        """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer."""
         try:
             return self.book(query, first, stop)
         except UnreachableError:
@@ -120,13 +82,7 @@ class Ledger:
             return sorted(booked + refused)
 
     def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
-        """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer.
-
-        Raises
-        ------
-        UnreachableError
-            If the keeper does not answer. Others as for `charge`.
-        """
+        """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer."""
         require_block(first, stop, self.first, self.stop)
         entry = Entry(query.id, query.epsilon, first, stop)
         with self._lock:
@@ -155,13 +111,7 @@ class Ledger:
         self._stretches, self._known = stretches, known
 
     def look(self) -> None:
-        """Take in what was booked elsewhere, so that sums are up to date.
-
-        Raises
-        ------
-        LedgerError
-            If the keeper does not answer, or the entries cannot be read.
-        """
+        """Take in what was booked elsewhere, so that sums are up to date."""
         with self._lock:
             self._take(*self._keeper.read(self.first, self.stop, self._known))
 

@@ -110,38 +110,16 @@ _NO_LINE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """The kind of the logs in a folder.
+    """The kind of the logs in a folder."""
 
-    Attributes
-    ----------
-    noun : str
-        What errors call such a log.
-    suffix : str
-        Ending of the names of its files.
-    remedy : str
-        What errors advise about a damaged line.
-    error : type
-        Raised where a log is damaged or cannot be read.
-    """
-
-    noun: str
-    suffix: str
-    remedy: str
-    error: type[BlindrecError]
+    noun: str  # What errors call such a log
+    suffix: str  # Ending of the names of its files
+    remedy: str  # What errors advise about a damaged line
+    error: type[BlindrecError]  # Raised where a log is damaged or cannot be read
 
 
 class Log:
-    """The lines in a folder: earlier processes wrote theirs, and this process adds its own in a file of its own.
-
-    Parameters
-    ----------
-    folder : Path
-        Made with the first line.
-    kind : Kind
-        The kind of the log.
-    owner : str
-        Owner of the lines, named in the head of every file.
-    """
+    """The lines in a folder: earlier processes wrote theirs, and this process adds its own in a file of its own."""
 
     def __init__(self, folder: Path, kind: Kind, owner: str) -> None:
         self._folder, self._kind, self._owner = folder, kind, owner
@@ -150,13 +128,7 @@ class Log:
         self._before = b""
 
     def settle(self) -> None:
-        """Wait until the disk holds what earlier processes wrote, before anybody acts on it.
-
-        Raises
-        ------
-        BlindrecError
-            Of the kind's type, if the disk fails.
-        """
+        """Wait until the disk holds what earlier processes wrote, before anybody acts on it."""
         try:
             if self._folder.exists():
                 settle(self._folder, self._kind.suffix)
@@ -166,19 +138,7 @@ class Log:
             ) from None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield the lines in order. A torn last line of a file is left out; a complete one without a line break is not.
-
-        Parameters
-        ----------
-        parse : callable
-            Parses a line, and fails if it is invalid.
-
-        Raises
-        ------
-        BlindrecError
-            Of the kind's type, if a file cannot be read, has another owner or another format, or if a line is damaged,
-            missing or out of place.
-        """
+        """Yield the lines in order, without a torn last line of a file; a complete one that has no line break counts."""
         self._count = 0
         for path in files_of(self._folder, self._kind):
             for number, told in self._lines(path):
@@ -190,18 +150,7 @@ class Log:
                 yield one
 
     def append(self, lines: Sequence[str]) -> None:
-        """Write lines and wait until the disk holds them.
-
-        Parameters
-        ----------
-        lines : list of str
-            Each a JSON list or object, as `json.dumps` writes it, so that no part of a line is a complete value.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written. Whatever reached the disk stays there, and the next lines go to a new file.
-        """
+        """Write lines and wait until the disk holds them."""
         before, told, path = self._before, list(lines), self._path
         if path is None:
             make_folder(self._folder)

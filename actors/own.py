@@ -52,27 +52,13 @@ MOST_VALUES = 1 << 31
 
 
 class OwnDevice(DeviceHalf):
-    """What devices do with the queries of one mechanism of one's own.
-
-    Parameters
-    ----------
-    own : Own
-        As it was admitted.
-    public : OwnPublic, optional
-        Its public half; an audit gives one that does not refuse what tells too much.
-    """
+    """What devices do with the queries of one mechanism of one's own."""
 
     def __init__(self, own: Own, public: OwnPublic | None = None) -> None:
         self.own, self.names, self._public = own, (own.name,), public or OwnPublic(own)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
-        """Return what the class makes of the devices' ratings; see `DeviceHalf.sketch`.
-
-        Raises
-        ------
-        MechanismError
-            If the class raises anything, does not end, or returns something that does not fit its own question.
-        """
+        """Return what the class makes of the devices' ratings; see `DeviceHalf.sketch`."""
         rated = ratings.rated(coins.master, coins.first, coins.devices)
         devices = np.arange(coins.first, coins.first + coins.devices, dtype=np.int64)
         block = Block(devices=devices, starts=rated.starts, items=rated.items, likes=rated.values)
@@ -108,13 +94,7 @@ class OwnDevice(DeviceHalf):
         return np.ascontiguousarray(rows, np.int32)[:, None]
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        """Return the released bits; see `DeviceHalf.randomize`.
-
-        Raises
-        ------
-        MechanismError
-            If the class itself draws from a likelihood, and its draw is no release of its own question.
-        """
+        """Return the released bits; see `DeviceHalf.randomize`."""
         channel = self._public.channel(query)
         if isinstance(channel, Likelihood):
             return self._drawn(channel, private, query, coins)

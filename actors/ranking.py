@@ -10,22 +10,7 @@ from coordinator.protocol.rows import Rows
 
 
 def top_items(features: ItemFeatures, rows: Rows, k: int) -> Indices2:
-    """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first.
-
-    Parameters
-    ----------
-    features : ItemFeatures
-        The public model.
-    rows : Rows
-        What each device rated.
-    k : int
-        Length of a ranking.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, k)
-        Equal predictions go by item number; -1 where a device has rated all others.
-    """
+    """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first."""
     found = np.full((rows.users, k), -1, np.int32)
     own = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
     for device in range(rows.users):

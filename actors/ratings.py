@@ -65,27 +65,14 @@ class BlockRatings:
 
     Source: Banerjee, Hegde, Massoulié, section 2 (the spec's section 1). ``W_u`` is a uniform ``rated_items``-subset of
     the items, a rating is Bernoulli(``like[k, l]``).
-
-    Attributes
-    ----------
-    users, rated_items : int
-        Number of users U, and of items w that each rated.
-    like : ndarray of float64, shape (K, L)
-        P(a user of class k likes an item of cluster l).
-    class_shares : ndarray of float64, shape (K,)
-        Shares of the user classes.
-    clusters : ndarray of int32, shape (N,)
-        True cluster of every item; only the experimenter knows it.
-    rated_public : bool
-        Whether it is public which items a device rated.
     """
 
-    users: int
+    users: int  # Number of users U, and of items w that each rated
     rated_items: int
-    like: Floats = field(repr=False)
-    class_shares: Floats = field(repr=False)
-    clusters: Indices = field(repr=False)
-    rated_public: bool = field(default=False, repr=False)
+    like: Floats = field(repr=False)  # shape (K, L); P(a user of class k likes an item of cluster l)
+    class_shares: Floats = field(repr=False)  # shape (K,); Shares of the user classes
+    clusters: Indices = field(repr=False)  # shape (N,); True cluster of every item; only the experimenter knows it
+    rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
 
     def __post_init__(self) -> None:
         """Refuse what compiled code, which checks no bounds, would follow astray."""
@@ -127,21 +114,11 @@ class BlockRatings:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRatings:
-    """Ratings of real users; a device may stand for the same user as another (``user``).
+    """Ratings of real users; a device may stand for the same user as another (``user``)."""
 
-    Attributes
-    ----------
-    rows : Likes
-        What each of the file's users rated, items ascending, and whether it was liked.
-    user : ndarray of int32, shape (U,)
-        The file's user that each device stands for.
-    rated_public : bool
-        Whether it is public which items a device rated.
-    """
-
-    rows: Likes
-    user: Indices = field(repr=False)
-    rated_public: bool = field(default=False, repr=False)
+    rows: Likes  # What each of the file's users rated, items ascending, and whether it was liked
+    user: Indices = field(repr=False)  # shape (U,); The file's user that each device stands for
+    rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
 
     @property
     def items(self) -> int:

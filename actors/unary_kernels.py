@@ -79,15 +79,7 @@ def _write(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words32, 
 def draw_blocks(low: np.uint64, high: np.uint64, first: int, words: Words32) -> None:
     """Write the blocks of counters ``first`` to ``first + BLOCKS - 1`` under the key ``(low, high)``.
 
-    Parameters
-    ----------
-    low, high : uint64
-        The key's 16 bytes, little-endian.
-    first : int
-        Counter of the first block.
-    words : ndarray of uint32, shape (16, BLOCKS)
-        Where they go: word ``i`` of block ``k`` to row ``i``, column ``k``. Row i as uint64 holds `WORDS` words, of
-        the blocks 2 j (lower half) and 2 j + 1 (upper half).
+    Shapes: ``words`` (16, BLOCKS).
     """
     for k in range(BLOCKS):
         _write(low, high, uint64(first) + uint64(k), words, k)

@@ -59,22 +59,7 @@ def vote_as_peers(
 ) -> None:
     """Overwrite the votes of a client's peers.
 
-    Parameters
-    ----------
-    streams : ndarray of uint64, shape (electors,)
-    columns : ndarray of int64
-        Which electors are peers of this client.
-    taste : ndarray of uint8, shape (T,)
-        The object that the client, and each peer, likes first.
-    diverse : ndarray of bool, shape (T,)
-        Rounds in which they like the next object, too.
-    first : int
-        Round of the first row of ``votes``.
-    objects : int
-        m.
-    radius : int
-        Rounds, its own, in which a peer votes for another object than the first liked one.
-    votes : ndarray of uint8, shape (rounds, electors)
+    Shapes: ``streams`` (electors,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, electors).
     """
     drawn = np.empty(radius, np.int64)
     for k in columns:
@@ -103,17 +88,7 @@ def vote_by_rating(
 ) -> None:
     """Write votes for the title that each elector rates best; its coin decides ties, and where it rated none.
 
-    Parameters
-    ----------
-    streams : ndarray of uint64, shape (electors,)
-    electors : ndarray of int32
-        Rows of the ratings.
-    starts, items, values
-        Ratings, CSR; items ascend in each row.
-    titles : ndarray of int32, shape (rounds, m)
-        Titles of rounds ``first`` on.
-    first : int
-    votes : ndarray of uint8, shape (rounds, electors)
+    Shapes: ``streams`` (electors,); ``titles`` (rounds, m); ``votes`` (rounds, electors).
     """
     best = np.empty(titles.shape[1], np.int64)
     for k in range(electors.size):
@@ -145,12 +120,7 @@ class Voters(Protocol):
         ...
 
     def check(self, service: Service) -> None:
-        """Refuse a service that nobody here has opinions about, because compiled code checks no bounds.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a service that nobody here has opinions about, because compiled code checks no bounds."""
         ...
 
     def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
@@ -169,23 +139,12 @@ class PlantedVoters:
 
     Source: the spec's section 8. A peer votes for an object that its client likes, fairly between two, but in
     ``radius`` rounds of its own for another object than the first liked one.
-
-    Attributes
-    ----------
-    client : ndarray of int32, shape (N,)
-        The client whose taste each device shares; -1 for none.
-    taste : ndarray of uint8, shape (clients, T)
-        The object that each client likes first.
-    diverse : ndarray of bool, shape (clients, T)
-        Rounds in which it likes the next one, too.
-    objects, radius : int
-        m and R.
     """
 
-    client: Indices = field(repr=False)
-    taste: Bits2 = field(repr=False)
-    diverse: Bools2 = field(repr=False)
-    objects: int
+    client: Indices = field(repr=False)  # shape (N,); The client whose taste each device shares; -1 for none
+    taste: Bits2 = field(repr=False)  # shape (clients, T); The object that each client likes first
+    diverse: Bools2 = field(repr=False)  # shape (clients, T); Rounds in which it likes the next one, too
+    objects: int  # m and R
     radius: int
 
     @property
@@ -214,15 +173,9 @@ class PlantedVoters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingVoters:
-    """Voters with real ratings: each votes for the title that it rates best, and its own coin decides ties.
+    """Voters with real ratings: each votes for the title that it rates best, and its own coin decides ties."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Titles that each voter rated, ascending, and their ratings.
-    """
-
-    rows: Rows
+    rows: Rows  # Titles that each voter rated, ascending, and their ratings
 
     @property
     def users(self) -> int:
@@ -249,17 +202,10 @@ class RatingVoters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVoters:
-    """Voters whose votes are given by a table, with a column for each group of voters that vote alike.
+    """Voters whose votes are given by a table, with a column for each group of voters that vote alike."""
 
-    Attributes
-    ----------
-    table : ndarray of uint8, shape (T, groups)
-    group : ndarray of int32, shape (N,)
-        Each device's column.
-    """
-
-    table: Bits2 = field(repr=False)
-    group: Indices = field(repr=False)
+    table: Bits2 = field(repr=False)  # shape (T, groups)
+    group: Indices = field(repr=False)  # shape (N,); Each device's column
 
     @property
     def users(self) -> int:

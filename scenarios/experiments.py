@@ -16,13 +16,7 @@ EXPERIMENTS: dict[str, Experiment[Any]] = {one.name: one for one in (MAIN_JOB, O
 
 
 def experiment_of(scenario: object) -> Experiment[Any]:
-    """Return the experiment that a scenario is of.
-
-    Raises
-    ------
-    InputError
-        If it is of none.
-    """
+    """Return the experiment that a scenario is of."""
     for one in EXPERIMENTS.values():
         if isinstance(scenario, one.kind):
             return one

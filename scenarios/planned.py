@@ -19,11 +19,6 @@ def planned(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it: with a file also ``worth``, or ``worth_not`` and why not.
 
     Where users are told and no epsilon is, advice is forecast at several epsilons.
-
-    Raises
-    ------
-    InputError
-        As `scenarios.planner.asking.planned_for`.
     """
     if asked.worth is not None and not 0 < asked.worth < math.inf:
         raise InputError(f"worth is {asked.worth:g}; it must be above 0, like 0.95 of what plain popularity is worth")

@@ -94,11 +94,6 @@ def finished(folder: Path) -> dict[str, Any] | None:
     """Return the result of an experiment that is over, or None; what it kept to go on from is removed.
 
     A run whose policy went astray told what it had learned until then, and is not over.
-
-    Raises
-    ------
-    InputError
-        If the result cannot be read, or somebody is at work in the folder.
     """
     result = read_result(folder)
     if result is None:
@@ -112,13 +107,7 @@ def finished(folder: Path) -> dict[str, Any] | None:
 
 
 def experiment_told(folder: Path, result: dict[str, Any]) -> Experiment[Any]:
-    """Return which experiment told a result.
-
-    Raises
-    ------
-    InputError
-        If none did, as in a sweep's folder.
-    """
+    """Return which experiment told a result."""
     for experiment in EXPERIMENTS.values():
         if experiment.titled in result and "trust_model" in result:
             return experiment

@@ -18,15 +18,7 @@ BAD_INPUT = 2
 
 
 def main(version: str, arguments: list[str]) -> NoReturn:
-    """Run a command of blindrec as a Ray job, and end with its exit code.
-
-    Parameters
-    ----------
-    version : str
-        Python's version where the command was submitted, e.g. ``"3.11"``.
-    arguments : list of str
-        As after ``blindrec``.
-    """
+    """Run a command of blindrec as a Ray job, and end with its exit code."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what stops a job; ignored where a script started Ray
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
     if version != mine:

@@ -32,22 +32,13 @@ class LyingVoters:
     A group of liars votes for a disliked object from its first round on, and before that for a liked one, so that it
     is not kicked out. Half of the liars are in group 0, a quarter in group 1, and so on: this is slow halving, of the
     spec of p-REC, section 7.
-
-    Attributes
-    ----------
-    honest : Voters
-        All voters, as they would vote.
-    share : float
-        Share of them that lies, 0 to 1.
-    likes : mapping of int to ndarray of bool, shape (T, m)
-        What each client likes. Liars know it, which is an upper bound.
-    stage : int
-        Rounds between the first lies of one group and of the next one; 0: all groups lie from the first round on.
     """
 
-    honest: Voters
-    share: float
+    honest: Voters  # All voters, as they would vote
+    share: float  # Share of them that lies, 0 to 1
+    # shape (T, m); What each client likes. Liars know it, which is an upper bound
     likes: Mapping[int, Bools2] = field(repr=False)
+    # Rounds between the first lies of one group and of the next one; 0: all groups lie from the first round on
     stage: int
 
     @property
@@ -87,17 +78,10 @@ LOUD = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poison:
-    """What liars agreed on.
+    """What liars agreed on."""
 
-    Attributes
-    ----------
-    share : float
-        Share of the private devices that lies, 0 to 1.
-    signs : ndarray of float64, shape (m,)
-        The vector that all of them claim to have, in units of `LOUD` times the public h: 1 or -1 an item.
-    """
-
-    share: float
+    share: float  # Share of the private devices that lies, 0 to 1
+    # shape (m,); The vector that all of them claim to have, in units of `LOUD` times the public h: 1 or -1 an item
     signs: Floats = field(repr=False)
 
 
@@ -115,15 +99,9 @@ class PoisoningCohort(PrivateCohort):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poisoners(PrivateDevices):
-    """Private devices some of which lie.
+    """Private devices some of which lie."""
 
-    Attributes
-    ----------
-    poison : Poison
-        What these agreed on.
-    """
-
-    poison: Poison = field(repr=False)
+    poison: Poison = field(repr=False)  # What these agreed on
 
     def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PoisoningCohort:
         """Return devices ``first`` to ``stop - 1``."""

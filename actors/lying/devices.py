@@ -29,15 +29,6 @@ def made_up(plot: Plot, devices: int, *, rated_public: bool = False) -> StoredRa
     as wished, and for the rest other items, in turn, which it dislikes, so that they do not hide what it likes. Where
     clusters have no order half of its ratings at most are of wished items, and it likes the first cluster of the
     others: what it says of an item counts only beside what it says of these.
-
-    Parameters
-    ----------
-    plot : Plot
-        The wishes, and how many items are rated.
-    devices : int
-        Devices of the population.
-    rated_public : bool
-        Whether it is public which items a device rated.
     """
     wished, others = (np.flatnonzero(plot.wishes != 0), np.flatnonzero(plot.wishes == 0))
     coins = np.random.default_rng(0)
@@ -119,15 +110,9 @@ def _about(asked: Asked, pairs: Indices2 | None) -> Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liars(Raters):
-    """Devices that rated items, some of which lie.
+    """Devices that rated items, some of which lie."""
 
-    Attributes
-    ----------
-    plot : Plot
-        What these agreed on.
-    """
-
-    plot: Plot = field(repr=False)
+    plot: Plot = field(repr=False)  # What these agreed on
 
     def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: Books | None) -> LyingCohort:
         """Return devices ``first`` to ``stop - 1``."""

@@ -50,36 +50,21 @@ _COINS = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What liars agreed on.
+    """What liars agreed on."""
 
-    Attributes
-    ----------
-    shares : ndarray of float64, shape (N + 1,)
-        Share of the devices that lies in a query about M items, at place M; 0 to 1.
-    wishes : ndarray of int32, shape (N,)
-        1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others.
-    truth : ndarray of int32, shape (N,)
-        1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper bound.
-    ordered : bool
-        Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
-        cluster, and a wish that an item should seem to be of it.
-    makes_up : str
-        `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer.
-    rated : int
-        How many items a liar claims to have rated, where it makes up its ratings.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other.
-    """
-
+    # shape (N + 1,); Share of the devices that lies in a query about M items, at place M; 0 to 1
     shares: Floats = field(repr=False)
+    # shape (N,); 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for
+    # others
     wishes: Indices = field(repr=False)
+    # shape (N,); 1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper
+    # bound
     truth: Indices = field(repr=False)
+    # Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
+    # cluster, and a wish that an item should seem to be of it
     ordered: bool = True
-    makes_up: str = ANSWERS
-    rated: int = 1
+    makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
+    rated: int = 1  # How many items a liar claims to have rated, where it makes up its ratings
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None])
@@ -115,26 +100,13 @@ def liars_among(coins: Coins, share: float) -> Ints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A query, as the liars of a block of devices meet it.
+    """A query, as the liars of a block of devices meet it."""
 
-    Attributes
-    ----------
-    query : Query
-        Public.
-    plot : Plot
-        What liars agreed on.
-    coins : Coins
-        Of the whole block.
-    which : ndarray of int64, shape (n,)
-        Places of the liars in it, ascending.
-    pairs : ndarray of int32, shape (n, 2), or None
-        Public pairs that the liars' answers are about, where they follow from public ratings.
-    """
-
-    query: Query
-    plot: Plot
-    coins: Coins = field(repr=False)
-    which: Ints = field(repr=False)
+    query: Query  # Public
+    plot: Plot  # What liars agreed on
+    coins: Coins = field(repr=False)  # Of the whole block
+    which: Ints = field(repr=False)  # shape (n,); Places of the liars in it, ascending
+    # shape (n, 2); Public pairs that the liars' answers are about, where they follow from public ratings
     pairs: Indices2 | None = field(default=None, repr=False)
 
     @property
@@ -161,31 +133,18 @@ class Asked:
 
 
 class Lie:
-    """What liars do with one kind of query, or several.
+    """What liars do with one kind of query, or several."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The designs of these queries.
-    both_ways : bool
-        Whether it is as easy to make items seem liked less as to make them seem liked more.
-    sketched : bool
-        Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The designs of these queries
+    # Whether it is as easy to make items seem liked less as to make them seem liked more
     both_ways: ClassVar[bool] = False
+    # Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings
     sketched: ClassVar[bool] = True
 
     def answers(self, asked: Asked, honest: Bits2) -> Bits2:
         """Return the worst answers, uint8, shape (n, query.bits).
 
-        Parameters
-        ----------
-        asked : Asked
-            The query and the liars.
-        honest : ndarray of uint8, shape (n, query.bits)
-            What they would have released; they keep it where the answer moves none of their items.
+        Shapes: ``honest`` (n, query.bits).
         """
         raise NotImplementedError
 
@@ -220,10 +179,7 @@ def picks(streams: Words, many: int, found: Ints) -> None:
 def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
     """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
 
-    Parameters
-    ----------
-    scores : ndarray, shape (n, places)
-    streams : ndarray of uint64, shape (n,)
+    Shapes: ``scores`` (n, places); ``streams`` (n,).
     """
     best = scores == scores.max(axis=1, keepdims=True)
     ties, rank, drawn = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)

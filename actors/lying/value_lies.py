@@ -260,13 +260,7 @@ class _OnlyOne:
 
 
 class Search(Lie):
-    """What liars answer to one mechanism of one's own.
-
-    Parameters
-    ----------
-    own : Own
-        As it was admitted.
-    """
+    """What liars answer to one mechanism of one's own."""
 
     def __init__(self, own: Own) -> None:
         self.names, self._half = (own.name,), device_half(own)

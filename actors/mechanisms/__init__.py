@@ -18,13 +18,7 @@ def found() -> dict[str, DeviceHalf]:
 
 
 def half_of(name: str) -> DeviceHalf:
-    """Return the device half that answers a query's design.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the device half that answers a query's design."""
     if own := admitted(name):
         return device_half(own)
     if (half := found().get(name)) is None:

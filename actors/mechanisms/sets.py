@@ -42,17 +42,7 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0)
 def liked_pairs(sets: Indices2, items: int) -> Indices2:
     """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
 
-    Parameters
-    ----------
-    sets : ndarray of int32, shape (devices, w)
-        As `liked_sets` returns them; places from ``items`` on are dummies.
-    items : int
-        Items that are asked about.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, w (w - 1) / 2)
-        Pairs by their numbers in the order of an upper triangle's rows, and dummies from the number of pairs on.
+    Shapes: ``sets`` (devices, w).
     """
     own = np.empty((len(sets), pairs_of(sets.shape[1])), np.int32)
     _pair_up(sets, items, own)

@@ -89,14 +89,7 @@ def stored_signs(
 def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools, Ints]:
     """Return the sign and the number of the vector that each device names.
 
-    Parameters
-    ----------
-    sums : ndarray of int32, shape (devices, sign vectors)
-        Private: signed sums of the devices.
-    channel : ChoiceChannel
-        Of ``2 m`` choices.
-    coins : Coins
-        The devices' private coins.
+    Shapes: ``sums`` (devices, sign vectors).
     """
     positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
     best = coins.release(0) >= channel.threshold

@@ -16,35 +16,15 @@ from coordinator.protocol.second_order_mechanisms import check_mechanism
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a device said, to which question, about which model.
-
-    Attributes
-    ----------
-    device : int
-    query_id, model : bytes
-        Digests of the question and of the model, 16 bytes each.
-    mechanism : str
-        A name of `coordinator.protocol.second_order_mechanisms.found`.
-    epsilon : PrivacyParameter or None
-        In nats; None where the mechanism has none.
-    guarantee : str
-        What the device was promised, in words.
-    payload : bytes
-        What it said.
-
-    Raises
-    ------
-    InputError
-        If it is no answer of any device to any question.
-    """
+    """What a device said, to which question, about which model."""
 
     device: int
-    query_id: bytes
+    query_id: bytes  # Digests of the question and of the model, 16 bytes each
     model: bytes
-    mechanism: str
-    epsilon: Epsilon
-    guarantee: str
-    payload: bytes
+    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.found`
+    epsilon: Epsilon  # In nats; None where the mechanism has none
+    guarantee: str  # What the device was promised, in words
+    payload: bytes  # What it said
 
     def __post_init__(self) -> None:
         """Refuse what no device answers."""
@@ -65,13 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Devices ``first`` to ``stop - 1`` will answer about no other model.
-
-    Raises
-    ------
-    InputError
-        If it is no digest, or these are no devices.
-    """
+    """Devices ``first`` to ``stop - 1`` will answer about no other model."""
 
     model: bytes
     first: int
@@ -89,15 +63,7 @@ class Pin:
 
 
 class Answers:
-    """Models and answers of devices ``first`` to ``stop - 1``: a copy of what their keeper has.
-
-    Parameters
-    ----------
-    first, stop : int
-        The devices.
-    keeper : Books or None
-        Where they are booked, whatever cohorts there are; None for one in memory, of their own.
-    """
+    """Models and answers of devices ``first`` to ``stop - 1``: a copy of what their keeper has."""
 
     def __init__(self, first: int, stop: int, keeper: Books | None = None) -> None:
         self._first, self._stop = first, stop
@@ -116,28 +82,11 @@ class Answers:
         return self._pinned.get(device) if answered is None else answered.model
 
     def look(self) -> None:
-        """Take in what was booked elsewhere.
-
-        Raises
-        ------
-        LedgerError
-            If the keeper does not answer, or what was booked cannot be read.
-        """
+        """Take in what was booked elsewhere."""
         self._take(*self._keeper.read(self._first, self._stop, self._known))
 
     def keep(self, booked: Sequence[Answer] | Sequence[Pin]) -> bool:
-        """Keep answers, or promises, for good: they may be sent then.
-
-        Returns
-        -------
-        bool
-            False if something was booked about these devices meanwhile: nothing is kept then, and it was taken in.
-
-        Raises
-        ------
-        LedgerError
-            If they cannot be booked: then none of them may be sent.
-        """
+        """Keep answers, or promises, for good: they may be sent then."""
         known, others = self._keeper.book(self._first, self._stop, self._known, [one.line() for one in booked])
         self._take(known, others)
         if not others:
@@ -161,13 +110,7 @@ class Answers:
 
 
 def _read(line: str) -> Answer | Pin:
-    """Return what a line tells.
-
-    Raises
-    ------
-    LedgerError
-        If it is neither an answer nor a promise: then it is not known what devices said.
-    """
+    """Return what a line tells."""
     try:
         told = json.loads(line)
         if type(told) is dict:

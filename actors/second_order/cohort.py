@@ -29,27 +29,13 @@ from coordinator.protocol.second_order_mechanisms import half_of as public_half_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """Mechanisms that devices answer through, and the largest epsilon that they do it under.
+    """Mechanisms that devices answer through, and the largest epsilon that they do it under."""
 
-    Attributes
-    ----------
-    mechanisms : frozenset of str
-        Some of `coordinator.protocol.second_order_mechanisms.found`.
-    epsilon : Fraction or None
-        Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
-        release, see `SecondOrderPublic.epsilon_of`; None: any.
-    own_h : bool
-        Whether a device may release its own h in full precision: nothing is private then.
-
-    Raises
-    ------
-    InputError
-        If a mechanism is unknown, or epsilon is no privacy parameter.
-    """
-
-    mechanisms: frozenset[str]
+    mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.found`
+    # Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
+    # release, see `SecondOrderPublic.epsilon_of`; None: any
     epsilon: Epsilon
-    own_h: bool = False
+    own_h: bool = False  # Whether a device may release its own h in full precision: nothing is private then
 
     def __post_init__(self) -> None:
         """Refuse what nobody could agree to."""
@@ -58,12 +44,7 @@ class Consent:
             raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(found())}")
 
     def require(self, query: SecondOrderQuery) -> None:
-        """Refuse a query that this consent does not cover.
-
-        Raises
-        ------
-        ConsentError
-        """
+        """Refuse a query that this consent does not cover."""
         if query.mechanism not in self.mechanisms:
             agreed = ", ".join(sorted(self.mechanisms)) or "nothing"
             raise ConsentError(f"private devices agreed to {agreed}; they refuse {query.mechanism}")
@@ -99,19 +80,6 @@ class PrivateCohort(Embodied):
     A device answers one query about one model, whose digest was announced before; until then it answers none. Its
     answer is booked before it is sent; asked again, it sends that one. Anything else it refuses, whoever asks. Where
     its keeper does not answer it sends nothing that is not booked.
-
-    Parameters
-    ----------
-    ratings : Rows
-        Their ratings, and the size of the public catalogue.
-    secret : bytes
-        The population's sixteen-byte master secret; each device's own secret is derived from it.
-    first : int
-        Address of the first device.
-    consent : Consent
-        What these devices take part in; set by whoever makes them.
-    keeper : Books or None
-        Where models and answers are booked, whatever cohorts there are; None for one in memory, of their own.
     """
 
     def __init__(
@@ -130,13 +98,7 @@ class PrivateCohort(Embodied):
         self._announced = deque[Pin]()
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> list[SecondOrderRelease] | None:
-        """Take an announced model's digest, or answer about it; see `pin` and `answer`.
-
-        Raises
-        ------
-        InputError
-            If no model comes with a query.
-        """
+        """Take an announced model's digest, or answer about it; see `pin` and `answer`."""
         if type(question) is Announcement:
             self.pin(Announcement.arrived(question).model, first, stop)
             return None
@@ -145,13 +107,7 @@ class PrivateCohort(Embodied):
         return self.answer(question, public[0], first, stop)
 
     def pin(self, model: bytes, first: int, stop: int) -> None:
-        """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public.
-
-        Raises
-        ------
-        InputError
-            If it is no digest, or a device has taken another one, or answered about another one.
-        """
+        """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public."""
         require_bytes("digest of a model", model, 16)
         self._own(first, stop)
         self._announced.append(Pin(model, first, stop))
@@ -175,33 +131,7 @@ class PrivateCohort(Embodied):
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
-        """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered.
-
-        Parameters
-        ----------
-        query : SecondOrderQuery
-            Public.
-        features : ItemFeatures
-            The public model that the query names; its digest is computed here.
-        first, stop : int
-            Devices of this cohort.
-
-        Returns
-        -------
-        list of SecondOrderRelease
-            All that leaves the devices, one each, in order; none of those who cannot book it, or took no model: they
-            were told of none, or could not book that, and a process that was started anew does not know which.
-
-        Raises
-        ------
-        InputError
-            If the query or the model is none, the model is not the pinned one or not about the public catalogue, or a
-            device has answered another query. Nothing is answered then. No error depends on ratings.
-        ConsentError
-            If devices have not agreed to the mechanism or to its epsilon. Nothing is answered then, either.
-        LedgerError
-            If answers cannot be written. None is sent then.
-        """
+        """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered."""
         self._own(first, stop)
         query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
         self._consent.require(query)
@@ -307,15 +237,9 @@ DEVICES_A_COHORT = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateDevices:
-    """Devices that answer once about one model; see `actors.embodied.Kind`.
+    """Devices that answer once about one model; see `actors.embodied.Kind`."""
 
-    Attributes
-    ----------
-    consent : Consent
-        What all of them take part in.
-    """
-
-    consent: Consent
+    consent: Consent  # What all of them take part in
 
     def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
         """Return devices ``first`` to ``stop - 1``."""

@@ -11,31 +11,16 @@ from coordinator.protocol.second_order import SecondOrderQuery
 
 
 class SecondOrderDevice:
-    """What devices do with one mechanism, or several; all of it works on a block of devices at once.
+    """What devices do with one mechanism, or several; all of it works on a block of devices at once."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        What the mechanisms are called, `SecondOrderQuery.mechanism`.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # What the mechanisms are called, `SecondOrderQuery.mechanism`
 
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
         """Return one payload a device.
 
-        Parameters
-        ----------
-        residuals : ndarray of float64, shape (devices, m)
-            Private: r' = r - mu of the completed vectors, finite.
-        query : SecondOrderQuery
-            Public; held against the model before.
-        features : ItemFeatures
-            The public model.
-        coins : Coins
-            Which devices, and their private coins.
+        Shapes: ``residuals`` (devices, m).
         """
         raise NotImplementedError
 

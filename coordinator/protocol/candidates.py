@@ -59,19 +59,7 @@ def _coordinates(key: Words, device: int, vector: int, levels: Ints, told: Ints)
 
 
 def candidate(query_id: bytes, device: int, vector: int, dimension: int) -> Floats:
-    """Return one of a device's public candidates, a vector of length 1, float64, shape (dimension,).
-
-    Parameters
-    ----------
-    query_id : bytes
-        What was asked.
-    device : int
-        Public address of the device.
-    vector : int
-        Which candidate, from 0.
-    dimension : int
-        d.
-    """
+    """Return one of a device's public candidates, a vector of length 1, float64, shape (dimension,)."""
     numbers = np.empty(dimension, np.int64)
     _coordinates(candidates_key(query_id), device, vector, LEVELS, numbers)
     told: Floats = numbers / np.sqrt(float(np.square(numbers).sum()))

@@ -53,13 +53,7 @@ class Checked:
         return {}
 
     def check(self) -> None:
-        """Refuse a message that cannot be meant.
-
-        Raises
-        ------
-        InputError
-            One line that names the field.
-        """
+        """Refuse a message that cannot be meant."""
         raise NotImplementedError
 
     @classmethod
@@ -74,13 +68,7 @@ class Checked:
 
     @classmethod
     def valid(cls, message: object) -> Self:
-        """Return a message, checked as it is.
-
-        Raises
-        ------
-        InputError
-            If it is of another type, lacks a field, or cannot be meant.
-        """
+        """Return a message, checked as it is."""
         if type(message) is not cls:
             raise InputError(f"a {cls.__name__} is expected here, not a {type(message).__name__}")
         for name in _names(cls):  # type: ignore[arg-type] # a class is hashable
@@ -135,12 +123,7 @@ def shown(value: object) -> str:
 
 
 def require_whole(name: str, value: object, least: int, most: int) -> int:
-    """Return a whole number of Python's own type that lies between ``least`` and ``most``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return a whole number of Python's own type that lies between ``least`` and ``most``."""
     if type(value) is not int:
         raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
     if not least <= value <= most:
@@ -188,23 +171,7 @@ def require_bytes(name: str, value: object, size: int) -> bytes:
 
 
 def require_array(name: str, value: object, dtype: type[np.generic], shape: Collection[int | None] | None) -> Any:
-    """Return an array in C order.
-
-    Parameters
-    ----------
-    name : str
-        What to call it in an error.
-    value : object
-        What was sent.
-    dtype : type
-        Type of its entries, in the machine's own byte order.
-    shape : collection of int or None
-        Its size along each axis, None for any; None as a whole: any shape and order.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return an array in C order."""
     if type(value) is not np.ndarray or value.dtype != np.dtype(dtype) or not value.dtype.isnative:
         told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
         raise InputError(f"{name}: {told}; give an array of {np.dtype(dtype).name}")
@@ -243,12 +210,7 @@ def require_ascending(name: str, array: np.ndarray[Any, Any], first: int, stop: 
 
 
 def require_block(first: object, stop: object, low: int, high: int) -> None:
-    """Refuse a block of devices ``first`` to ``stop - 1`` that are not all among ``low`` to ``high - 1``.
-
-    Raises
-    ------
-    BlockError
-    """
+    """Refuse a block of devices ``first`` to ``stop - 1`` that are not all among ``low`` to ``high - 1``."""
     if type(first) is not int or type(stop) is not int:
         raise BlockError(f"devices {shown(first)} to {shown(stop)} are none; give two whole numbers")
     if not low <= first <= stop <= high:

@@ -14,18 +14,6 @@ SEED_BYTES = 16
 def derive(parent: bytes | int, purpose: str) -> bytes:
     """Derive a 16-byte seed from ``parent``, one way: the child tells nothing about its parent or its siblings.
 
-    Parameters
-    ----------
-    parent : bytes or int
-        A seed of at most 64 bytes, or a whole number (a run's seed).
-    purpose : str
-        What the child is for; children for different purposes are unrelated.
-
-    Returns
-    -------
-    bytes
-        Sixteen bytes, keyed BLAKE2b of the purpose.
-
     Examples
     --------
     >>> derive(0, "public").hex() == derive(0, "devices").hex()

@@ -19,16 +19,6 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     A division by 0 gives what IEEE 754 says, infinity or no number, and raises nothing: an error that depends on
     private numbers would tell them. Callers divide whole numbers by public ones above 0 only.
-
-    Parameters
-    ----------
-    function : callable
-        A function of numbers and numpy arrays, in the subset of Python that numba knows.
-
-    Returns
-    -------
-    callable
-        The same function, compiled; releases the interpreter lock while it runs.
     """
     return _compile(function)
 
@@ -39,16 +29,6 @@ def borrowing(function: Callable[P, R]) -> Callable[P, R]:
     Otherwise numba counts references to each array that a function is given or takes a row of, with an atomic addition
     in every call. Loops over devices, and what they call, are borrowing: where a call is one device's, those additions
     took as long as a third of its work.
-
-    Parameters
-    ----------
-    function : callable
-        As for `compiled`. numba refuses one that makes an array.
-
-    Returns
-    -------
-    callable
-        The same function, compiled.
     """
     return _compile(function, **_BORROWING)
 
@@ -58,16 +38,6 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
 
     LLVM puts it there, not numba: it is typed once and not anew in each caller, which takes half the time to compile
     and gives the same machine code or better.
-
-    Parameters
-    ----------
-    function : callable
-        A small function, as for `borrowing`.
-
-    Returns
-    -------
-    callable
-        The same function, compiled.
     """
     return _compile(function, **_BORROWING, forceinline=True)
 

@@ -32,39 +32,17 @@ MOST_LEVELS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ItemFeatures(Checked):
-    """The public model (mu, V) that private devices complete their vectors with, with what mechanisms take from it.
+    """The public model (mu, V) that private devices complete their vectors with, with what mechanisms take from it."""
 
-    Attributes
-    ----------
-    mean : ndarray of float64, shape (m,)
-        Shrunken mean rating mu of every item, over public users.
-    vectors : ndarray of float64, shape (m, r)
-        V, in C order, with ``V V^T = (X^T X)^(1/2)``.
-    kappa : float
-        Regularisation kap, above 0.
-    lowest, highest : float
-        Range of ratings.
-    scale : tuple of float, or None
-        The set S of ratings that there are, ascending; None where ratings are continuous.
-    common_h : float
-        Mean absolute residual of public users' completed vectors: PMC's h, the same for every device.
-    mean_degree : float or None
-        Weighted trace norm: mean number of ratings of public users; a user with d ratings takes
-        ``kappa * d / mean_degree``. None: uniform.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, a number is not finite or out of range, or the scale does not ascend.
-    """
-
-    mean: Floats = field(repr=False)
-    vectors: Floats2 = field(repr=False)
-    kappa: float
-    lowest: float
+    mean: Floats = field(repr=False)  # shape (m,); Shrunken mean rating mu of every item, over public users
+    vectors: Floats2 = field(repr=False)  # shape (m, r); V, in C order, with ``V V^T = (X^T X)^(1/2)``
+    kappa: float  # Regularisation kap, above 0
+    lowest: float  # Range of ratings
     highest: float
-    scale: tuple[float, ...] | None
-    common_h: float
+    scale: tuple[float, ...] | None  # The set S of ratings that there are, ascending; None where ratings are continuous
+    common_h: float  # Mean absolute residual of public users' completed vectors: PMC's h, the same for every device
+    # Weighted trace norm: mean number of ratings of public users; a user with d ratings takes ``kappa * d /
+    # mean_degree``. None: uniform
     mean_degree: float | None = None
 
     def reals(self) -> dict[str, object]:
@@ -161,12 +139,6 @@ def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
 
 
 def tastes(features: ItemFeatures, starts: Ints, items: Indices, centred: Floats) -> Floats2:
-    """Return the coefficients u of users, float64, shape (users, r): predictions are ``mu + V u``.
-
-    Parameters
-    ----------
-    centred : ndarray of float64
-        Ratings less the items' means.
-    """
+    """Return the coefficients u of users, float64, shape (users, r): predictions are ``mu + V u``."""
     share = 0.0 if features.mean_degree is None else 1.0 / features.mean_degree
     return tastes_of(features.vectors, features.kappa, share, starts, items, centred)

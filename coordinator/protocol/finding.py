@@ -17,24 +17,7 @@ class RoomError(BlindrecError):
 
 
 def declared(package: str, path: Iterable[str], attribute: str, kind: type[T]) -> list[T]:
-    """Return what the modules of a package declare, module by module in the order of their names.
-
-    Parameters
-    ----------
-    package : str
-        Name of the package, e.g. ``"actors.mechanisms"``.
-    path : iterable of str
-        Its ``__path__``.
-    attribute : str
-        Name of the module attribute that holds a tuple of what is declared, e.g. ``"DEVICE"``.
-    kind : type
-        What each of them must be an instance of.
-
-    Raises
-    ------
-    RoomError
-        If a module declares nothing, or something else.
-    """
+    """Return what the modules of a package declare, module by module in the order of their names."""
     found: list[T] = []
     for module in sorted(pkgutil.iter_modules(path), key=lambda one: one.name):
         where = f"{package}.{module.name}"
@@ -46,13 +29,7 @@ def declared(package: str, path: Iterable[str], attribute: str, kind: type[T]) -
 
 
 def by_name(found: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, T]:
-    """Return what was found by its names, in the order given.
-
-    Raises
-    ------
-    RoomError
-        If two have a name in common.
-    """
+    """Return what was found by its names, in the order given."""
     known: dict[str, T] = {}
     for one in found:
         for name in names(one):

@@ -19,13 +19,7 @@ BITS = 20
 
 
 def step_of(largest: float, bits: int) -> float:
-    """Return the grid's step for numbers up to ``largest`` in size: a power of two, ``2^-bits`` of the one above it.
-
-    Raises
-    ------
-    InputError
-        If it is not finite.
-    """
+    """Return the grid's step for numbers up to ``largest`` in size: a power of two, ``2^-bits`` of the one above it."""
     if not math.isfinite(largest):
         raise InputError(f"{largest} has no place on a grid; use ratings of a smaller range, or more regularisation")
     return math.ldexp(1.0, math.frexp(largest)[1] - bits)
@@ -33,18 +27,6 @@ def step_of(largest: float, bits: int) -> float:
 
 def on_grid(values: Floats, bits: int = BITS) -> Floats:
     """Round numbers to multiples of one step, which follows from the largest of them.
-
-    Parameters
-    ----------
-    values : ndarray of float64, any shape
-        Finite.
-    bits : int
-        The largest keeps so many significant bits.
-
-    Returns
-    -------
-    ndarray of float64
-        Exact multiples of `step_of`; what is smaller than half a step is 0.
 
     Examples
     --------

@@ -23,25 +23,12 @@ from coordinator.protocol.rows import Likes
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ItemToItem(Checked):
-    """What one like says for each other item, among some items of the catalogue; public.
+    """What one like says for each other item, among some items of the catalogue; public."""
 
-    Attributes
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items, ascending.
-    liked : ndarray of float64, shape (M,)
-        Estimated share of devices that like each; it orders items that a device's likes say nothing of.
-    weights : ndarray of float64, shape (M, M)
-        What a like of the row's item adds to the score of the column's item.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or hold something that is no number.
-    """
-
-    pool: Indices
+    pool: Indices  # shape (M,); The items, ascending
+    # shape (M,); Estimated share of devices that like each; it orders items that a device's likes say nothing of
     liked: Floats = field(repr=False)
+    # shape (M, M); What a like of the row's item adds to the score of the column's item
     weights: Floats2 = field(repr=False)
 
     def check(self) -> None:
@@ -59,16 +46,7 @@ def scores(model: ItemToItem, likes: Bools2) -> Floats2:
 
     Weights on the public grid make it exact, whatever the order in which they are added.
 
-    Parameters
-    ----------
-    model : ItemToItem
-        The public model of M items.
-    likes : ndarray of bool, shape (devices, M)
-        Which of them each device likes; private.
-
-    Returns
-    -------
-    ndarray of float64, shape (devices, M)
+    Shapes: ``likes`` (devices, M).
 
     Examples
     --------
@@ -93,28 +71,14 @@ class Tastes(Checked):
     """How many people rate each item, how they like it, and along which directions tastes differ; public.
 
     A rating counts 1 for a like and -1 for a dislike.
-
-    Attributes
-    ----------
-    rated : ndarray of float64, shape (N,)
-        Estimated share of people who rated each item, above 0 and below 1.
-    liked : ndarray of float64, shape (N,)
-        Estimated mean rating of each, above -1 and below 1.
-    vectors : ndarray of float64, shape (N, k)
-        Directions V, in C order: two ratings go together by ``V V^T`` beyond `liked`. There may be none, k = 0.
-    ridge : float
-        What a rating varies by itself, above 0.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or a number is out of range.
     """
 
-    rated: Floats = field(repr=False)
-    liked: Floats = field(repr=False)
+    rated: Floats = field(repr=False)  # shape (N,); Estimated share of people who rated each item, above 0 and below 1
+    liked: Floats = field(repr=False)  # shape (N,); Estimated mean rating of each, above -1 and below 1
+    # shape (N, k); Directions V, in C order: two ratings go together by ``V V^T`` beyond `liked`. There may be none, k
+    # = 0
     vectors: Floats2 = field(repr=False)
-    ridge: float
+    ridge: float  # What a rating varies by itself, above 0
 
     def check(self) -> None:
         """Refuse directions that nothing can be scored with; see `Checked.check`."""
@@ -137,17 +101,7 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
     A device that rated more than most thinks that every item is more likely among those that it will rate, and one
     that rated less, that it will be one of those that most people rate.
 
-    Parameters
-    ----------
-    rated : ndarray of float64, shape (N,)
-        Shares of people who rated each item, above 0 and below 1.
-    numbers : ndarray of int64, shape (devices,)
-        Ratings of each device.
-
-    Returns
-    -------
-    ndarray of float64, shape (devices,)
-        From 0 to `MOST_POWER`.
+    Shapes: ``rated`` (N,); ``numbers`` (devices,).
 
     Examples
     --------
@@ -169,13 +123,6 @@ def likely(tastes: Tastes, rated: Likes) -> Floats2:
 
     The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
     the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
-
-    Parameters
-    ----------
-    tastes : Tastes
-        Public.
-    rated : Likes
-        What each device rated, and whether it liked it; private.
     """
     from coordinator.protocol.completing import tastes_of  # noqa: PLC0415 (compiled)
 
@@ -199,23 +146,10 @@ _STEPS = 2.0**32
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PublicFeatures(Checked):
-    """Which items have which feature.
+    """Which items have which feature."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column and word of each feature, such as ``"genres: Drama"`` or ``"title: 1990s"``.
-    has : ndarray of float64, shape (N, features)
-        1 where an item has it, else 0.
-
-    Raises
-    ------
-    InputError
-        If the array does not fit the names, or holds something else.
-    """
-
-    names: tuple[str, ...]
-    has: Floats2 = field(repr=False)
+    names: tuple[str, ...]  # Column and word of each feature, such as ``"genres: Drama"`` or ``"title: 1990s"``
+    has: Floats2 = field(repr=False)  # shape (N, features); 1 where an item has it, else 0
 
     def check(self) -> None:
         """Refuse features that cannot be meant; see `Checked.check`."""
@@ -228,14 +162,7 @@ class PublicFeatures(Checked):
     def gains(self, liked: Floats2, likes: Floats, popularity: Floats) -> Floats2:
         """Return what features add to the logarithm of each score on each device, shape (devices, N).
 
-        Parameters
-        ----------
-        liked : ndarray of float64, shape (devices, features)
-            How many of a device's own likes have each feature.
-        likes : ndarray of float64, shape (devices,)
-            How many it has.
-        popularity : ndarray of float64, shape (N,)
-            Estimated popularity in any unit; what is below 0 counts as 0.
+        Shapes: ``liked`` (devices, features); ``likes`` (devices,); ``popularity`` (N,).
         """
         positive = np.maximum(popularity, 0)
         catalogue = self.has.mean(axis=0)  # some features may be of no popular item

@@ -89,25 +89,13 @@ def round_bytes(devices: int, bits: int) -> int:
 
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse work that takes more memory than is left.
-
-    Raises
-    ------
-    InputError
-        What takes how much, how much there is, and the remedy.
-    """
+    """Refuse work that takes more memory than is left."""
     if needed > _ALWAYS and needed > (left := memory_left()):
         raise InputError(f"{what} takes about {size_of(needed)} of memory, and {size_of(left)} are left; {remedy}")
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a pipe, on which a reader would wait for ever, or a device is refused.
-
-    Raises
-    ------
-    OSError
-        If it is none, or cannot be opened; its ``strerror`` says why.
-    """
+    """Open a regular file for reading; a pipe, on which a reader would wait for ever, or a device is refused."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -119,19 +107,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_whole(path: Path, most: int | None = None) -> bytes:
-    """Return the content of a regular file.
-
-    Parameters
-    ----------
-    path : Path
-    most : int, optional
-        Bytes that it may have; by default a part of what memory is left.
-
-    Raises
-    ------
-    OSError
-        If it is no regular file, cannot be read, or is larger; its ``strerror`` says why.
-    """
+    """Return the content of a regular file."""
     most = memory_left() // _SHARE if most is None else most
     parts, size = list[bytes](), 0
     with open_regular(path) as file:

@@ -70,13 +70,7 @@ MEMORY = "OutOfMemoryError"
 
 
 def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:
-    """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates.
-
-    Raises
-    ------
-    InputError
-        If it is a version's with which nobody has tried it: it may have others.
-    """
+    """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates."""
     require_tested("ray")
     known = [
         name for name, fate in FATES.items() if fate in fates and hasattr(exceptions, name)

@@ -19,20 +19,7 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
     """Write the sensing set of one device, in any order.
 
-    Parameters
-    ----------
-    stream : uint64
-        The device's public stream, one of `coins.device_streams`.
-    table : SensingTable
-        `sensing_table` of the sensing probability and the number of items.
-    sensed : ndarray of uint32, shape (table.room,)
-        Receives the sensed items, some perhaps repeated, and ``table.items``, which is no item, wherever a word's half
-        is no item's place. What lies behind them is scratch.
-
-    Returns
-    -------
-    int
-        How many of them there are.
+    Shapes: ``sensed`` (table.room,).
     """
     word = draw(stream, uint64(0))
     entry = word & uint64(table.thresholds.size - 1)
@@ -116,19 +103,7 @@ def item_coins(stream: np.uint64, item: int, level: int, bits: int) -> tuple[int
 def random_pairs(key: Words, first: int, count: int, items: int) -> tuple[Indices, Indices]:
     """Return the pairs that devices ``first``, ``first + 1``, ... are asked about, uniform over all pairs i < j.
 
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (2,)
-        The round's public key, `coins.round_key`.
-    first, count : int
-        The devices.
-    items : int
-        Number of items N, at least 2.
-
-    Returns
-    -------
-    tuple of ndarray of int32, shape (count,)
-        The smaller and the larger item of each pair.
+    Shapes: ``key`` (2,).
     """
     streams = device_streams(key, first, count)
     low, high = np.empty(count, np.int32), np.empty(count, np.int32)
@@ -143,19 +118,7 @@ def random_pairs(key: Words, first: int, count: int, items: int) -> tuple[Indice
 def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
     """Return two places of each device's own list, uniform over all pairs a < b, where lists are public.
 
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (2,)
-        The round's public key, `coins.round_key`.
-    first : int
-        The first device.
-    sizes : ndarray of int64, shape (count,)
-        Lengths of the devices' lists; a list with less than two entries has no pair.
-
-    Returns
-    -------
-    ndarray of int32, shape (count, 2)
-        Places in each list; -1 where there is no pair.
+    Shapes: ``key`` (2,); ``sizes`` (count,).
     """
     streams, places = device_streams(key, first, sizes.size), np.full((sizes.size, 2), -1, np.int32)
     for k in range(sizes.size):
@@ -173,16 +136,7 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts
     A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
     starts from the same order, whoever came before.
 
-    Parameters
-    ----------
-    stream : uint64
-        The device's public stream, one of `streams.device_streams`.
-    order : ndarray of uint32, shape (N,)
-        0 to N - 1, before and after.
-    swaps : ndarray of uint32, as ``chosen``
-        Scratch.
-    chosen : ndarray of uint32, shape (at most N,)
-        Receives the items.
+    Shapes: ``order`` (N,); ``chosen`` (at most N,).
     """
     items, count, risky = order.size, chosen.size, uint64(0)
     for k in range(count):
@@ -292,19 +246,7 @@ def transform(counts: Ints) -> None:
 def item_queries(key: Words, first: int, count: int, pool: Indices) -> tuple[Indices, Bools]:
     """Return the items that devices ``first``, ``first + 1``, ... are asked about, uniform over the pool, and values.
 
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (2,)
-        The round's public key, `coins.round_key`.
-    first, count : int
-        The devices.
-    pool : ndarray of int32
-        The items that are asked about, at least one.
-
-    Returns
-    -------
-    tuple of ndarray, shape (count,)
-        Items, int32, and whether the question is "is it liked?" (True) or "is it disliked?", a fair coin, bool.
+    Shapes: ``key`` (2,).
     """
     streams = device_streams(key, first, count)
     items, values = np.empty(count, np.int32), np.empty(count, np.bool_)
@@ -334,18 +276,7 @@ def reveals(streams: Words, share: float) -> Bools:
 def kept(streams: Words, starts: Ints, most: int) -> Bools:
     """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one.
 
-    Parameters
-    ----------
-    streams : ndarray of uint64, shape (count,)
-        Public streams of the devices, `streams.device_streams`.
-    starts : ndarray of int64, shape (count + 1,)
-        Where each device's list starts, CSR.
-    most : int
-        Entries kept at most.
-
-    Returns
-    -------
-    ndarray of bool, shape (starts[-1],)
+    Shapes: ``streams`` (count,); ``starts`` (count + 1,).
     """
     keep = np.ones(starts[-1], np.bool_)
     for k in range(streams.size):

@@ -9,24 +9,7 @@ from coordinator.protocol.public_half import PublicHalf
 
 
 def check_question(query: Query) -> PublicHalf:
-    """Refuse a query that cannot be answered as it stands, whoever is asked.
-
-    Parameters
-    ----------
-    query : Query
-        As somebody sent it.
-
-    Returns
-    -------
-    PublicHalf
-        What is public of its design.
-
-    Raises
-    ------
-    InputError
-        If it is no query, its design is unknown, its pool, questions, parameters or arrays are none of the design, or
-        its epsilon cannot be expressed.
-    """
+    """Refuse a query that cannot be answered as it stands, whoever is asked."""
     Query.valid(query)
     half = half_of(query.design)
     for told, brought, needed in (

@@ -22,28 +22,13 @@ class RowTable(Generic[Values]):
 
     A table is checked where it is made, which is where the experimenter makes it. Devices check nothing later that
     depends on a rating, because their error would reveal it.
-
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (users + 1,)
-        The ratings of user u stand at ``starts[u]`` to ``starts[u + 1] - 1``.
-    items : ndarray of int32
-        Rated items, ascending in each row where they come from a file.
-    values : ndarray of float64, ndarray of bool, or None
-        Ratings, or whether each item was liked; None where only the items count.
-    count : int
-        Number of items in the catalogue.
-
-    Raises
-    ------
-    InputError
-        If the rows do not cover the ratings, or for the first rating that cannot be used.
     """
 
+    # shape (users + 1,); The ratings of user u stand at ``starts[u]`` to ``starts[u + 1] - 1``
     starts: Ints = field(repr=False)
-    items: Indices = field(repr=False)
-    values: Values = field(repr=False)
-    count: int
+    items: Indices = field(repr=False)  # Rated items, ascending in each row where they come from a file
+    values: Values = field(repr=False)  # Ratings, or whether each item was liked; None where only the items count
+    count: int  # Number of items in the catalogue
 
     def __post_init__(self) -> None:
         """Refuse what compiled code, which checks no bounds, would follow astray, and what is no number."""

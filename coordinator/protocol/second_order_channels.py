@@ -36,21 +36,11 @@ _BITS = 30
 
 @dataclass(frozen=True, slots=True)
 class CapChannel:
-    """PrivUnit over public candidates in ``dimension`` dimensions.
+    """PrivUnit over public candidates in ``dimension`` dimensions."""
 
-    Attributes
-    ----------
-    dimension : int
-        d.
-    choice : ChoiceChannel
-        Of the vectors and their opposites, ranked by how near they are to the private vector.
-    length : float
-        Mean component of the named vector, whose length is 1, along the private one; it is divided by this.
-    """
-
-    dimension: int
-    choice: ChoiceChannel
-    length: float
+    dimension: int  # d
+    choice: ChoiceChannel  # Of the vectors and their opposites, ranked by how near they are to the private vector
+    length: float  # Mean component of the named vector, whose length is 1, along the private one; it is divided by this
 
     @property
     def vectors(self) -> int:
@@ -77,23 +67,7 @@ class CapChannel:
 def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     """Return the epsilon-differentially private channel of a unit vector with the least second moment.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of the whole vector [nats].
-    dimension : int
-        d, at least 1.
-
-    Returns
-    -------
-    CapChannel
-        Its epsilon is at most the one asked for, and within a millionth of it. Up to epsilon 10 its second moment is at
-        most a hundredth above that of infinitely many candidates.
-
-    Raises
-    ------
-    InputError
-        If epsilon is infinite, above 30, or below 1e-12.
+    ``epsilon`` in nats.
 
     Examples
     --------
@@ -160,20 +134,12 @@ _ODDS_UNIT = 1 << 62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GridLaplace:
-    """Two-sided geometric noise on a grid, ``P(n)`` proportional to ``exp(-epsilon |n| / steps)`` up to single coins.
+    """Two-sided geometric noise on a grid, ``P(n)`` proportional to ``exp(-epsilon |n| / steps)`` up to coins."""
 
-    Attributes
-    ----------
-    steps : int
-        Steps of the grid over the range of ratings: a coordinate is 0 to ``steps``.
-    beyond : int
-        Releases are ``-beyond`` to ``steps + beyond``.
-    at_least : ndarray of uint64, shape (beyond + steps,)
-        Of the 2**63 coins those for which the noise's size is at least ``beyond + steps, ..., 2, 1``; ascending.
-    """
-
-    steps: int
-    beyond: int
+    steps: int  # Steps of the grid over the range of ratings: a coordinate is 0 to ``steps``
+    beyond: int  # Releases are ``-beyond`` to ``steps + beyond``
+    # shape (beyond + steps,); Of the 2**63 coins those for which the noise's size is at least ``beyond + steps, ..., 2,
+    # 1``; ascending
     at_least: Words = field(repr=False)
 
     def row(self, place: int) -> list[Fraction]:
@@ -212,20 +178,7 @@ def grid_laplace(epsilon: Epsilon) -> GridLaplace:
     Noise that is ``steps`` larger gets its coins by division by ``e**epsilon``, rounded up; so no rounding, however
     small epsilon is, makes two releases' odds exceed it.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of one coordinate [nats].
-
-    Returns
-    -------
-    GridLaplace
-        Its epsilon is at most the one asked for, and within a millionth of it.
-
-    Raises
-    ------
-    InputError
-        If epsilon is infinite, above 20, or below 1/1000.
+    ``epsilon`` in nats.
     """
     if epsilon is None or epsilon > LARGEST_GRID_EPSILON:
         raise InputError(
@@ -243,13 +196,7 @@ def grid_laplace(epsilon: Epsilon) -> GridLaplace:
 
 
 def _coins_of_sizes(odds: int, steps: int, beyond: int) -> list[int]:
-    """Return how many of 2**63 coins make noise of size 1, 2, ..., and at last of at least ``beyond + steps``.
-
-    Parameters
-    ----------
-    odds : int
-        Largest odds of two releases, in parts of 2**62.
-    """
+    """Return how many of 2**63 coins make noise of size 1, 2, ..., and at last of at least ``beyond + steps``."""
     with localcontext() as context:
         context.prec = 60
         fall = (-(Decimal(odds) / _ODDS_UNIT).ln() / steps).exp() * (1 + Decimal("1e-55"))

@@ -62,58 +62,28 @@ class ExactChannel(Protocol):
 
 
 class SecondOrderPublic:
-    """What anyone may know of one two-tier mechanism; a module of `second_order_mechanisms` declares it in ``PUBLIC``.
+    """What anyone may know of a two-tier mechanism; a module of `second_order_mechanisms` declares it as ``PUBLIC``."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in queries and on the command line.
-    order : int
-        Its place where mechanisms are listed.
-    promise : str
-        What a private device is promised, in words; reports print it.
-    private : bool
-        False where the release is the completed vector itself.
-    takes_epsilon : bool
-        Whether it has an epsilon; then it has a `channel`.
-    epsilon_of : str
-        What an epsilon counts for: `A_BIT`, `A_COORDINATE` or `A_RELEASE`.
-    smallest, largest : Fraction or int
-        Range of epsilons that its channel can express [nats].
-    needs_scale : bool
-        Whether ratings must come from a finite set S.
-    needs_range : bool
-        Whether it divides by the width of the range of ratings.
-    moment : bool
-        Whether it releases an r x r moment in the model's own directions instead of a vector of m numbers.
-    tells_own_h : bool
-        Whether a device can be asked for its own h, too.
-    """
-
-    name: str
-    order: int
-    promise: str
-    private: ClassVar[bool] = True
-    takes_epsilon: bool = False
-    epsilon_of: str = A_RELEASE
-    smallest: Fraction = SMALLEST_EPSILON
+    name: str  # Its name in queries and on the command line
+    order: int  # Its place where mechanisms are listed
+    promise: str  # What a private device is promised, in words; reports print it
+    private: ClassVar[bool] = True  # False where the release is the completed vector itself
+    takes_epsilon: bool = False  # Whether it has an epsilon; then it has a `channel`
+    epsilon_of: str = A_RELEASE  # What an epsilon counts for: `A_BIT`, `A_COORDINATE` or `A_RELEASE`
+    smallest: Fraction = SMALLEST_EPSILON  # Range of epsilons that its channel can express [nats]
     largest: int = LARGEST_EPSILON
-    needs_scale: ClassVar[bool] = False
-    needs_range: ClassVar[bool] = False
+    needs_scale: ClassVar[bool] = False  # Whether ratings must come from a finite set S
+    needs_range: ClassVar[bool] = False  # Whether it divides by the width of the range of ratings
+    # Whether it releases an r x r moment in the model's own directions instead of a vector of m numbers
     moment: ClassVar[bool] = False
-    tells_own_h: ClassVar[bool] = False
+    tells_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
 
     def promised(self, query: Asked) -> str:  # noqa: ARG002 (others look at it)
         """Return what a device is promised that answers a query, in words."""
         return self.promise
 
     def require(self, features: ItemFeatures) -> None:
-        """Refuse a model that the mechanism cannot be used with.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a model that the mechanism cannot be used with."""
         levels = len(features.scale or ())
         if self.needs_scale and not 2 <= levels <= MOST_CANDIDATES:
             raise InputError(
@@ -130,23 +100,7 @@ class SecondOrderPublic:
         return max(features.items, features.moments if self.moment else 0)
 
     def require_payload(self, payload: object, features: ItemFeatures, query: Asked) -> None:
-        """Refuse bytes that no device answers a query with.
-
-        Parameters
-        ----------
-        payload : bytes
-            As somebody sent it.
-        features : ItemFeatures
-            The model that was asked about.
-        query : SecondOrderQuery
-            What was asked.
-
-        Raises
-        ------
-        InputError
-            If there are more or fewer of them, or they tell places outside of the scale, or numbers that are not
-            finite.
-        """
+        """Refuse bytes that no device answers a query with."""
         self.check(require_bytes(f"payload of {self.name}", payload, self.size(features, query)), features, query)
 
     def size(self, features: ItemFeatures, query: Asked) -> int:
@@ -154,33 +108,17 @@ class SecondOrderPublic:
         raise NotImplementedError
 
     def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:
-        """Refuse the content of a release that has the right size, if no device says it.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse the content of a release that has the right size, if no device says it."""
 
     def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (others look at them)
         """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,).
 
         ``rescale`` brings what has another energy than public users' vectors to theirs.
-
-        Raises
-        ------
-        InputError
-            If the mechanism releases no vector.
         """
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
     def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: Asked) -> Floats2:  # noqa: ARG002 (others look at them)
-        """Return the r x r moment of directions that a checked release stands for, symmetric.
-
-        Raises
-        ------
-        InputError
-            If the mechanism releases no moment.
-        """
+        """Return the r x r moment of directions that a checked release stands for, symmetric."""
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
     def channel(self, query: Asked, features: ItemFeatures) -> ExactChannel | None:  # noqa: ARG002 (likewise)

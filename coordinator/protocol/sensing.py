@@ -49,24 +49,7 @@ class SensingTable(NamedTuple):
 
 @lru_cache(maxsize=16)
 def sensing_table(probability: float, items: int) -> SensingTable:
-    """Return how sets among ``items`` items are drawn.
-
-    Parameters
-    ----------
-    probability : float
-        Sensing probability p of each item, in (0, 1].
-    items : int
-        Number of items N, or of those of a pool.
-
-    Returns
-    -------
-    SensingTable
-
-    Raises
-    ------
-    InputError
-        If ``probability`` is outside (0, 1].
-    """
+    """Return how sets among ``items`` items are drawn."""
     if not 0 < probability <= 1:
         raise InputError(f"sensing probability is {probability}; it must lie in (0, 1]: lower theta")
     spared = 2 * probability > 1

@@ -13,13 +13,7 @@ TESTED = {"numba": ("0.68.1", "0.68.1"), "ray": ("2.55.0", "2.60.0")}
 
 @cache
 def require_tested(name: str) -> None:
-    """Refuse a library whose version nobody has tried: a promise such as that of loopback could be broken silently.
-
-    Raises
-    ------
-    InputError
-        If the version that is installed does not lie in the range of `TESTED`, or none is.
-    """
+    """Refuse a library whose version nobody has tried: a promise such as that of loopback could be broken silently."""
     oldest, newest = TESTED[name]
     try:
         installed = version(name)

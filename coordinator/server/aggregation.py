@@ -12,20 +12,7 @@ from coordinator.server.statistics.statistic import Statistic
 
 
 def aggregate(query: Query, release: Release) -> Statistic:
-    """Return the statistic of one block's release; public coins tell again what each device was asked.
-
-    Parameters
-    ----------
-    query : Query
-        The query that was asked.
-    release : Release
-        Its answer.
-
-    Raises
-    ------
-    InputError
-        If the query is invalid, or the release does not fit the query.
-    """
+    """Return the statistic of one block's release; public coins tell again what each device was asked."""
     check_question(query)
     Release.arrived(release).require(query)
     return half_of(query.design).aggregate(query, release)

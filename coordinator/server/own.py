@@ -44,15 +44,7 @@ MANY = 1_000_000
 
 
 class OwnDesign:
-    """A user's own mechanism in one world: policies ask with it, and it reads the answers.
-
-    Parameters
-    ----------
-    own : Own
-        As it was admitted.
-    world : World
-        The run's.
-    """
+    """A user's own mechanism in one world: policies ask with it, and it reads the answers."""
 
     def __init__(self, own: Own, world: World) -> None:
         self.own, self.world, self.name, self.widest = own, world, own.name, float(own.mechanism.widest)
@@ -71,15 +63,7 @@ class OwnDesign:
         pool: Indices | None = None,
         expected: Floats | None = None,  # noqa: ARG002 (other designs use it)
     ) -> Query:
-        """Return the query of one round about the items of ``pool``, by default all.
-
-        Raises
-        ------
-        InputError
-            If the class cannot ask about a pool, or asks for more than fits in memory.
-        MechanismError
-            If the class returns a question that cannot be asked.
-        """
+        """Return the query of one round about the items of ``pool``, by default all."""
         world, mechanism = self.world, self.own.mechanism
         whole = pool is None or pool.size == world.items
         if not whole and not mechanism.pools:
@@ -123,13 +107,7 @@ class OwnDesign:
         return question
 
     def values(self, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
-        """Return the class's estimates of the items of a round's pool: values and standard errors.
-
-        Raises
-        ------
-        MechanismError
-            If it returns anything else.
-        """
+        """Return the class's estimates of the items of a round's pool: values and standard errors."""
         return estimated(self.own, query, statistic)
 
     def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
@@ -146,25 +124,13 @@ class OwnDesign:
         return Estimates(weighted=weighted, information=information)
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:  # noqa: ARG002 (not needed)
-        """Return one device's information about each item of a query's pool, if all sketches are equally frequent.
-
-        Raises
-        ------
-        InputError
-            If the class counts in its own way, so that a typical answer is unknown.
-        """
+        """Return one device's information about each item of a query's pool, if all sketches are equally frequent."""
         sums = typical(self.own, query, MANY)
         _, error = _estimate(self.own, query, Tally(sums=sums, devices=MANY))
         return 1 / (MANY * error**2)
 
     def signal(self) -> SignMoments | None:
-        """Return the contrast of one answer, from which predictions follow; None if the class does not give it.
-
-        Raises
-        ------
-        MechanismError
-            If what it gives is no information.
-        """
+        """Return the contrast of one answer, from which predictions follow; None if the class does not give it."""
         from coordinator.server.moments.signs import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
         query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
@@ -235,13 +201,7 @@ def _estimate(own: Own, query: Query, tally: Tally) -> tuple[Floats, Floats]:
 
 
 class OwnServer(ServerHalf):
-    """What the server does with one mechanism of one's own.
-
-    Parameters
-    ----------
-    own : Own
-        As it was admitted.
-    """
+    """What the server does with one mechanism of one's own."""
 
     decoders = DECODERS
 
@@ -259,13 +219,7 @@ class OwnServer(ServerHalf):
         return replace(super().learner(settings, world, options), own=self.own)  # type: ignore[type-var] # dataclasses
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
-        """Return the statistic of one block's release; see `ServerHalf.aggregate`.
-
-        Raises
-        ------
-        MechanismError
-            If the class counts anything but whole numbers.
-        """
+        """Return the statistic of one block's release; see `ServerHalf.aggregate`."""
         from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
         from coordinator.server.statistics.statistic import no_answer  # noqa: PLC0415 (loads nothing else)
 

@@ -31,12 +31,7 @@ class OutputError(BlindrecError):
 
 
 class _Output:
-    """Standard output, whose failures are told from those of other files.
-
-    Parameters
-    ----------
-    stream : text stream
-    """
+    """Standard output, whose failures are told from those of other files."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -71,15 +66,6 @@ def stop(line: str, code: int) -> NoReturn:
 def enter(tree: Any, arguments: list[str]) -> NoReturn:
     """Run a command line and end the process.
 
-    Parameters
-    ----------
-    tree : click command
-        As `tightened` returns it.
-    arguments : list of str
-        What stands behind the program's name.
-
-    Notes
-    -----
     What the user gave and cannot be used ends with one line and exit code 2. Ctrl-C, SIGTERM and SIGHUP end with 3
     where something is kept that can be gone on with, else with 130; a full disk, and what was lost but can be gone on
     with, with 3. `scenarios.given.endings` has the rule. Other exceptions are faults of ours and show their trace.

@@ -30,19 +30,11 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """What is one's own and named again to go on with a run, because nothing is imported since a folder says so.
+    """What is one's own and named again to go on with a run, because nothing is imported since a folder says so."""
 
-    Attributes
-    ----------
-    design, policy : str or None
-        Import paths; None where not given.
-    helpers : tuple of str
-        Packages that travel with the design.
-    """
-
-    design: str | None = None
+    design: str | None = None  # Import paths; None where not given
     policy: str | None = None
-    helpers: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()  # Packages that travel with the design
 
 
 NOTHING = Named()
@@ -51,27 +43,13 @@ NOTHING = Named()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where and how one seed runs; no answer depends on it.
+    """Where and how one seed runs; no answer depends on it."""
 
-    Attributes
-    ----------
-    session : Session
-        The place.
-    console : Console
-        For progress and remarks.
-    devices_per_actor : int or None
-        Size of a cohort; None: one cohort a worker.
-    out : Path or None
-        Folder that keeps what is over as soon as it is over, and goes on from what it keeps.
-    telling : Telling or None
-        Tells how far it has come; None to tell the console alone.
-    """
-
-    session: Session
-    console: Console
-    devices_per_actor: int | None = None
-    out: Path | None = None
-    telling: Telling | None = None
+    session: Session  # The place
+    console: Console  # For progress and remarks
+    devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
+    out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
+    telling: Telling | None = None  # Tells how far it has come; None to tell the console alone
 
     def progress(
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
@@ -85,73 +63,36 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is reported of a seed; of several seeds their means, beside scenario and tables of the first.
+    """What is reported of a seed; of several seeds their means, beside scenario and tables of the first."""
 
-    Attributes
-    ----------
-    values : dict
-        What `--json` prints of it: JSON values by stable names.
-    scenario : dict
-        The scenario as it ran, as JSON values that `Experiment.read` takes.
-    tables : callable
-        Returns the tables of its folder by their names.
-    failure : str or None
-        What went wrong with the policy; the record tells what earlier rounds learned.
-    """
-
-    values: dict[str, Any]
-    scenario: dict[str, Any]
+    values: dict[str, Any]  # What `--json` prints of it: JSON values by stable names
+    scenario: dict[str, Any]  # The scenario as it ran, as JSON values that `Experiment.read` takes
+    # Returns the tables of its folder by their names
     tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
-    failure: str | None = None
+    failure: str | None = None  # What went wrong with the policy; the record tells what earlier rounds learned
 
 
 class Experiment(ABC, Generic[S]):
-    """One kind of experiment, from which its command, folder, means, tables and reruns follow.
+    """One kind of experiment, from which its command, folder, means, tables and reruns follow."""
 
-    Attributes
-    ----------
-    name : str
-        Of its command, of the mark in its folders, and of its pictures (`scenarios.pictures.picture.FAMILIES`).
-    kind : type
-        Of its scenario. The description of a field is the only place where a setting is explained.
-    columns : tuple of Column
-        Those of a record that a table shows, in its order, or that several seeds do not simply join.
-    titled : str
-        The column that stands in a table's title.
-    files : tuple of str
-        Fields that name a file; at most one of them is given.
-    named : tuple of str
-        Columns that name a result in a line.
-    sized : bool
-        Whether the size of cohorts can be chosen.
-    own : bool
-        Whether mechanisms and policies may be one's own.
-    loads : str
-        The module that runs a seed, which is loaded while the place is opened.
-    help : str
-        What `--help` teaches.
-    """
-
+    # Of its command, of the mark in its folders, and of its pictures (`scenarios.pictures.picture.FAMILIES`)
     name: ClassVar[str]
+    # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]
+    # Those of a record that a table shows, in its order, or that several seeds do not simply join
     columns: ClassVar[Sequence[Column]]
-    titled: ClassVar[str]
-    files: ClassVar[tuple[str, ...]] = ("ratings",)
-    named: ClassVar[tuple[str, ...]]
-    sized: ClassVar[bool] = True
-    own: ClassVar[bool] = False
-    loads: ClassVar[str]
-    help: ClassVar[str]
+    titled: ClassVar[str]  # The column that stands in a table's title
+    files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
+    named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
+    sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
+    own: ClassVar[bool] = False  # Whether mechanisms and policies may be one's own
+    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the place is opened
+    help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
         """Return a scenario from a file and values that win over it; None stands for what was not given.
 
         Code that the file names is imported only if ``allow_code``; see `scenarios.given.validation.refuse_code`.
-
-        Raises
-        ------
-        InputError
-            One line for the first thing that is wrong: its name, its value and the remedy.
         """
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
@@ -170,13 +111,7 @@ class Experiment(ABC, Generic[S]):
         return mark_of(self.name, scenario, *self.files, repeat=repeat)
 
     def resumed(self, out: Path, mark: Mark, named: Named) -> S:  # noqa: ARG002 (for what may be one's own)
-        """Return the scenario of a folder whose experiment was interrupted.
-
-        Raises
-        ------
-        InputError
-            If it cannot be run any more.
-        """
+        """Return the scenario of a folder whose experiment was interrupted."""
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
     @abstractmethod

@@ -38,36 +38,7 @@ def finished_run(
     devices_per_actor: int | None = None,
     out: Path | None = None,
 ) -> Iterator[Record]:
-    """Run the seeds of a scenario and write their folder; let the caller report, then end the experiment.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What is run.
-    wanted : BaseModel
-        Its scenario, with the first seed.
-    opening, out
-        See `scenarios.store.run_folder.done_in`; it goes on after the last that the folder keeps. Where the same run is
-        over its result is read, and nobody is asked.
-    console : Console
-        For progress.
-    repeat : int
-        Number of seeds.
-    devices_per_actor : int or None
-        Size of a cohort.
-
-    Yields
-    ------
-    Record
-        What is to be reported. What the folder keeps to go on from goes only after that.
-
-    Raises
-    ------
-    InputError, InterruptedRunError, ResumableError
-        As `scenarios.store.run_folder.done_in` does.
-    PolicyError
-        If the policy cannot be used, or went astray; where some rounds were over, after they were reported.
-    """
+    """Run the seeds of a scenario and write their folder; let the caller report, then end the experiment."""
     require_counts(repeat, devices_per_actor)
     if devices_per_actor is not None and not experiment.sized:
         raise InputError(

@@ -46,15 +46,7 @@ Given = Annotated[
 
 
 def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:
-    """Let a command take a flag for each field, in the place of its last parameter ``**others``.
-
-    Parameters
-    ----------
-    fields : dict of FieldInfo
-        By the flags' names; None is given where a flag was not.
-    leave_out : frozenset of str
-        Parameters of the command that are no flags.
-    """
+    """Let a command take a flag for each field, in the place of its last parameter ``**others``."""
 
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)

@@ -21,19 +21,7 @@ _Verbose = Annotated[
 
 
 class Later(TyperCommand):
-    """A command of which only a line is known until it is called; `blindrec --help` shows the line and loads nothing.
-
-    Parameters
-    ----------
-    name : str
-        Of the command.
-    line : str
-        The first sentence of its help, which lists of commands show.
-    find : str or callable
-        Where its function is, ``"package.module:name"``, or what returns it. Its docstring is the help.
-    **settings
-        Of the command-line library's context.
-    """
+    """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing."""
 
     def __init__(self, name: str, line: str, find: str | Callable[[], Callable[..., None]], **settings: bool) -> None:
         super().__init__(name, help=line)

@@ -34,13 +34,6 @@ def over_seeds_and_people(
 
     The reaches of Student's interval over seeds and of the normal one over samples of people, each a mean over seeds,
     add up as the sides of a right triangle.
-
-    Parameters
-    ----------
-    values : sequence of float
-        One a seed, of at least `scenarios.compare.settings.SEEDS`.
-    resampled : sequence of arrays of float
-        One array a seed, the same samples of people in each.
     """
     mean, (_, low, _) = float(np.mean(values)), mean_interval(values)
     samples = np.mean([np.asarray(one) for one in resampled], axis=0)
@@ -102,16 +95,7 @@ def _beside(users: int, people: int, few: int, many: int) -> int | None:
 
 
 def refined(grid: Iterable[int], worth: Mapping[int, float | None], height: float, people: int) -> list[int]:
-    """Return the numbers of people beyond a grid's that the place of a height takes; the last may be still to measure.
-
-    Parameters
-    ----------
-    grid : iterable of int
-        Numbers of people that were measured anyway.
-    worth : mapping of int to float
-        What is known of these and others, by number of people. What others say that were measured for another grid does
-        not matter, so that the answer depends on this grid alone.
-    """
+    """Return the numbers of people beyond a grid's that a height's place takes; the last may be still to measure."""
     heights, more = {users: float(worth[users] or 0) for users in grid}, list[int]()
     while (users := next_users(heights, height, people)) is not None:
         more.append(users)
@@ -124,12 +108,8 @@ def refined(grid: Iterable[int], worth: Mapping[int, float | None], height: floa
 def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
     """Return where curves reach a height, on the logarithm of people; at the ends where they do beyond these.
 
-    Parameters
-    ----------
-    curves : ndarray of float64, shape (numbers of people, splits, 1 + samples)
-        A dip is taken for noise: more people never make a curve worth less.
-    logs : ndarray of float64, shape (numbers of people,)
-    height : ndarray of float64, shape (splits, 1 + samples), or float
+    Shapes: ``curves`` (numbers of people, splits, 1 + samples); ``logs`` (numbers of people,); ``height``
+    (splits, 1 + samples).
     """
     over = np.maximum.accumulate(curves) - height
     return np.apply_along_axis(lambda curve: np.interp(0.0, curve, logs), 0, over)
@@ -138,23 +118,7 @@ def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
 def people_for(heights: Heights, plain: Floats, share: float, chosen: float) -> dict[str, Any]:
     """Return how many people it takes until worth is a share of plain popularity's, with an interval of 95 %.
 
-    Parameters
-    ----------
-    heights : mapping
-        See `Heights`.
-    plain : ndarray of float64, shape (splits, 1 + samples)
-        Plain popularity in the same splits and samples.
-    share : float
-    chosen : float
-        See `among_files`.
-
-    Returns
-    -------
-    dict
-        ``users`` with the ends ``users_low`` and ``users_high``, rounded to the digits that the interval supports; an
-        end is None where it lies beyond ``least`` and ``most``, the numbers of people that were measured. ``few`` and
-        ``many`` are those between which the mean curve reaches the height. ``at_most`` says that already the fewest do;
-        ``users`` is None where not even the most do.
+    Shapes: ``plain`` (splits, 1 + samples).
     """
     users, top = sorted(heights), share * plain
     curves = np.stack([heights[one] for one in users])

@@ -25,11 +25,7 @@ _COLUMNS = 1 << 25
 def neighbours(likes: Any, many: int) -> Scorer:
     """Return item kNN: an item's score is the sum of its cosines with those of its ``many`` neighbours that are liked.
 
-    Parameters
-    ----------
-    likes : sparse matrix of float32, shape (people, N)
-    many : int
-        Neighbours of an item; the rest of its similarities count as 0.
+    Shapes: ``likes`` (people, N).
     """
     sizes = np.sqrt(likes.sum(axis=0))
     scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
@@ -50,12 +46,7 @@ def neighbours(likes: Any, many: int) -> Scorer:
 def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
     """Return weighted matrix factorisation by alternating least squares, by the package `implicit`.
 
-    Parameters
-    ----------
-    likes : sparse matrix of float32, shape (people, N)
-    rank : int
-    ridge : float
-        Regularisation; a like has a confidence of 1 + `CONFIDENCE`, anything else of 1.
+    Shapes: ``likes`` (people, N).
     """
     from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415 (an extra)
 
@@ -89,11 +80,7 @@ def ease(likes: Any, ridge: float) -> Scorer:
     Where there are fewer people than items the inverse is taken among people, by Woodbury's identity:
     ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``.
 
-    Parameters
-    ----------
-    likes : sparse matrix of float32, shape (people, N)
-    ridge : float
-        r, in people.
+    Shapes: ``likes`` (people, N).
     """
     people, items = likes.shape
     if people >= items:

@@ -142,15 +142,7 @@ def _add_up(
 
 
 def pair_means(query: Query, fold: Fold) -> Floats:
-    """Return what answers without noise agree with each pair's sign on average, float64, shape (M (M - 1) / 2,).
-
-    Parameters
-    ----------
-    query : Query
-        About signs of pairs.
-    fold : Fold
-        People, of whom one at random answers.
-    """
+    """Return what answers without noise agree with each pair's sign on average, float64, shape (M (M - 1) / 2,)."""
     assert query.pool is not None  # a device answers no other
     many, rows = query.pool.size, fold.train
     places = np.full(query.items, -1, np.int32)

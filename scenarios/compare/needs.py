@@ -41,40 +41,20 @@ Reach = tuple[float, float, float]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
-    """A split of the file.
-
-    Attributes
-    ----------
-    seed : int
-    world : World
-    people : ndarray of int64
-        Who is evaluated.
-    plain : ndarray of float64, shape (1 + samples,)
-        NDCG of plain popularity among them, and among samples of them with replacement.
-    """
+    """A split of the file."""
 
     seed: int
     world: World
-    people: Ints
+    people: Ints  # Who is evaluated
+    # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
     plain: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What private advice is worth among people like a file's, as shares of what plain popularity is worth.
+    """What private advice is worth among people like a file's, as shares of what plain popularity is worth."""
 
-    Attributes
-    ----------
-    wanted : Comparison
-        The file, its splits (``seeds``), and public constants; epsilons and scales do not matter.
-
-    Raises
-    ------
-    InputError
-        If nothing can be held out, or plain popularity is worth nothing.
-    """
-
-    wanted: Comparison
+    wanted: Comparison  # The file, its splits (``seeds``), and public constants; epsilons and scales do not matter
 
     @cached_property
     def splits(self) -> list[Split]:
@@ -92,13 +72,7 @@ class Forecast:
         return found
 
     def worth(self, row: Local, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
-        """Return what advice is worth with so many people, by whether devices use public features.
-
-        Returns
-        -------
-        dict of ndarray of float64, shape (splits, 1 + samples)
-            Among everybody who is evaluated, and among samples of them.
-        """
+        """Return what advice is worth with so many people, by whether devices use public features."""
         return _drawn(self, row, epsilon, users)
 
     def here(self, row: Local, epsilon: Epsilon, users: int, *, features: bool) -> Reach:
@@ -172,29 +146,7 @@ def needs(
 ) -> list[dict[str, Any]]:
     """Return what private advice takes among people like a file's, and what to use.
 
-    Parameters
-    ----------
-    wanted : Comparison
-        The file, and ``seeds`` splits of it.
-    epsilons : sequence of Fraction or None
-        Privacy of every device [nats]; by default `EPSILONS`.
-    users : int, optional
-        People there are; default: the file's.
-    worth : float
-        Share of plain popularity's NDCG to reach.
-
-    Returns
-    -------
-    list of dict
-        One for each epsilon, mechanism and, where the file has public features, with these: ``people`` who suffice for
-        ``worth``, ``people_to_beat`` popularity by 5 %, and the share that ``users_here`` reach, ``here``, each with
-        its interval of 95 % as ``_low`` and ``_high``, None where nobody has enough people; the epsilon's `by_formula`;
-        ``use``: what to use at this epsilon with the people here.
-
-    Raises
-    ------
-    InputError
-        If the file has too few items or likes for lists.
+    ``epsilons`` in nats.
     """
     table, forecast = table_of(wanted), Forecast(wanted)
     if table.count <= 2 * TOP:

@@ -38,20 +38,7 @@ def rows_of(wanted: Comparison) -> Mapping[str, Row]:
 
 
 def check_own(wanted: Comparison, people: int, items: int) -> list[str]:
-    """Check the channels of users' own mechanisms at every epsilon, before anything is measured.
-
-    Returns
-    -------
-    list of str
-        A sentence about each mechanism: its class and settings, and how its channel was checked.
-
-    Raises
-    ------
-    MechanismError
-        If a class asks an impossible question, or its channel reveals more than it claims.
-    InputError
-        If there are more people at every scale than answer one by one, or its trust model is left out.
-    """
+    """Check the channels of users' own mechanisms at every epsilon, before anything is measured."""
     told = []
     for settings, row in zip(wanted.design, own_rows(wanted).values(), strict=True):
         path, people_at_least = settings.half.name, people * wanted.scale[0]

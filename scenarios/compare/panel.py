@@ -48,13 +48,7 @@ def grid_of(wanted: Comparison) -> RatingsGrid:
 
 @lru_cache(maxsize=2)
 def clients_of(wanted: Comparison, seed: int) -> World:
-    """Return a seed's clients, whom all recommenders serve.
-
-    Raises
-    ------
-    InputError
-        If too few people have rated enough.
-    """
+    """Return a seed's clients, whom all recommenders serve."""
     return world_of_table(grid_of(wanted).scenario(REFERENCE, seed), table_of(wanted))
 
 

@@ -25,27 +25,13 @@ DEVICES, AGGREGATE = "devices", "aggregate"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What a row is asked to measure.
+    """What a row is asked to measure."""
 
-    Attributes
-    ----------
-    wanted : Comparison
-        The constants.
-    epsilon : Fraction or None
-        Of every person [nats]; None for no noise.
-    users : int
-        People who contribute.
-    public : float
-        Share of the file's people whose ratings are public; 0 outside two-tier.
-    seed : int
-        Of the split, and of all coins.
-    """
-
-    wanted: Comparison
-    epsilon: Epsilon
-    users: int
-    public: float
-    seed: int
+    wanted: Comparison  # The constants
+    epsilon: Epsilon  # Of every person [nats]; None for no noise
+    users: int  # People who contribute
+    public: float  # Share of the file's people whose ratings are public; 0 outside two-tier
+    seed: int  # Of the split, and of all coins
 
     @cached_property
     def coins(self) -> np.random.Generator:
@@ -65,35 +51,19 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
-    """What was learned.
+    """What was learned."""
 
-    Attributes
-    ----------
-    popularity : ndarray of float64, shape (N,)
-        Estimated popularity in any unit: what items are ranked by, where there is no `scorer`.
-    floor : float
-        Smaller scores count as this one where features multiply them.
-    noise : float
-        Standard error of popularity; see `coordinator.protocol.item_models.damped`.
-    scorer : callable or None
-        Scores of each device from its own likes.
-    order : ndarray of int32, shape (N,), or None
-        All items: of equal scores the first one here is ranked higher. None: at random.
-    simulated : str or None
-        `DEVICES` or `AGGREGATE`; None where no device answers anything.
-    people : ndarray of int64, or None
-        Who is evaluated; None for everybody with a like that is held out.
-    holds : sparse matrix of shape (people of the file, N), or None
-        What a scorer takes the rows of, if not people's likes.
-    """
-
+    # shape (N,); Estimated popularity in any unit: what items are ranked by, where there is no `scorer`
     popularity: Floats = field(repr=False)
-    floor: float
-    noise: float = 0.0
-    scorer: Scorer | None = None
+    floor: float  # Smaller scores count as this one where features multiply them
+    noise: float = 0.0  # Standard error of popularity; see `coordinator.protocol.item_models.damped`
+    scorer: Scorer | None = None  # Scores of each device from its own likes
+    # shape (N,); All items: of equal scores the first one here is ranked higher. None: at random
     order: Indices | None = field(default=None, repr=False)
-    simulated: str | None = None
+    simulated: str | None = None  # `DEVICES` or `AGGREGATE`; None where no device answers anything
+    # Who is evaluated; None for everybody with a like that is held out
     people: Ints | None = field(default=None, repr=False)
+    # shape (people of the file, N); What a scorer takes the rows of, if not people's likes
     holds: Any = field(default=None, repr=False)
 
     @classmethod
@@ -103,28 +73,16 @@ class Advised:
 
 
 class Row:
-    """A row; subclasses define `advise`.
+    """A row; subclasses define `advise`."""
 
-    Attributes
-    ----------
-    trust_model, mechanism : str
-        Its name, without commas: lists of names have these between them.
-    order : int
-        Its place in tables, within its trust model.
-    asks : frozenset of str
-        What it depends on among ``epsilon``, ``scale`` (of people) and ``public`` (their share).
-    delta : float or None
-        Of a guarantee that fails with this probability; None where it never does, or where there is none.
-    featured : bool
-        Whether it is also shown with public features.
-    """
-
-    trust_model: ClassVar[str]
+    trust_model: ClassVar[str]  # Its name, without commas: lists of names have these between them
     mechanism: str
-    order: int
+    order: int  # Its place in tables, within its trust model
+    # What it depends on among ``epsilon``, ``scale`` (of people) and ``public`` (their share)
     asks: ClassVar[frozenset[str]] = frozenset()
+    # Of a guarantee that fails with this probability; None where it never does, or where there is none
     delta: ClassVar[float | None] = None
-    featured: ClassVar[bool] = True
+    featured: ClassVar[bool] = True  # Whether it is also shown with public features
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Learn from a world what devices rank items by."""

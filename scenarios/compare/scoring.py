@@ -30,33 +30,15 @@ RESAMPLED = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """What lists are worth; means over people with likes held out.
+    """What lists are worth; means over people with likes held out."""
 
-    Attributes
-    ----------
-    features : bool
-        Whether devices used public features beside what was learned.
-    hit_rate : float
-        Share of people with a held-out like among their ten.
-    ndcg : float
-        Normalised discounted cumulative gain at 10.
-    recall : float
-        Share of a person's held-out likes among its ten.
-    coverage : float
-        Share of the catalogue that is recommended to anybody.
-    people : int
-        People that were evaluated.
-    resampled : dict of str to tuple of float
-        Hit rate, NDCG and recall of each sample of people.
-    """
-
-    features: bool
-    hit_rate: float
-    ndcg: float
-    recall: float
-    coverage: float
-    people: int
-    resampled: dict[str, tuple[float, ...]] = field(repr=False)
+    features: bool  # Whether devices used public features beside what was learned
+    hit_rate: float  # Share of people with a held-out like among their ten
+    ndcg: float  # Normalised discounted cumulative gain at 10
+    recall: float  # Share of a person's held-out likes among its ten
+    coverage: float  # Share of the catalogue that is recommended to anybody
+    people: int  # People that were evaluated
+    resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
 
 
 def score(world: World, advised: Advised, asked: Asked, *, features: bool) -> Scored:
@@ -157,24 +139,12 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one unit found.
+    """What one unit found."""
 
-    Attributes
-    ----------
-    scores : tuple of Scored
-        Without public features, and with them where the file has any.
-    simulated : str or None
-        See `scenarios.compare.row.Advised`.
-    seconds : float
-        Time taken.
-    losses : tuple of dict
-        Of the coordinator's panel: a record of each client, instead of scores.
-    """
-
-    scores: tuple[Scored, ...]
-    simulated: str | None
-    seconds: float
-    losses: tuple[dict[str, Any], ...] = ()
+    scores: tuple[Scored, ...]  # Without public features, and with them where the file has any
+    simulated: str | None  # See `scenarios.compare.row.Advised`
+    seconds: float  # Time taken
+    losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
 def measure(unit: Unit) -> Measured:

@@ -36,17 +36,7 @@ RESAMPLED_NOTE = (
 
 
 def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTable) -> dict[str, Any]:
-    """Return the result of a comparison as JSON values.
-
-    Returns
-    -------
-    dict
-        ``rows``: each with trust_model, mechanism, features, epsilon (None: there is none), users, public (share of
-        people whose ratings are), simulated, hit_rate, ndcg and recall with their intervals, over_popularity (NDCG
-        less plain popularity's, seed by seed), coverage, seeds, people, seconds, neighbours and delta of the guarantee
-        (None: there is none), and compared: whether it may be a best row. ``people``: how many reach 95 % of plain
-        popularity; the file, its split and the public constants.
-    """
+    """Return the result of a comparison as JSON values."""
     grouped: dict[tuple[Any, ...], list[tuple[Key, Measured, Scored]]] = defaultdict(list)
     for key, unit in units.items():
         for one in unit.scores:

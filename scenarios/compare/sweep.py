@@ -139,13 +139,7 @@ def _epsilons(wanted: Comparison) -> list[str]:
 
 
 def comparison(values: Mapping[str, Any]) -> CompareSweep:
-    """Check what is to be compared; None stands for a default.
-
-    Raises
-    ------
-    InputError
-        One line that names the value and the remedy.
-    """
+    """Check what is to be compared; None stands for a default."""
     wanted = validated(Comparison, None, dict(values))
     known = {row.mechanism for row in found().values()} | set(SERVED)
     for name in wanted.mechanisms or ():

@@ -25,20 +25,11 @@ from scenarios.data.rating_split import judge_likes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """What is learned from, and what is held out.
+    """What is learned from, and what is held out."""
 
-    Attributes
-    ----------
-    train : Likes
-        What every person rated, without what is held out, and whether it was liked.
-    liked : Held
-        The likes among these.
-    held : Held
-        Likes that are held out. Dislikes that are held out count as not rated, so that they are candidates, too.
-    """
-
-    train: Likes = field(repr=False)
-    liked: Held = field(repr=False)
+    train: Likes = field(repr=False)  # What every person rated, without what is held out, and whether it was liked
+    liked: Held = field(repr=False)  # The likes among these
+    # Likes that are held out. Dislikes that are held out count as not rated, so that they are candidates, too
     held: Held = field(repr=False)
 
     @property
@@ -58,22 +49,7 @@ def fold_of(
     and both what is left and what is held out are judged by the mean of what is left. Training items and labels are
     then bit for bit the same, whatever the values of ratings that are held out.
 
-    Parameters
-    ----------
-    table : RatingTable
-    like_from : float or None
-        As in `scenarios.data.rating_split.judge_likes`, with training ratings for means.
-    share : float
-        In (0, 1).
-    seed : int
-        Which ratings are drawn.
-    times : ndarray of float64, shape (ratings,), optional
-        The latest ones are held out, at random where several are of one time; default: all are.
-
-    Raises
-    ------
-    InputError
-        If no like is held out, so that nothing could be scored.
+    Shapes: ``times`` (ratings,).
     """
     permutation = np.random.default_rng(int.from_bytes(derive(seed, "comparison split"))).permutation(table.ratings)
     order = permutation if times is None else permutation[np.argsort(times[permutation], kind="stable")]
@@ -126,21 +102,11 @@ _ANY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A file, split.
+    """A file, split."""
 
-    Attributes
-    ----------
-    fold : Fold
-        The split.
-    matrix : sparse matrix of float32, shape (people, N)
-        1 where a person likes an item, without what is held out.
-    features : PublicFeatures or None
-        Public features of items.
-    """
-
-    fold: Fold
-    matrix: Any = field(repr=False)
-    features: PublicFeatures | None
+    fold: Fold  # The split
+    matrix: Any = field(repr=False)  # shape (people, N); 1 where a person likes an item, without what is held out
+    features: PublicFeatures | None  # Public features of items
 
     @property
     def people(self) -> int:
@@ -189,13 +155,7 @@ def _world(wanted: Comparison, seed: int, *_: tuple[int, ...]) -> World:
 
 
 def table_of(wanted: Comparison) -> RatingTable:
-    """Return the file's ratings, read once.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is to be split by times that it does not have.
-    """
+    """Return the file's ratings, read once."""
     dated = _read(wanted.model_copy(update=_ANY))
     if wanted.split_by == "time" and dated.times is None:
         raise InputError(f"split_by is time, but {wanted.ratings} has no column of times; name it last in --columns")

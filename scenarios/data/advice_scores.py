@@ -38,24 +38,12 @@ LEAST = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What item clusters follow.
+    """What item clusters follow."""
 
-    Attributes
-    ----------
-    popularity : float
-        Share of the variance of the items' numbers of ratings that lies between clusters, 0 to 1.
-    taste : float
-        The same for the share of likes among an item's ratings, items with five ratings or more.
-    noiseless_ari : float
-        Adjusted Rand index with the clusters of the same run at epsilon infinity.
-    by_chance : tuple of float
-        Probability that shuffled labels explain as much of popularity, and of taste.
-    """
-
-    popularity: float
-    taste: float
-    noiseless_ari: float
-    by_chance: tuple[float, float]
+    popularity: float  # Share of the variance of the items' numbers of ratings that lies between clusters, 0 to 1
+    taste: float  # The same for the share of likes among an item's ratings, items with five ratings or more
+    noiseless_ari: float  # Adjusted Rand index with the clusters of the same run at epsilon infinity
+    by_chance: tuple[float, float]  # Probability that shuffled labels explain as much of popularity, and of taste
 
     @property
     def verdict(self) -> str:
@@ -105,21 +93,7 @@ def what_clusters_follow(cluster: Indices, noiseless: Indices, split: Split) -> 
 def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[str, Any]:
     """Score the devices' own recommendations on held-out likes, beside popularity and chance.
 
-    Parameters
-    ----------
-    advice : ndarray of int32, shape (devices, k)
-        Recommendations of devices 0, 1, ...
-    ratings : StoredRatings
-        Which of the file's users each device stands for.
-    split : Split
-        The held-out likes.
-
-    Returns
-    -------
-    dict
-        ``hit_rate, hit_rate_error, ndcg, ndcg_error, evaluated`` of the advice, and hit rate and NDCG of recommending
-        what most users like (``popularity_*``, which knows all ratings) and of k unrated items at random
-        (``random_*``, exact expectation). All None where nobody has a held-out like.
+    Shapes: ``advice`` (devices, k).
     """
     devices, k = advice.shape
     user = ratings.user[:devices]

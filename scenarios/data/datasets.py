@@ -30,25 +30,14 @@ _INTEGER = r"^-?[0-9]{1,18}$"
 class RatingTable(RowTable[Floats]):
     """Ratings in a file's own scale, with the file's names of users and items; its text form shows none of them.
 
-    Attributes
-    ----------
-    starts, items, values, count
-        See `coordinator.protocol.rows.RowTable`.
-    user_labels, item_labels : ndarray of object
-        The file's own ids, as str; the position is the user's or item's number.
-    source : str
-        The format's name.
-    skipped : int
-        Bad lines of the file that were left out.
-    apart : str
-        Which ratings stand apart from all others, as a warning; empty where none do.
+    ``starts``, ``items``, ``values``, ``count``: See `coordinator.protocol.rows.RowTable`.
     """
 
-    user_labels: NDArray[np.object_]
+    user_labels: NDArray[np.object_]  # The file's own ids, as str; the position is the user's or item's number
     item_labels: NDArray[np.object_]
-    source: str
-    skipped: int = 0
-    apart: str = ""
+    source: str  # The format's name
+    skipped: int = 0  # Bad lines of the file that were left out
+    apart: str = ""  # Which ratings stand apart from all others, as a warning; empty where none do
 
     @property
     def remarks(self) -> list[str]:
@@ -77,18 +66,10 @@ class RatingTable(RowTable[Floats]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """A file's ratings, and when each was given.
+    """A file's ratings, and when each was given."""
 
-    Attributes
-    ----------
-    table : RatingTable
-        The ratings.
-    times : ndarray of float64, shape (ratings,), or None
-        Seconds of any origin; None where the file does not tell.
-    """
-
-    table: RatingTable
-    times: Floats | None
+    table: RatingTable  # The ratings
+    times: Floats | None  # shape (ratings,); Seconds of any origin; None where the file does not tell
 
 
 class FileSettings(Protocol):
@@ -147,25 +128,7 @@ def read_dated(
     min_ratings: int = 1,
     times: bool = True,
 ) -> Dated:
-    """Read a file of ratings as people have them; see `read_ratings` for formats and errors.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    columns : tuple of str or None
-        As for `read_ratings`; two where nobody rates, so that what is seen is rated 1; a fourth for times; numbers
-        from 1 where the file has no line of names.
-    duplicates : {"last", "first", "mean"} or None
-        Which rating counts where a user rated an item again: by time where the file tells it, else by line. None:
-        that is an error.
-    bad_lines : {"refuse", "skip"}
-        Whether lines that cannot be read are an error, which names ten of them, or are left out and counted.
-    min_ratings : int
-        Users with fewer ratings are left out.
-    times : bool
-        Whether to read when ratings were given, where the file tells.
-    """
+    """Read a file of ratings as people have them; see `read_ratings` for formats and errors."""
     found = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
     table, dates = _assemble(found, duplicates)
     enough = table.degrees >= min_ratings
@@ -204,35 +167,6 @@ def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     ``u.data`` (1 to 5); Jester (one user a line: the number of ratings, then 100 ratings from -10 to 10, 99 for a
     joke that was not rated); comma-, tab- or semicolon-separated text in UTF-8 with a line of column names, and
     Parquet (-10^9 to 10^9); each also as the only such file of a zip archive.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    columns : tuple of str or None
-        The names of the user, item and rating columns; None to recognise usual ones (``userId``, ``item_id``,
-        ``score``, ...).
-
-    Returns
-    -------
-    RatingTable
-        Users and items are numbered in the order of their ids: by number where all ids are integers of at most 18
-        digits, else by their text's code points. The same ratings in another order give the same table. Jester's
-        users are called by their line among those that are not empty, and its items by their column, both from
-        "1"; users and jokes without a rating keep their number.
-
-    Raises
-    ------
-    InputError
-        One line that names the file, the lines or rows (ten at most), the values and the remedy: the file is missing, a
-        directory, empty, damaged or in no known format; columns are missing or ambiguous; a row has too many or too few
-        columns; an id is empty; a rating is no finite number or out of range; a user rated an item twice; a
-        Jester line's count disagrees with its ratings; an archive holds no or several files that may be meant.
-
-    References
-    ----------
-    Harper and Konstan, *The MovieLens Datasets*, ACM TiiS 5(4), 2015. Goldberg, Roeder, Gupta and Perkins,
-    *Eigentaste*, Information Retrieval 4(2), 2001.
     """
     return _assemble(read_columns(open_ratings(Path(path)), columns), None)[0]
 

@@ -39,34 +39,17 @@ _NOTHING = ("", "(no genres listed)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a file tells of a catalogue's items.
+    """What a file tells of a catalogue's items."""
 
-    Attributes
-    ----------
-    features : PublicFeatures
-        Words of its columns, split by ``|``, and decades of titles.
-    titles : ndarray of str, shape (N,), or None
-        What they are called, an item's id where the file does not tell of it; None without a column of titles.
-    """
-
-    features: PublicFeatures
+    features: PublicFeatures  # Words of its columns, split by ``|``, and decades of titles
+    # shape (N,); What they are called, an item's id where the file does not tell of it; None without a column of titles
     titles: Labels | None = field(repr=False)
 
 
 def read_told(path: Path, item_labels: Labels) -> Told:
     """Read what a file tells of a catalogue's items.
 
-    Parameters
-    ----------
-    path : Path
-        A CSV with a line of column names: the items' ids under a usual name or in its first column.
-    item_labels : ndarray of str, shape (N,)
-        Ids as the ratings file has them. Items that the file does not tell of have no feature.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, tells of an item twice, or tells nothing of these items.
+    Shapes: ``item_labels`` (N,).
     """
     import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
 

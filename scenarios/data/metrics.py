@@ -16,10 +16,7 @@ from coordinator.protocol.rows import RowTable
 def best_matching(worth: Floats | Ints) -> tuple[Ints, Ints]:
     """Return the rows and the columns of the pairs whose worth sums to most; of equal ones SciPy's.
 
-    Parameters
-    ----------
-    worth : array, shape (L, M)
-        What it is worth to match a row with a column; each is matched once, as far as there are both.
+    Shapes: ``worth`` (L, M).
 
     Examples
     --------
@@ -41,19 +38,7 @@ def best_matching(worth: Floats | Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusteringScores:
-    """Agreement of two clusterings of the same items.
-
-    Parameters
-    ----------
-    accuracy : float
-        Share of items right under the best one-to-one matching of labels, in (0, 1].
-    exact : bool
-        Whether every item is right, up to a permutation of labels.
-    ari : float
-        Adjusted Rand index: 1 for equal clusterings, 0 in expectation for independent ones.
-    nmi : float
-        Mutual information over the mean of the two entropies, in [0, 1].
-    """
+    """Agreement of two clusterings of the same items."""
 
     accuracy: float
     exact: bool
@@ -63,21 +48,7 @@ class ClusteringScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingScores:
-    """Quality of top-k recommendations over the evaluated users: those with at least one held-out item.
-
-    Parameters
-    ----------
-    hit_rate : float
-        Share of evaluated users with at least one held-out item among their k, in [0, 1].
-    hit_rate_error : float
-        Standard error of ``hit_rate``, users taken as independent.
-    ndcg : float
-        Mean normalised discounted cumulative gain at k, binary relevance, in [0, 1].
-    ndcg_error : float
-        Standard error of ``ndcg``, users taken as independent.
-    evaluated : int
-        Number of evaluated users.
-    """
+    """Quality of top-k recommendations over the evaluated users: those with at least one held-out item."""
 
     hit_rate: float
     hit_rate_error: float
@@ -126,24 +97,7 @@ def _entropy(counts: Ints) -> float:
 def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> ClusteringScores:
     """Score a clustering of the items against the true one.
 
-    Parameters
-    ----------
-    found : array of int, shape (N,)
-        Label found for each item; any integers, and not necessarily as many labels as the truth has. A marker for
-        undecided items counts as one more label.
-    truth : array of int, shape (N,)
-        True label of each item.
-
-    Returns
-    -------
-    ClusteringScores
-        Accuracy under the best matching (Hungarian assignment), exactness, adjusted Rand index and normalised
-        mutual information.
-
-    Raises
-    ------
-    InputError
-        If the two differ in length or are empty.
+    Shapes: ``found`` (N,); ``truth`` (N,).
 
     Examples
     --------
@@ -165,25 +119,8 @@ def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> Clusterin
 def ranking_scores(recommended: Ints | Indices, held: RowTable[Any]) -> RankingScores:
     """Score top-k recommendations against held-out items.
 
-    Parameters
-    ----------
-    recommended : array of int, shape (users, k)
-        Items recommended to each user, best first; -1 is an empty place, which keeps its rank. No item twice a user.
-    held : RowTable
-        Held-out items of the same users; a repeated one counts once.
+    Shapes: ``recommended`` (users, k).
 
-    Returns
-    -------
-    RankingScores
-        Means over the evaluated users, with standard errors.
-
-    Raises
-    ------
-    InputError
-        If shapes disagree, a user is recommended an item twice, or nobody has a held-out item.
-
-    Notes
-    -----
     ``DCG = sum of 1 / log2(1 + rank)`` over the hits, ranks from 1, divided by its largest value for
     ``min(k, held-out items)`` hits (Järvelin and Kekäläinen, 2002).
 

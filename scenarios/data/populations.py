@@ -24,41 +24,20 @@ from scenarios.given.config import Scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """What the experimenter knows.
+    """What the experimenter knows."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Filled in: items, rated, users and clusters are numbers.
-    ratings : Ratings
-        The devices' private data.
-    truth : ndarray of int32, shape (N,), or None
-        True cluster of every item; None with a ratings file.
-    split : Split or None
-        With a ratings file: what was held out.
-    item_labels : ndarray of str, shape (N,)
-        What the items are called.
-    copies_max : int
-        Most devices that one person stands behind.
-    people : int
-        With a ratings file: people among the devices; the first ones stand for one person each.
-    told : Told or None
-        What a file tells of the items: public features, and what they are called.
-    public : PublicCounts or None
-        With a ratings file: what those people like whose ratings are public; they have no device that is asked.
-    from_the_file : tuple of str
-        Public constants that were taken from the ratings file, because nobody declared them.
-    """
-
-    scenario: Scenario
-    ratings: Ratings = field(repr=False)
-    truth: Indices | None = field(repr=False)
-    split: Split | None = field(repr=False)
+    scenario: Scenario  # Filled in: items, rated, users and clusters are numbers
+    ratings: Ratings = field(repr=False)  # The devices' private data
+    truth: Indices | None = field(repr=False)  # shape (N,); True cluster of every item; None with a ratings file
+    split: Split | None = field(repr=False)  # With a ratings file: what was held out
+    # shape (N,); What the items are called
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
-    copies_max: int = 1
-    people: int = 0
-    told: Told | None = None
+    copies_max: int = 1  # Most devices that one person stands behind
+    people: int = 0  # With a ratings file: people among the devices; the first ones stand for one person each
+    told: Told | None = None  # What a file tells of the items: public features, and what they are called
+    # With a ratings file: what those people like whose ratings are public; they have no device that is asked
     public: PublicCounts | None = None
+    # Public constants that were taken from the ratings file, because nobody declared them
     from_the_file: tuple[str, ...] = ()
 
     def with_scenario(self, scenario: Scenario) -> Population:
@@ -86,13 +65,7 @@ def _shares(given: tuple[float, ...] | None, count: int) -> Floats:
 
 
 def cluster_sizes(scenario: Scenario) -> Ints:
-    """Return the number of items in each true cluster of a block model, int64, shape (L,).
-
-    Raises
-    ------
-    InputError
-        If a cluster would be empty.
-    """
+    """Return the number of items in each true cluster of a block model, int64, shape (L,)."""
     items = scenario.complete().items or 0
     sizes = exact_sizes(_shares(scenario.cluster_shares, len(scenario.like[0])), items)
     if not sizes.all():
@@ -188,13 +161,7 @@ def _each_once_first(user: Ints) -> Ints:
 
 
 def populate(scenario: Scenario) -> Population:
-    """Return the population of a scenario.
-
-    Raises
-    ------
-    InputError
-        If the ratings file cannot be used, or the scenario contradicts it.
-    """
+    """Return the population of a scenario."""
     return block_model(scenario) if scenario.ratings is None else from_file(scenario)
 
 
@@ -226,16 +193,7 @@ def settled(population: Population) -> Population:
 
 
 def liked_share(population: Population, users: int | None = None) -> Floats:
-    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against.
-
-    Parameters
-    ----------
-    population : Population
-        With a ratings file the likes that its devices hold are counted, without those that were held out; in a block
-        model it is the probability that a device rated the item and likes it.
-    users : int, optional
-        Count the first devices only; default: all.
-    """
+    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against."""
     ratings = population.ratings
     if isinstance(ratings, StoredRatings):
         chosen = ratings.user[:users]

@@ -21,21 +21,11 @@ _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean c
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """Ratings to learn from, and liked items held out; its text form shows no rating and no id.
+    """Ratings to learn from, and liked items held out; its text form shows no rating and no id."""
 
-    Attributes
-    ----------
-    train : RatingTable
-        The ratings that were not held out; users and items keep their numbers.
-    likes : Bools
-        bool[train.ratings], judged on `train` alone.
-    held : Held
-        Liked items, ascending within each user.
-    """
-
-    train: RatingTable
-    likes: Bools
-    held: Held
+    train: RatingTable  # The ratings that were not held out; users and items keep their numbers
+    likes: Bools  # bool[train.ratings], judged on `train` alone
+    held: Held  # Liked items, ascending within each user
 
     @property
     def evaluated(self) -> Ints:
@@ -47,30 +37,7 @@ class Split:
 
 
 def judge_likes(table: RatingTable, like_from: float | None = None, training: Bools | None = None) -> Bools:
-    """Judge every rating as a like or not.
-
-    Parameters
-    ----------
-    table : RatingTable
-        The ratings.
-    like_from : float or None
-        A rating from this value on is a like. None: a rating above the mean of its own user's ratings in `table`, by
-        more than rounding (10^-9 of the mean absolute rating); so equal ratings are never likes.
-    training : Bools or None
-        bool[ratings], the ratings that are learned from: users' means are those of these alone, and whatever is held
-        out is judged by them, too. So no label of a training rating depends on the value of one that is held out.
-        None: all ratings.
-
-    Returns
-    -------
-    Bools
-        bool[ratings].
-
-    Raises
-    ------
-    InputError
-        If `like_from` is not finite.
-    """
+    """Judge every rating as a like or not."""
     if like_from is not None:
         if not math.isfinite(like_from):
             raise InputError(f"like_from={like_from}: give a finite rating, or none for each user's own mean")
@@ -83,31 +50,7 @@ def judge_likes(table: RatingTable, like_from: float | None = None, training: Bo
 
 
 def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed: int) -> Split:
-    """Hold out liked ratings of every user who has enough of them.
-
-    Parameters
-    ----------
-    table : RatingTable
-        All ratings.
-    per_user : int
-        How many likes to hold out of a user, 0 for none. Likes are judged on all of the user's ratings, and a user
-        with at most `per_user` of them keeps all and is not evaluated.
-    like_from : float or None
-        As in `judge_likes`.
-    seed : int
-        Any whole number. Which of a user's likes are drawn, uniformly without replacement, is a function of `seed`,
-        the user's number and the user's own likes.
-
-    Returns
-    -------
-    Split
-        The likes in it are judged anew, without the held-out ratings: a user's mean knows nothing of them.
-
-    Raises
-    ------
-    InputError
-        If `per_user` is negative or `like_from` is not finite.
-    """
+    """Hold out liked ratings of every user who has enough of them."""
     if per_user < 0:
         raise InputError(f"per_user={per_user}: hold out 0 or more likes of a user")
     liked = judge_likes(table, like_from)
@@ -120,23 +63,7 @@ def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed
 
 
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
-    """Describe a table in numbers that hold no rating of a single user.
-
-    Parameters
-    ----------
-    table : RatingTable
-        The ratings.
-    like_from : float or None
-        As in `judge_likes`.
-
-    Returns
-    -------
-    dict
-        JSON values: ``format``, ``users``, ``items``, ``ratings``, ``density``; ``ratings_per_user`` and
-        ``ratings_per_item`` (each ``min``, ``lower_quartile``, ``median``, ``mean``, ``upper_quartile``, ``max``);
-        ``rating`` (``min``, ``mean``, ``max``); ``like_from`` (None: each user's own mean), ``likes``,
-        ``share_of_likes`` (of the ratings) and ``users_without_like``; where bad lines were left out, how many.
-    """
+    """Describe a table in numbers that hold no rating of a single user."""
     likes = judge_likes(table, like_from)
     likes_per_user = np.bincount(table.owners[likes], minlength=table.users)
     return {
@@ -175,18 +102,7 @@ def _spread(counts: Ints) -> dict[str, float]:
 def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: str) -> Bools:
     """Draw some ratings of every user, uniformly without replacement.
 
-    Parameters
-    ----------
-    rows : RowTable
-    takes : ndarray of int64, shape (users,)
-        How many of each.
-    seed : int or bytes
-        With the purpose, the user's number and the number of its ratings it settles which.
-    purpose : str
-
-    Returns
-    -------
-    ndarray of bool, shape (ratings,)
+    Shapes: ``takes`` (users,).
     """
     return _draw(as_words(derive(seed, purpose)), rows.starts, takes)
 

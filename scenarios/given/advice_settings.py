@@ -26,13 +26,7 @@ class AdviceSettings(PolicySettings):
     )
 
     def check_advice(self, half: ServerHalf, decoder: str) -> None:
-        """Refuse features and public people where scores are no popularity that they could be weighed with.
-
-        Raises
-        ------
-        InputError
-            One line that names the value and the remedy.
-        """
+        """Refuse features and public people where scores are no popularity that they could be weighed with."""
         if self.features is not None and not half.ranks:
             raise InputError(
                 f"features is {brief(str(self.features))}, but scores of {half.name} are no popularity that features "

@@ -40,11 +40,6 @@ class Attack:
 def parse_attack(text: str) -> Attack:
     """Read an attack as it is given.
 
-    Raises
-    ------
-    InputError
-        If it is none.
-
     Examples
     --------
     >>> parse_attack("promote:3")
@@ -81,13 +76,7 @@ class AttackSettings(ExperimentScenario):
         return None if self.malicious is None else parse_attack(self.attack or UNTARGETED)
 
     def check_attack(self, design: str, policy: str, *, knows_truth: bool) -> None:
-        """Refuse an attack that there is not, or that this run gives no opportunity for.
-
-        Raises
-        ------
-        InputError
-            One line that names the value and the remedy.
-        """
+        """Refuse an attack that there is not, or that this run gives no opportunity for."""
         if self.malicious is None and self.attack is not None:
             raise InputError(f"attack is {self.attack!r}, but nobody lies; give --malicious too")
         if (attack := self.plotted) is None:

@@ -44,18 +44,7 @@ class InterruptedRunError(BlindrecError):
 
 @contextmanager
 def kept(told: Told) -> Iterator[None]:
-    """Let whatever ends the block early say what is kept.
-
-    Parameters
-    ----------
-    told : callable
-        See `Told`.
-
-    Raises
-    ------
-    InterruptedRunError, ResumableError
-        Where something is kept, and a signal ended the block, or something was lost, or a disk is full.
-    """
+    """Let whatever ends the block early say what is kept."""
     _told.append(told)
     try:
         yield
@@ -116,13 +105,6 @@ def end_now(why: str, code: int) -> None:
     """Say what is kept, and end a command from any thread, whatever the others do; files are written whole, or not.
 
     A program of somebody's own is not ended.
-
-    Parameters
-    ----------
-    why : str
-        What ended it.
-    code : int
-        Exit code where nothing is kept.
     """
     line = next((line for told in reversed(_told) if (line := told())), None)
     say(f"{why}; {line or 'nothing is kept to go on from'}")

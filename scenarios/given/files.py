@@ -44,13 +44,7 @@ DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeErr
 
 
 def a_file(path: Path, what: str, remedy: str) -> Path:
-    """Return the path of a regular file; a pipe, on which a reader would wait for ever, or a device is none.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Return the path of a regular file; a pipe, on which a reader would wait for ever, or a device is none."""
     try:
         mode = nameable(path, what).stat().st_mode
     except OSError as error:
@@ -63,13 +57,7 @@ def a_file(path: Path, what: str, remedy: str) -> Path:
 
 
 def read_file(path: Path, what: str, remedy: str, most: int | None = None) -> bytes:
-    """Return the content of a file that must be there; see `coordinator.protocol.limits.read_whole`.
-
-    Raises
-    ------
-    InputError
-        If it is no regular file, cannot be read, or is larger than it may be.
-    """
+    """Return the content of a file that must be there; see `coordinator.protocol.limits.read_whole`."""
     try:
         return read_whole(a_file(path, what, remedy), most)
     except OSError as error:
@@ -77,19 +65,7 @@ def read_file(path: Path, what: str, remedy: str, most: int | None = None) -> by
 
 
 def file_sha256(path: Path, what: str) -> str:
-    """Return the digest of a file, by which runs and sweeps know it again.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What the file is, e.g. ``"ratings file"``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is larger than what memory is left, into which it will be read.
-    """
+    """Return the digest of a file, by which runs and sweeps know it again."""
     remedy, digest, left = "name another one", hashlib.sha256(), memory_left()
     try:
         with open_regular(a_file(path, what, remedy)) as file:
@@ -103,20 +79,7 @@ def file_sha256(path: Path, what: str) -> str:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What the file is, e.g. ``"scenario file"``.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is larger than `MOST_SETTINGS`, is no TOML, or holds a whole number beyond
-        `LARGEST_WHOLE`.
-    """
+    """Read a TOML file."""
     try:
         values = tomllib.loads(read_file(path, what, "name a TOML file", MOST_SETTINGS).decode())
         _check_numbers(values)
@@ -149,20 +112,7 @@ def read_values(path: Path, what: str) -> dict[str, Any]:
 
 
 def json_object(content: bytes, name: str, remedy: str) -> dict[str, Any]:
-    """Return the object that JSON holds: texts that can be written again, and numbers that machines compute with.
-
-    Parameters
-    ----------
-    content : bytes
-    name, remedy : str
-        What errors call it, and what they advise.
-
-    Raises
-    ------
-    InputError
-        If it is no JSON or no object, or holds half of a surrogate pair or a number beyond 64 bits; then with its
-        place, an RFC 6901 pointer.
-    """
+    """Return the object that JSON holds: texts that can be written again, and numbers that machines compute with."""
 
     def no_number(word: str) -> NoReturn:
         raise ValueError(f"{word} is no number of JSON")
@@ -181,13 +131,7 @@ def json_object(content: bytes, name: str, remedy: str) -> dict[str, Any]:
 
 
 def read_object(path: Path, remedy: str, most: int = MOST_RECORD) -> dict[str, Any] | None:
-    """Return the JSON object in a file of a folder, or None where there is no such file; see `json_object`.
-
-    Raises
-    ------
-    InputError
-        If it is no regular file, cannot be read, is larger than ``most`` bytes, or is no such object.
-    """
+    """Return the JSON object in a file of a folder, or None where there is no such file; see `json_object`."""
     try:
         return json_object(read_whole(path, most), str(path), remedy)
     except FileNotFoundError:
@@ -223,19 +167,7 @@ def _writable(text: str) -> bool:
 
 
 def require_unpacked(size: int, packed: int, name: str) -> None:
-    """Refuse a packed file that unpacks to more than any real one of its size.
-
-    Parameters
-    ----------
-    size, packed : int
-        Bytes, unpacked and packed.
-    name : str
-        What errors call it.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a packed file that unpacks to more than any real one of its size."""
     if size > max(ANY_RATIO, MOST_RATIO * packed):
         raise InputError(
             f"{name} unpacks from {size_of(packed)} to {size_of(size)}, which no real file does; unpack it and give "
@@ -244,12 +176,7 @@ def require_unpacked(size: int, packed: int, name: str) -> None:
 
 
 def require_text(size: int, name: str) -> None:
-    """Refuse a table of words, so many bytes of text, if reading it takes more memory than is left.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a table of words, so many bytes of text, if reading it takes more memory than is left."""
     require_memory(TEXT_SHARE * size, name, "give fewer rows, or run where there is more")
 
 
@@ -260,13 +187,7 @@ def members_of(path: Path) -> dict[str, int]:
 
 
 def open_member(path: Path, member: str) -> BinaryIO:
-    """Open a file in a zip archive for reading; `zipfile` reads no more of it than its entry says.
-
-    Raises
-    ------
-    InputError
-        If it unpacks to more than it may; see `require_unpacked`.
-    """
+    """Open a file in a zip archive for reading; `zipfile` reads no more of it than its entry says."""
     with zipfile.ZipFile(a_file(path, "archive", "name another one")) as archive:
         entry = archive.getinfo(member)
         require_unpacked(entry.file_size, entry.compress_size, f"{brief(member)} in {brief(path)}")
@@ -274,15 +195,7 @@ def open_member(path: Path, member: str) -> BinaryIO:
 
 
 def read_arrays(content: bytes, name: str) -> dict[str, Any]:
-    """Return the arrays of an ``.npz`` file without pickles, each as long as its head says.
-
-    Raises
-    ------
-    InputError
-        If it unpacks to more than memory is left.
-    ValueError, KeyError, BadZipFile, zlib.error, EOFError
-        If it is damaged.
-    """
+    """Return the arrays of an ``.npz`` file without pickles, each as long as its head says."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         require_memory(2 * sum(entry.file_size for entry in archive.infolist()), name, "free some, or remove it")
         return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in archive.infolist()}
@@ -305,13 +218,7 @@ def _array(content: bytes) -> Any:
 
 
 def read_table(path: Path, remedy: str) -> pd.DataFrame:
-    """Return the table of a Parquet or CSV file, as the file's name says.
-
-    Raises
-    ------
-    InputError
-        If it is none, is damaged, or takes more memory than is left.
-    """
+    """Return the table of a Parquet or CSV file, as the file's name says."""
     import pandas as pd  # noqa: PLC0415 (it takes longer than what reads no table)
     import pyarrow as pa  # noqa: PLC0415 (as above)
 
@@ -332,12 +239,7 @@ def read_table(path: Path, remedy: str) -> pd.DataFrame:
 
 
 def require_rows(parquet: Any, name: str) -> None:
-    """Refuse a Parquet file, opened by pyarrow, whose rows take more memory than is left.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a Parquet file, opened by pyarrow, whose rows take more memory than is left."""
     told = parquet.metadata
     groups = [told.row_group(place) for place in range(told.num_row_groups)]
     rows = max(told.num_rows, sum(group.num_rows for group in groups))

@@ -56,13 +56,7 @@ def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
 
 
 def server_half(design: str) -> ServerHalf:
-    """Return the server's half of a mechanism by its name, or of one's own by its import path.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the server's half of a mechanism by its name, or of one's own by its import path."""
     if _PATH.fullmatch(design):
         return half_at(design)
     if (half := designs().get(design)) is None:
@@ -83,20 +77,7 @@ def shared_settings() -> list[str]:
 
 
 def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
-    """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others.
-
-    Parameters
-    ----------
-    half : ServerHalf
-        The mechanism.
-    values : dict
-        Flat values; those that are settings of any mechanism are taken out.
-
-    Raises
-    ------
-    InputError
-        One line that names the key, its value and the remedy.
-    """
+    """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others."""
     for name in sorted(all_settings().keys() & values.keys()):
         if name not in half.settings.model_fields:
             _require_default(half, name, values.pop(name))

@@ -15,22 +15,7 @@ from scenarios.own.halves import OwnSettings, settings_in
 def own_designs(
     told: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
 ) -> tuple[OwnSettings, ...]:
-    """Read users' own mechanisms.
-
-    Parameters
-    ----------
-    told : sequence
-        Import paths, ``package.module:Name``; or mechanisms, or their settings, which are taken as they are.
-    settings : mapping, optional
-        Values of settings; each goes to all of the classes named by path that have such a setting.
-    helpers : tuple of str
-        Packages that travel with them.
-
-    Raises
-    ------
-    InputError
-        If one cannot be imported, is no mechanism of one's own, or a setting is none of theirs.
-    """
+    """Read users' own mechanisms."""
     values, found, used = dict(settings or {}), list[OwnSettings](), set[str]()
     for one in told:
         if isinstance(one, str):

@@ -55,13 +55,7 @@ class PolicySettings(ExperimentScenario):
     )
 
     def check_policy(self, half: ServerHalf, settings: Settings, decoder: str) -> None:
-        """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy.
-
-        Raises
-        ------
-        InputError
-            One line that names the value and the remedy.
-        """
+        """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
         known = half.policies_with(settings)
         own = ":" in self.policy
         if not own and self.policy not in known:

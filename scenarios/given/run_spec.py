@@ -28,15 +28,7 @@ NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
 class RunSpec:
-    """A filled-in and settled scenario with its mechanism, policy and learner, each made when it is first needed.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Filled in.
-    public : PublicCounts, optional
-        With a ratings file: what those people like whose ratings are public.
-    """
+    """A filled-in and settled scenario with its mechanism, policy and learner, each made when it is first needed."""
 
     def __init__(self, scenario: Scenario, public: PublicCounts | None = None) -> None:
         self.scenario, self._public = scenario, public

@@ -19,28 +19,7 @@ _WAYS = ("constrained-", "function-", "literal[")
 
 
 def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> M:
-    """Read a scenario from a TOML file and flags; flags win.
-
-    Parameters
-    ----------
-    kind : type
-        What to read, e.g. `scenarios.given.config.Scenario`.
-    path : Path or None
-        TOML file whose keys are the attributes of ``kind``, or the scenario.json of a finished run.
-    flags : dict
-        What the command line set; None where it did not.
-    allow_code : bool
-        Whether the file may name code; see `refuse_code`. Flags may.
-
-    Returns
-    -------
-    kind
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: the key, its value and the remedy.
-    """
+    """Read a scenario from a TOML file and flags; flags win."""
     values = read_values(path, "scenario file") if path else {}
     if "settings" in values:
         raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
@@ -59,19 +38,6 @@ def refuse_code(value: Any, what: str, key: str = "") -> None:
 
     blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
     it is, and so are the packages that travel with it.
-
-    Parameters
-    ----------
-    value : object
-        What the file holds, at any depth.
-    what : str
-        What errors call the file.
-    key : str
-        Under which key the value stands.
-
-    Raises
-    ------
-    InputError
     """
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -93,14 +59,7 @@ def keys_of(kind: type[BaseModel]) -> list[str]:
 
 
 def first_line(error: ValidationError, kind: type[BaseModel]) -> str:
-    """Return in one line the first thing that is wrong: the key, its value and the remedy.
-
-    Parameters
-    ----------
-    error : ValidationError
-    kind : type
-        What could not be read; known keys are its own.
-    """
+    """Return in one line the first thing that is wrong: the key, its value and the remedy."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"] if not str(part).startswith(_WAYS)) or "scenario"
     if first["type"] == "extra_forbidden":

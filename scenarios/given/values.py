@@ -59,13 +59,7 @@ def printable(text: str) -> str:
 
 
 def nameable(path: str | Path, what: str) -> Path:
-    """Return a path that a file may have, whether there is one or not.
-
-    Raises
-    ------
-    InputError
-        If no file can be called so.
-    """
+    """Return a path that a file may have, whether there is one or not."""
     try:
         os.stat(path)  # noqa: PTH116 (the path may be no string that Path takes)
     except OSError as error:
@@ -77,13 +71,7 @@ def nameable(path: str | Path, what: str) -> Path:
 
 
 def names_of_columns(value: Any) -> Any:
-    """Read ``"user,item,rating"``, or a list: the names of a file's columns; None for None.
-
-    Raises
-    ------
-    InputError
-        If it does not name two, three or four.
-    """
+    """Read ``"user,item,rating"``, or a list: the names of a file's columns; None for None."""
     if value is None:
         return None
     names = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else ()

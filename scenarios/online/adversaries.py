@@ -28,21 +28,11 @@ from scenarios.online.worlds import ClientWorld, World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Voters and a client.
+    """Voters and a client."""
 
-    Attributes
-    ----------
-    likes : ndarray of bool, shape (rounds, m)
-        What the client likes.
-    votes : ndarray of uint8, shape (rounds, groups)
-        A column a group of voters that vote alike.
-    group : ndarray of int32, shape (voters,)
-        Each voter's column.
-    """
-
-    likes: Bools2 = field(repr=False)
-    votes: Bits2 = field(repr=False)
-    group: Indices = field(repr=False)
+    likes: Bools2 = field(repr=False)  # shape (rounds, m); What the client likes
+    votes: Bits2 = field(repr=False)  # shape (rounds, groups); A column a group of voters that vote alike
+    group: Indices = field(repr=False)  # shape (voters,); Each voter's column
 
 
 class _Written:
@@ -63,23 +53,7 @@ class _Written:
 
 
 def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
-    """Serve the client of a pattern.
-
-    Parameters
-    ----------
-    recommender : str
-        Its name.
-    promise : Promise
-        What it is told; its T is the weighting's, and may be larger than the number of rounds written down.
-    pattern : Pattern
-        Voters and client.
-    pick : callable
-        Draws the recommendations, or repeats given ones.
-
-    Returns
-    -------
-    Served
-    """
+    """Serve the client of a pattern."""
     rounds, objects = pattern.likes.shape
     service = Service(client=0, recommender=recommender, rounds=rounds, objects=objects, epsilon=None)
     return serve(service, promise, _Written(pattern), pick)
@@ -153,13 +127,7 @@ def repeats_of(strikes: int) -> int:
 
 
 def splits_of(scenario: OnlineScenario) -> int:
-    """Return ``log2(N / P)``.
-
-    Raises
-    ------
-    InputError
-        If that is no whole number.
-    """
+    """Return ``log2(N / P)``."""
     voters, peers = scenario.voters or 0, scenario.peers or 1
     groups = voters // peers
     if groups * peers != voters or groups & (groups - 1):
@@ -197,25 +165,13 @@ def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, d
 
 
 class ChainStep(NamedTuple):
-    """One step of a chain: one voter more, or one less.
+    """One step of a chain: one voter more, or one less."""
 
-    Attributes
-    ----------
-    step : int
-        From 1.
-    first, second : int
-        Voters of either group after the step.
-    ratio : float
-        ``ln Pr[sequence]`` before the step, less after it [nats]; at most epsilon.
-    total : float
-        Sum of the ratios so far [nats].
-    """
-
-    step: int
-    first: int
+    step: int  # From 1
+    first: int  # Voters of either group after the step
     second: int
-    ratio: float
-    total: float
+    ratio: float  # ``ln Pr[sequence]`` before the step, less after it [nats]; at most epsilon
+    total: float  # Sum of the ratios so far [nats]
 
 
 def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[ChainStep]:
@@ -223,20 +179,6 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 
     In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
     removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
-
-    Parameters
-    ----------
-    rounds, peers : int
-        T, in the weighting, and P.
-    recommender : str
-        Which one is measured.
-    objects : int
-        m.
-
-    Returns
-    -------
-    list of ChainStep
-        P steps; for p-rec-sim with two objects their total is ln T exactly, from 1/2 to 1/2T.
 
     Examples
     --------
@@ -333,52 +275,27 @@ VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
 
 
 class Drawn(NamedTuple):
-    """One configuration and one sequence of recommendations, drawn under v.
+    """One configuration and one sequence of recommendations, drawn under v."""
 
-    Attributes
-    ----------
-    seed, apart, loss : int
-        The seed; rounds in which v and v' disagree; disliked recommendations.
-    ratio : float
-        ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence.
-    """
-
-    seed: int
+    seed: int  # The seed; rounds in which v and v' disagree; disliked recommendations
     apart: int
     loss: int
-    ratio: float
+    ratio: float  # ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence
 
 
 class Measured(NamedTuple):
-    """What a recommender does under random configurations, beside the bounds on epsilon [nats].
-
-    Attributes
-    ----------
-    recommender : str
-    loss, ratio, ratio_error : float
-        Mean disliked recommendations, mean log-ratio of v to v', and the latter's standard error.
-    implied : float
-        ``ratio / 2P``: epsilon is at least that.
-    paper, conjectured : float
-        Theorem 15's lower bound at this loss, for any algorithm; and our strengthening of it, a conjecture.
-    own : float or None
-        What p-REC's chain proves for p-REC; None for others.
-    proved : float or None
-        The proved epsilon.
-    loss_bound : float or None
-        What loss is expected at most.
-    """
+    """What a recommender does under random configurations, beside the bounds on epsilon [nats]."""
 
     recommender: str
-    loss: float
+    loss: float  # Mean disliked recommendations, mean log-ratio of v to v', and the latter's standard error
     ratio: float
     ratio_error: float
-    implied: float
-    paper: float
+    implied: float  # ``ratio / 2P``: epsilon is at least that
+    paper: float  # Theorem 15's lower bound at this loss, for any algorithm; and our strengthening of it, a conjecture
     conjectured: float
-    own: float | None
-    proved: float | None
-    loss_bound: float | None
+    own: float | None  # What p-REC's chain proves for p-REC; None for others
+    proved: float | None  # The proved epsilon
+    loss_bound: float | None  # What loss is expected at most
 
 
 def measure(
@@ -392,19 +309,7 @@ def measure(
     share: float | None = None,
     epsilon: float = math.inf,
 ) -> Measured:
-    """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2).
-
-    Parameters
-    ----------
-    recommender, rounds, peers, diversity, radius, share, epsilon
-        As for `draw`.
-    seeds : sequence of int
-        At least one.
-
-    Returns
-    -------
-    Measured
-    """
+    """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2)."""
     if not seeds:
         raise InputError("no seeds: a mean needs at least one")
     drawn = [draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds]
@@ -438,25 +343,7 @@ def draw(
     share: float | None = None,
     epsilon: float = math.inf,
 ) -> Drawn:
-    """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place.
-
-    Parameters
-    ----------
-    recommender : str
-        Its name.
-    rounds, peers, diversity, radius : int
-        T, P, D and R.
-    seed : int
-        Everything random follows from it.
-    share : float, optional
-        p_3, how often v and v' are to disagree; ``(D + R) / 4T`` unless given.
-    epsilon : float
-        What one that takes an epsilon is given.
-
-    Returns
-    -------
-    Drawn
-    """
+    """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place."""
     check(rounds, 2, 2 * peers, peers, diversity, radius)
     settings = configuration(rounds, diversity, radius, seed, share=share)
     likes = likes_of([LIKED[setting] for setting in settings], 2)

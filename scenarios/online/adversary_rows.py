@@ -176,25 +176,7 @@ ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
 def rows_against(
     name: str, recommenders: tuple[str, ...] | None, given: Row, seeds: int, session: Session
 ) -> list[Row]:
-    """Return an adversary's rows, one a recommender.
-
-    Parameters
-    ----------
-    name : str
-        One of `ADVERSARIES`.
-    recommenders : tuple of str or None
-        Their names; None for the adversary's own.
-    given : dict
-        Values of `OnlineScenario` that are not to be the adversary's defaults; None for those that are.
-    seeds : int
-        Runs of an adversary that is random.
-    session : Session
-
-    Raises
-    ------
-    InputError
-        If there is no such adversary, or its numbers contradict each other.
-    """
+    """Return an adversary's rows, one a recommender."""
     if name not in ADVERSARIES:
         raise InputError(f"adversary is {name!r}; choose among {', '.join(ADVERSARIES)}")
     if seeds < 1:

@@ -15,22 +15,7 @@ from coordinator.server.online.weighting import Weighting
 
 
 def check(rounds: int, objects: int, voters: int, peers: int, diversity: int = 0, radius: int = 0) -> None:
-    """Refuse numbers that no client and no voters can have.
-
-    Parameters
-    ----------
-    rounds, objects : int
-        T and m, at least 2 each.
-    voters, peers : int
-        N and P, ``N >= P >= 1``.
-    diversity, radius : int
-        D and R, 0 or more.
-
-    Raises
-    ------
-    InputError
-        Naming the number and the remedy.
-    """
+    """Refuse numbers that no client and no voters can have."""
     if rounds < 2:
         raise InputError(f"rounds is {rounds}: the bounds hold for T >= 2; give at least 2")
     if objects < 2:
@@ -44,13 +29,7 @@ def check(rounds: int, objects: int, voters: int, peers: int, diversity: int = 0
 
 
 def two_patterns(voters: int, peers: int) -> None:
-    """Refuse numbers for which a lower bound's two groups of peers do not fit.
-
-    Raises
-    ------
-    InputError
-        Unless ``N >= 2P``.
-    """
+    """Refuse numbers for which a lower bound's two groups of peers do not fit."""
     if voters < 2 * peers:
         raise InputError(
             f"voters is {voters} and peers {peers}: the lower bound sets two groups of P voters against each other; "
@@ -65,28 +44,6 @@ def loss_bound(
     recommender: str, rounds: int, objects: int, voters: int, peers: int, diversity: int = 0, radius: int = 0
 ) -> float | None:
     """Return how many disliked recommendations are expected at most.
-
-    Parameters
-    ----------
-    recommender : str
-        Its name.
-    rounds, objects : int
-        T and m.
-    voters, peers : int
-        At most N voters, at least P peers.
-    diversity, radius : int
-        D and R.
-
-    Returns
-    -------
-    float or None
-        The least of what is proved: (L) of the spec (one more for p-rec-sharp), and where D = R = 0 also p-REC_sim's
-        bounds; for others what they declare, as `random` and `plurality` do. None where nothing is proved.
-
-    Raises
-    ------
-    InputError
-        If no client and no voters have these numbers.
 
     Examples
     --------
@@ -136,13 +93,7 @@ def slow_halving_loss(recommender: str, voters: int, peers: int, diversity: int 
 
 
 def strikes_to_die(recommender: str, diversity: int, radius: int) -> int:
-    """Return B, how many R-strikes kick a voter out.
-
-    Raises
-    ------
-    InputError
-        If no number of them does.
-    """
+    """Return B, how many R-strikes kick a voter out."""
     most = recommender_of(recommender).limits(diversity, radius).radius_strikes
     if most == NO_LIMIT:
         raise InputError(f"recommender {recommender} kicks nobody out; choose one of {', '.join(bounded_names())}")
@@ -150,13 +101,7 @@ def strikes_to_die(recommender: str, diversity: int, radius: int) -> int:
 
 
 def two_objects(recommender: str, objects: int) -> None:
-    """Refuse more than two objects for the weighting that knows two only.
-
-    Raises
-    ------
-    InputError
-        If one with the sharp weighting is asked for more.
-    """
+    """Refuse more than two objects for the weighting that knows two only."""
     if recommender_of(recommender).sharp and objects != 2:
         raise InputError(f"objects is {objects}: {recommender} weighs two objects only; give 2, or take p-rec-lean")
 
@@ -175,18 +120,6 @@ def _first_strike_bound(rounds: int, objects: int, ratio: float, *, sharp: bool)
 @functools.cache
 def halving_constant(rounds: int, *, sharp: bool = False) -> float:
     """Return c_T, the most loss that a nat of ``ln(N/P)`` costs p-REC_sim where m = 2 (spec section 4).
-
-    Parameters
-    ----------
-    rounds : int
-        T.
-    sharp : bool
-        Whether for the tuned weighting.
-
-    Returns
-    -------
-    float
-        ``sup_y q(y) / -ln(1 - y)`` over disliked fractions y, on a grid: not interval-certified.
 
     Examples
     --------

@@ -184,23 +184,6 @@ PAPER_SHARE = 0.0061
 def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -> float:
     """Return what epsilon any algorithm needs whose expected loss is at most ``loss`` where D = R = 0.
 
-    Parameters
-    ----------
-    rounds, objects, voters, peers : int
-        T, m, N and P, ``N >= 2P``.
-    loss : float
-        Expected disliked recommendations, above 0.
-
-    Returns
-    -------
-    float
-        ``ln(T / 2L) / P`` nats; 0 where that is negative.
-
-    Raises
-    ------
-    InputError
-        If ``N < 2P``, or no client and no voters have these numbers.
-
     Examples
     --------
     >>> round(theorem_7(10**6, 2, 80, 40, 5.0), 6)
@@ -211,13 +194,7 @@ def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -
 
 
 def theorem_15(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
-    """Return what epsilon any algorithm needs with D and R, by the paper's thresholds.
-
-    Returns
-    -------
-    float
-        ``0.0061 (D + R) / P`` nats where ``L <= T / 69`` and ``1 <= D + R <= T / 4``, else 0: it says nothing there.
-    """
+    """Return what epsilon any algorithm needs with D and R, by the paper's thresholds."""
     _check(rounds, objects, voters, peers, diversity, radius, loss)
     if loss > rounds / 69 or not 1 <= diversity + radius <= rounds / 4:
         return 0.0
@@ -272,18 +249,7 @@ def conjecture(rounds: int, objects: int, voters: int, peers: int, diversity: in
 
 
 def own_lower_bound(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int) -> float:
-    """Return what epsilon p-REC itself has at least, by its chain of 2P adjacent patterns (`chains`).
-
-    Returns
-    -------
-    float
-        ``(D + R) ln(m (T - 1) + 1) / 2P`` nats; for m = 2, ``(D + R) ln(2T - 1) / 2P``. Of p-rec, wide, lean, sharp.
-
-    Raises
-    ------
-    InputError
-        If ``N < 2P`` or ``D + R > T``: the chain does not fit.
-    """
+    """Return what epsilon p-REC itself has at least, by its chain of 2P adjacent patterns (`chains`)."""
     _check(rounds, objects, voters, peers, diversity, radius, 1.0)
     if diversity + radius > rounds:
         raise InputError(f"diversity {diversity} and radius {radius} do not fit into {rounds} rounds; give D + R <= T")

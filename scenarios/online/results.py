@@ -33,13 +33,7 @@ _WORST = frozenset(column.name for column in COLUMNS if column.average is Averag
 
 
 def record(run: OnlineRun) -> dict[str, Any]:
-    """Return a run's result: of its client, or the means over its clients.
-
-    Returns
-    -------
-    dict
-        JSON values by stable names; None where a number does not exist or was not computed.
-    """
+    """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
     total = sum_of(run)
     return {

@@ -66,76 +66,41 @@ class KeptClients(Chain[ServedClient]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRun:
-    """One client as it was served.
-
-    Attributes
-    ----------
-    world : ClientWorld
-    promise : Promise
-        What the recommender was told.
-    epsilon : float or None
-        What is proved: the largest privacy loss of a voter in this service [nats].
-    served : Served
-    seconds : float
-    """
+    """One client as it was served."""
 
     world: ClientWorld = field(repr=False)
-    promise: Promise
-    epsilon: float | None
+    promise: Promise  # What the recommender was told
+    epsilon: float | None  # What is proved: the largest privacy loss of a voter in this service [nats]
     served: Served
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnlineRun:
-    """A run that is over.
-
-    Attributes
-    ----------
-    scenario : OnlineScenario
-    world : World
-    clients : tuple of ClientRun
-    seconds : float
-        Of all services, each from its announcement to its last recommendation.
-    backend : str
-    workers, actors, devices_per_actor : int
-    retries, restarts : int
-        Questions that were asked again since a process died, and coordinators that were started since one died.
-    """
+    """A run that is over."""
 
     scenario: OnlineScenario
     world: World = field(repr=False)
     clients: tuple[ClientRun, ...]
-    seconds: float
+    seconds: float  # Of all services, each from its announcement to its last recommendation
     backend: str
     workers: int
     actors: int
     devices_per_actor: int
+    # Questions that were asked again since a process died, and coordinators that were started since one died
     retries: int = 0
     restarts: int = 0
 
 
 def build_world(scenario: OnlineScenario) -> World:
-    """Return the world of a scenario: planted, of a ratings file, or written down.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be used, or the scenario contradicts it.
-    """
+    """Return the world of a scenario: planted, of a ratings file, or written down."""
     if scenario.ratings is not None:
         return with_liars(world_of_ratings(scenario))
     return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
 
 
 def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> float | None:
-    """Return what is proved of a recommender in a client's world [nats]; None where nothing is.
-
-    Raises
-    ------
-    InputError
-        If the bound's conditions do not hold, as ``T >= m``.
-    """
+    """Return what is proved of a recommender in a client's world [nats]; None where nothing is."""
     shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
     alike = recommender_of(recommender).epsilon_of
@@ -160,33 +125,7 @@ def run_online(
     over: Progress = silent,
     kept: KeptClients | None = None,
 ) -> OnlineRun:
-    """Serve all clients of a scenario.
-
-    Parameters
-    ----------
-    scenario : OnlineScenario
-    session : Session
-        Where.
-    devices_per_actor : int, optional
-        Size of a cohort of voters. Speed only.
-    world : World, optional
-        Its world, if it is built already.
-    over : callable
-        Told how many rounds of all clients are over.
-    kept : KeptClients, optional
-        Clients that were served before an interruption, and are not served again; told every new one. Voters book
-        beside them.
-
-    Returns
-    -------
-    OnlineRun
-        Seconds of clients that were served before count as they were measured then.
-
-    Raises
-    ------
-    InputError
-        If the scenario cannot be run.
-    """
+    """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
     told = [(client, *_promised(scenario, client)) for client in world.clients]

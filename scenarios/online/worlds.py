@@ -28,38 +28,19 @@ from scenarios.online.privacy_bounds import epsilon_proved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientWorld:
-    """One client and its voters, as the experimenter knows them.
+    """One client and its voters, as the experimenter knows them."""
 
-    Attributes
-    ----------
-    client : Client
-        The device.
-    rounds, objects : int
-        T and m.
-    diversity, radius : int
-        D and R: what the recommender is promised.
-    peer : ndarray of bool, shape (N,)
-        Which devices are peers: at most ``radius`` votes for disliked objects.
-    titles : ndarray of int32, shape (T, m), or None
-        Titles of the rounds, with a ratings file.
-    own_device : int or None
-        The client's own address among the voters.
-    skipped : int
-        Rounds left out, since the client likes nothing in them.
-    name : str
-        What the client is called.
-    """
-
-    client: Client
-    rounds: int
+    client: Client  # The device
+    rounds: int  # T and m
     objects: int
-    diversity: int
+    diversity: int  # D and R: what the recommender is promised
     radius: int
+    # shape (N,); Which devices are peers: at most ``radius`` votes for disliked objects
     peer: Bools = field(repr=False)
-    titles: Indices2 | None = field(default=None, repr=False)
-    own_device: int | None = None
-    skipped: int = 0
-    name: str = ""
+    titles: Indices2 | None = field(default=None, repr=False)  # shape (T, m); Titles of the rounds, with a ratings file
+    own_device: int | None = None  # The client's own address among the voters
+    skipped: int = 0  # Rounds left out, since the client likes nothing in them
+    name: str = ""  # What the client is called
 
     @property
     def peers(self) -> int:
@@ -98,19 +79,10 @@ class ClientWorld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """All that takes part in an online run.
+    """All that takes part in an online run."""
 
-    Attributes
-    ----------
-    scenario : OnlineScenario
-        As asked for.
-    voters : Voters
-        Private.
-    clients : tuple of ClientWorld
-    """
-
-    scenario: OnlineScenario
-    voters: Voters = field(repr=False)
+    scenario: OnlineScenario  # As asked for
+    voters: Voters = field(repr=False)  # Private
     clients: tuple[ClientWorld, ...]
 
     @property
@@ -176,20 +148,7 @@ def distances(votes: Bits2, likes: Bools2) -> Ints:
 def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScenario) -> ClientWorld:
     """Return a client's world with its diversity, radius and peers as measured, checked against what was asked.
 
-    Parameters
-    ----------
-    world : ClientWorld
-        Radius, diversity and peers are overwritten.
-    likes : ndarray of bool, shape (T, m)
-    far : ndarray of int64, shape (N,)
-        Distances; the client's own device must not count as a peer.
-    scenario : OnlineScenario
-        What it gives is a claim to be checked; what it leaves open is filled in.
-
-    Raises
-    ------
-    InputError
-        If the client is more diverse, or has fewer peers, than the scenario says.
+    Shapes: ``likes`` (T, m); ``far`` (N,).
     """
     wide = int(np.count_nonzero(likes.sum(axis=1) > 1))
     diversity = wide if scenario.diversity is None else scenario.diversity
@@ -238,11 +197,6 @@ def world_of_ratings(scenario: OnlineScenario) -> World:
     A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
     its own mean, or from ``like_from`` on). Rounds in which it likes nothing are skipped and counted. A voter votes for
     the title that it rates best; its own coin decides ties, and where it rated none of them.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or has too few users with enough rounds.
     """
     return world_of_table(scenario, read_for(scenario).table)
 
@@ -310,14 +264,7 @@ def _client(
 
 
 def world_from_file(scenario: OnlineScenario, path: Path) -> World:
-    """Return the world that a TOML file writes down.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read; with the round and the number where a voter votes for none or several objects, where an
-        object is none of the round's, or the client likes nothing.
-    """
+    """Return the world that a TOML file writes down."""
     values = _read(path)
     objects = values.get("objects", scenario.objects)
     if type(objects) is not int or not 2 <= objects <= 256:

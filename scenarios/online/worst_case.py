@@ -23,15 +23,7 @@ MOST_EPSILON_VOTERS = {2: 4000, 3: 300}
 def epsilon_exact(
     recommender: str, *, rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int
 ) -> float | None:
-    """Return a recommender's exact worst-case privacy loss [nats].
-
-    Returns
-    -------
-    float or None
-        None where it is not computed. It is 0 where that is proved, as of `random`; p-rec-sim's comes from a dynamic
-        programme over survivors, where D = R = 0, for 2 or 3 objects and not too many voters: it is exact once there
-        are a few N rounds, and an upper bound otherwise.
-    """
+    """Return a recommender's exact worst-case privacy loss [nats]."""
     named = recommender_of(recommender)
     promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers, voters=voters)
     if named.proved_epsilon is not None and named.proved_epsilon(promise) == 0:
@@ -46,27 +38,7 @@ def worst_case_sim(
 ) -> tuple[float, float]:
     """Return the largest log-likelihood ratios of any recommended sequence when one voter is added.
 
-    Parameters
-    ----------
-    voters : int
-        At most N voters without the added one.
-    peers : int
-        P of them never vote for a disliked object.
-    rounds, objects : int
-        T, in the weighting; m, 2 or 3.
-    sharp : bool
-        Whether for the tuned weighting.
-
-    Returns
-    -------
-    (float, float)
-        The most that the sequence can become likelier, and less likely [nats]; epsilon is the larger. Exact where T is
-        a few N or more; for fewer rounds an upper bound, as every worst case is granted the rounds that it takes.
-
-    Raises
-    ------
-    InputError
-        For more than three objects, or sizes that would not end.
+    The result in nats.
 
     Examples
     --------
@@ -93,19 +65,6 @@ def worst_case_sim(
 def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, steepness: float, part: int) -> Floats2:
     """Return the most that a sequence can become likelier (row 0) and less likely (row 1), by n survivors.
 
-    Parameters
-    ----------
-    voters, peers, objects : int
-        Largest n, P, and m: 2 or 3.
-    rounds, steepness, part
-        As for `coordinator.server.online.weighting.chances`.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, voters + 1)
-
-    Notes
-    -----
     Object 0 is recommended; the added voter votes for it, or for object 1. If it is struck, the programme ends; else n
     is what survives. P peers need one liked object: the recommended one, or another one if it is disliked. Where nobody
     dies nothing leaks: all voters agree, or nobody votes for what is recommended.
@@ -146,27 +105,6 @@ MOST_VOTERS = 5000
 
 def worst_loss_sim(voters: int, peers: int, rounds: int, *, sharp: bool = False) -> float:
     """Return the most disliked recommendations that p-REC_sim expects, m = 2.
-
-    Parameters
-    ----------
-    voters : int
-        At most N voters.
-    peers : int
-        P of them never vote for a disliked object.
-    rounds : int
-        T.
-    sharp : bool
-        Whether for the tuned weighting.
-
-    Returns
-    -------
-    float
-        Exact, also for adversaries that adapt to earlier recommendations.
-
-    Raises
-    ------
-    InputError
-        If sizes would not end, or no client and no voters have these numbers.
 
     Examples
     --------

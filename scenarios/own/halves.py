@@ -49,13 +49,7 @@ def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values:
 
 
 class OwnHalf(ServerHalf):
-    """What a scenario needs to know of a class before its settings and its world are known.
-
-    Parameters
-    ----------
-    kind : type
-        The class.
-    """
+    """What a scenario needs to know of a class before its settings and its world are known."""
 
     def __init__(self, kind: type[Mechanism]) -> None:
         self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
@@ -126,13 +120,7 @@ def travelling() -> frozenset[str]:
 
 
 def half_at(path: str) -> OwnHalf:
-    """Return the half of the class that ``package.module:Name`` names.
-
-    Raises
-    ------
-    PolicyError, InputError
-        As `importing.import_class`.
-    """
+    """Return the half of the class that ``package.module:Name`` names."""
     return half_of_class(import_class(path))
 
 

@@ -30,18 +30,6 @@ def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     The source is that of the modules of its class and of the classes that it derives from, and of all that these
     import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
     Import paths and folders do not count.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The class with its settings.
-    helpers : iterable of str
-        Names of further packages that are sent with it; all of their source counts.
-
-    Raises
-    ------
-    InputError
-        If a class has no source, or a setting no text form.
     """
     told = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
@@ -92,13 +80,7 @@ def _digest(source: str) -> str:
 
 
 def settings_of(mechanism: Mechanism) -> dict[str, Any]:
-    """Return a mechanism's settings as JSON values.
-
-    Raises
-    ------
-    InputError
-        If one is not a number, a text, a truth value or a tuple of these.
-    """
+    """Return a mechanism's settings as JSON values."""
     return {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in fields(mechanism)}  # type: ignore[arg-type] # every subclass is a dataclass
 
 
@@ -182,13 +164,7 @@ def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
 
 
 def _cell_of(kind: type) -> str:
-    """Return the cell of a notebook in which a class is defined, which one of its methods tells.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the cell of a notebook in which a class is defined, which one of its methods tells."""
     for value in vars(kind).values():
         code = getattr(getattr(value, "__func__", value), "__code__", None)
         if code is not None and getattr(value, "__module__", "") == kind.__module__:

@@ -17,19 +17,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 
 
 def found_at(path: str, what: str) -> Any:
-    """Return what ``package.module:Name`` names.
-
-    Parameters
-    ----------
-    path : str
-    what : {"policy", "design"}
-        For the error.
-
-    Raises
-    ------
-    PolicyError
-        If there is no such module or name.
-    """
+    """Return what ``package.module:Name`` names."""
     module_name, _, name = path.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -58,13 +46,7 @@ def _own_names(module: ModuleType) -> list[str]:
 
 
 def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
-    """Import packages that are sent with a mechanism; return their names.
-
-    Raises
-    ------
-    InputError
-        If one cannot be imported.
-    """
+    """Import packages that are sent with a mechanism; return their names."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -74,15 +56,7 @@ def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def import_class(path: str) -> type[Mechanism]:
-    """Return the class of mechanisms that ``package.module:Name`` names.
-
-    Raises
-    ------
-    PolicyError
-        If there is no such class.
-    InputError
-        If it is no mechanism, or lacks a method.
-    """
+    """Return the class of mechanisms that ``package.module:Name`` names."""
     kind = found_at(path, "design")
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         raise InputError(f"design {path} is no mechanism; derive the class from blindrec.Mechanism")
@@ -100,15 +74,7 @@ _TYPES: dict[type[Mechanism], dict[str, Any]] = {}
 
 
 def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the types of a class's settings, as it annotates them.
-
-    Parameters
-    ----------
-    kind : type
-        The class.
-    brought : mapping, optional
-        The types, if the class came by value and its module is not here.
-    """
+    """Return the types of a class's settings, as it annotates them."""
     if kind not in _TYPES:
         found = get_type_hints(kind) if brought is None else brought
         _TYPES[kind] = {part.name: found[part.name] for part in settings_fields(kind)}
@@ -116,13 +82,7 @@ def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) ->
 
 
 def made(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
-    """Return a mechanism of a class, with settings read as it annotates them.
-
-    Raises
-    ------
-    InputError
-        If it has no such setting, or the setting cannot have such a value.
-    """
+    """Return a mechanism of a class, with settings read as it annotates them."""
     known = {part.name for part in settings_fields(kind)}
     if strange := sorted(settings.keys() - known):
         told = f"it has {', '.join(sorted(known))}" if known else "it has none"
@@ -147,13 +107,7 @@ def _read(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
 
 
 def read_settings(given: Sequence[str]) -> dict[str, str]:
-    """Return settings as the command line writes them, ``name=value`` each.
-
-    Raises
-    ------
-    InputError
-        If one is written in another way, or is given twice.
-    """
+    """Return settings as the command line writes them, ``name=value`` each."""
     found: dict[str, str] = {}
     for one in given:
         name, equals, value = one.partition("=")

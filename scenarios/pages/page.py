@@ -30,19 +30,11 @@ _JOINED = "stroke-linejoin:round;stroke-linecap:butt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """A picture of a page.
+    """A picture of a page."""
 
-    Attributes
-    ----------
-    title, alt : str
-        Its name, and what it shows.
-    svg : Markup
-        With both inside.
-    """
-
-    title: str
+    title: str  # Its name, and what it shows
     alt: str
-    svg: Markup
+    svg: Markup  # With both inside
 
 
 def drawn_of(subject: Subject) -> list[Drawn]:
@@ -57,17 +49,7 @@ def _drawn(picture: Picture, prefix: str) -> Drawn:
 
 
 def inline(svg: str, title: str, alt: str, prefix: str) -> Markup:
-    """Return an SVG file as a part of a page: with names for readers, and identifiers that no other picture has.
-
-    Parameters
-    ----------
-    svg : str
-        As the plotting library writes it.
-    title, alt : str
-        Its name, and what it shows.
-    prefix : str
-        Before every identifier.
-    """
+    """Return an SVG file as a part of a page: with names for readers, and identifiers that no other picture has."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r"<style[^>]*>.*?</style>", "", body, flags=re.DOTALL)
@@ -89,17 +71,10 @@ _EXPERIMENTS = frozenset({"run", "online", "two-tier"})
 
 @dataclass(frozen=True, slots=False, kw_only=True)
 class Section:
-    """A subject on a page.
-
-    Attributes
-    ----------
-    subject : Subject
-    told : Told
-        What its family says.
-    """
+    """A subject on a page."""
 
     subject: Subject
-    told: Told
+    told: Told  # What its family says
 
     @cached_property
     def figures(self) -> Sequence[Drawn]:
@@ -156,23 +131,7 @@ _TOLD = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"
 
 
 def report_of(paths: Sequence[Path]) -> str:
-    """Return the page of some folders of `--out` and files of `--json`.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        At least one; a section each, in this order.
-
-    Returns
-    -------
-    str
-        HTML that loads nothing. The same results make the same page.
-
-    Raises
-    ------
-    InputError
-        If one of them holds no result, or too many are given.
-    """
+    """Return the page of some folders of `--out` and files of `--json`."""
     if not 1 <= len(paths) <= MOST_SUBJECTS:
         raise InputError(f"{len(paths)} results are given; a report takes from 1 to {MOST_SUBJECTS}")
     subjects = [read_subject(path, number) for number, path in enumerate(paths, 1)]
@@ -189,27 +148,7 @@ _ENDINGS = {"out": (".html", ".htm"), "pdf": (".pdf",)}
 
 
 def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None) -> Path:
-    """Write the page of some results; see `scenarios.pages.page.report_of`.
-
-    Parameters
-    ----------
-    results : sequence of Path
-        Folders of `--out`, or files of `--json`.
-    out : Path
-        An HTML file; one that is there is written anew.
-    pdf : Path, optional
-        A PDF file of the same page.
-
-    Returns
-    -------
-    Path
-        ``out``.
-
-    Raises
-    ------
-    InputError
-        If a result cannot be read or a file cannot be written, or if PDF is asked for and its extra is missing.
-    """
+    """Write the page of some results; see `scenarios.pages.page.report_of`."""
     for name, target in (("out", out), ("pdf", pdf)):
         if target is not None:
             _check(name, target)

@@ -27,15 +27,7 @@ def belief_at_most(prior: float, epsilon: float) -> float:
 
     By Bayes' rule with the likelihood ratio at its bound: ``p e^eps / (1 - p + p e^eps)``.
 
-    Parameters
-    ----------
-    prior : float
-        The belief before, in (0, 1).
-    epsilon : float
-        Privacy parameter [nats], at least 0; infinite for none.
-
-    >>> round(belief_at_most(0.5, 1.0), 4), round(belief_at_most(0.01, 1.0), 4), belief_at_most(0.1, math.inf)
-    (0.7311, 0.0267, 1.0)
+    ``epsilon`` in nats.
     """
     return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
 
@@ -51,18 +43,10 @@ def belief_at_least(prior: float, epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Believed:
-    """An epsilon of a record, and what it means.
+    """An epsilon of a record, and what it means."""
 
-    Attributes
-    ----------
-    words : str
-        Whose it is, or of what.
-    epsilon : Traced
-        Privacy parameter [nats].
-    """
-
-    words: str
-    epsilon: Traced
+    words: str  # Whose it is, or of what
+    epsilon: Traced  # Privacy parameter [nats]
 
     @property
     def says_nothing(self) -> bool:
@@ -155,21 +139,11 @@ LIMITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A promise.
+    """A promise."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `MEANING`.
-    about : str
-        Whom or what it is about; empty where a record has but one.
-    guarantee : Traced or None
-        The record's own words.
-    """
-
-    kind: str
-    about: str = ""
-    guarantee: Traced | None = None
+    kind: str  # One of `MEANING`
+    about: str = ""  # Whom or what it is about; empty where a record has but one
+    guarantee: Traced | None = None  # The record's own words
 
     @property
     def meaning(self) -> str:

@@ -271,13 +271,7 @@ def kind_of(family: str, record: Mapping[str, Any]) -> str:
 
 
 def check_record(family: str, record: Mapping[str, Any], path: object) -> None:
-    """Refuse a record that pages and pictures cannot compute with.
-
-    Raises
-    ------
-    InputError
-        For the first thing that is wrong: its place, an RFC 6901 pointer, its value, and what must stand there.
-    """
+    """Refuse a record that pages and pictures cannot compute with."""
     kind = kind_of(family, record)
     if (fault := _fault(record, SCHEMAS[kind], "")) is None:
         fault = _CROSS[kind](record) if kind in _CROSS else None
@@ -369,13 +363,7 @@ _CROSS: Mapping[str, Callable[[Mapping[str, Any]], Fault | None]] = {
 
 
 def check_table(kind: str, name: str, table: pd.DataFrame, path: object) -> pd.DataFrame:
-    """Return a table of a folder as pictures draw it: numbers that axes can show; others are missing.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, or holds no numbers where a picture needs them.
-    """
+    """Return a table of a folder as pictures draw it: numbers that axes can show; others are missing."""
     import pandas as pd  # noqa: PLC0415 (the caller has loaded it)
 
     for column, words in TABLES.get((kind, name), {}).items():

@@ -51,13 +51,7 @@ def _is_audit(rows: Any) -> bool:
 
 
 def family_of(record: Mapping[str, Any], path: Path) -> str:
-    """Return which command a record is of, by its keys.
-
-    Raises
-    ------
-    InputError
-        If it is of none that pages tell of.
-    """
+    """Return which command a record is of, by its keys."""
     for name, fits in _FAMILIES:
         if fits(record):
             return name
@@ -67,27 +61,13 @@ def family_of(record: Mapping[str, Any], path: Path) -> str:
 
 @dataclass(frozen=True, slots=False, kw_only=True)
 class Subject:
-    """A result to tell of.
+    """A result to tell of."""
 
-    Attributes
-    ----------
-    number : int
-        Its place on the page, from 1.
-    path : Path
-        Its folder or file.
-    family : str
-        The command that it is of.
-    documents : dict of str to dict
-        Its JSON, by the names of `DOCUMENTS`.
-    sha256 : str
-        Digest of the result's file.
-    """
-
-    number: int
-    path: Path
-    family: str
-    documents: Mapping[str, Mapping[str, Any]] = field(repr=False)
-    sha256: str
+    number: int  # Its place on the page, from 1
+    path: Path  # Its folder or file
+    family: str  # The command that it is of
+    documents: Mapping[str, Mapping[str, Any]] = field(repr=False)  # Its JSON, by the names of `DOCUMENTS`
+    sha256: str  # Digest of the result's file
 
     def of(self, document: str) -> Traced:
         """Return a document; one that is not there is empty."""
@@ -119,13 +99,7 @@ class Subject:
 
 
 def read_subject(path: Path, number: int) -> Subject:
-    """Read a folder or a file.
-
-    Raises
-    ------
-    InputError
-        If there is no result, or it cannot be read.
-    """
+    """Read a folder or a file."""
     if path.is_dir():
         if not (path / DOCUMENTS["result"]).exists():
             raise InputError(f"{path} holds no result.json; name a folder of --out whose command has ended")

@@ -16,40 +16,19 @@ Lines = Sequence[tuple[str, Markup]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a page tells of a subject.
+    """What a page tells of a subject."""
 
-    Attributes
-    ----------
-    headline : list of Markup
-        Sentences for who reads nothing else.
-    trust : Markup
-        Who is trusted.
-    asked, budget, rest : lines
-        What was asked, and of whom; what was spent of which budget; everything else that the record says.
-    promises : sequence of Promise
-    believed : sequence of Believed
-        The epsilons, and what they mean.
-    whole : bool
-        Whether these epsilons are of a person's whole data.
-    people, result, beside : Markup
-        Cells of the summary: how many people, the main number, and what stands beside it.
-    grids : sequence of Grid
-        Results.
-    warnings, remarks : sequence of Markup
-        What everybody must see, and what only readers of the details must.
-    """
-
-    headline: Sequence[Markup]
-    trust: Markup
-    asked: Lines
+    headline: Sequence[Markup]  # Sentences for who reads nothing else
+    trust: Markup  # Who is trusted
+    asked: Lines  # What was asked, and of whom; what was spent of which budget; everything else that the record says
     budget: Lines = ()
     rest: Lines = ()
     promises: Sequence[Promise]
-    believed: Sequence[Believed] = ()
-    whole: bool = True
-    people: Markup
+    believed: Sequence[Believed] = ()  # The epsilons, and what they mean
+    whole: bool = True  # Whether these epsilons are of a person's whole data
+    people: Markup  # Cells of the summary: how many people, the main number, and what stands beside it
     result: Markup
     beside: Markup
-    grids: Sequence[Grid] = ()
-    warnings: Sequence[Markup] = ()
+    grids: Sequence[Grid] = ()  # Results
+    warnings: Sequence[Markup] = ()  # What everybody must see, and what only readers of the details must
     remarks: Sequence[Markup] = ()

@@ -19,18 +19,10 @@ NOTHING = Markup("&ndash;")
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A value of a JSON document, with its place.
+    """A value of a JSON document, with its place."""
 
-    Attributes
-    ----------
-    value : object
-        A JSON value.
-    place : str
-        The subject and the document, then the JSON pointer (RFC 6901): ``"1/result#/rows/0/ndcg"``.
-    """
-
-    value: Any
-    place: str
+    value: Any  # A JSON value
+    place: str  # The subject and the document, then the JSON pointer (RFC 6901): ``"1/result#/rows/0/ndcg"``
 
     def get(self, name: str | int) -> Traced | None:
         """Return what stands under a key or at a number; None where there is nothing, or null."""
@@ -58,13 +50,7 @@ class Traced:
         return str(self.value)
 
     def number(self) -> float:
-        """Return a number, infinite where the record says ``"inf"``.
-
-        Raises
-        ------
-        InputError
-            If it is none.
-        """
+        """Return a number, infinite where the record says ``"inf"``."""
         try:
             return float(self.value)
         except (TypeError, ValueError):
@@ -131,36 +117,16 @@ _ENDS = "low", "high"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table.
+    """A table."""
 
-    Attributes
-    ----------
-    caption : str
-        What it shows.
-    headings : list of str
-    rows : list of list of Markup
-        A cell each heading.
-    cut : bool
-        Whether there are more rows than a page shows.
-    """
-
-    caption: str
+    caption: str  # What it shows
     headings: list[str]
-    rows: list[list[Markup]]
-    cut: bool = False
+    rows: list[list[Markup]]  # A cell each heading
+    cut: bool = False  # Whether there are more rows than a page shows
 
 
 def grid_of(caption: str, rows: Sequence[Traced], columns: Sequence[str] = ()) -> Grid | None:
-    """Return the table of some rows of a record; None where there are none.
-
-    Parameters
-    ----------
-    caption : str
-    rows : sequence of Traced
-        Objects with about the same keys.
-    columns : sequence of str
-        Keys to show; by default all that a row has something under, but texts that are in all rows the same.
-    """
+    """Return the table of some rows of a record; None where there are none."""
     keys = [key for key in columns or _keys(rows) if any(row.get(key) is not None for row in rows)]
     if not rows or not keys:
         return None

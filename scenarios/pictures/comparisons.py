@@ -31,12 +31,6 @@ def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
     """Return the points of the figure: of each trust model the best row at every number of people who contribute.
 
     Rows that know more than their trust model's others, and say that they are not compared, are none of these.
-
-    Returns
-    -------
-    DataFrame
-        Columns: kind (``curve``, or ``level`` without privacy), label, x (people; in two tiers those who are public),
-        y (NDCG) with low and high, epsilon (empty in levels and where none is spent) and mechanism.
     """
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in result["rows"]:
@@ -67,17 +61,7 @@ def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def draw_worth(result: Mapping[str, Any], points: pd.DataFrame, figure: Figure) -> None:
-    """Draw the figure of a comparison.
-
-    Parameters
-    ----------
-    result : mapping
-        What `--json` prints.
-    points : DataFrame
-        See `points_of`.
-    figure : Figure
-        An empty one.
-    """
+    """Draw the figure of a comparison."""
     levels = points[points["kind"] == "level"]
     curves = points[points["kind"] == "curve"]
     epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]

@@ -110,20 +110,7 @@ def lines(
     y: str = "y",
     top: float = math.nan,
 ) -> None:
-    """Draw every line of a table of points; lines whose intervals would lie on each other stand side by side.
-
-    Parameters
-    ----------
-    axes : Axes
-    points : DataFrame
-        Columns: kind, that of the lines' names, x and y, and the intervals' ends low and high, NaN where open.
-    style : callable
-        Takes a line's kind and name; returns the keywords of its style, with ``label`` for the legend.
-    name, x, y : str
-        The columns.
-    top : float
-        Where a bar ends whose upper end is open; NaN: an arrow stands there instead.
-    """
+    """Draw every line of a table of points; lines whose intervals would lie on each other stand side by side."""
     axes.margins(x=0.07)
     shifts = _shifts(points, name, x, y, top)
     for (kind, label), line in points.groupby(["kind", name], sort=False):
@@ -275,27 +262,13 @@ _HIGH = 15.0
 
 
 class Mark(NamedTuple):
-    """A number in a row.
+    """A number in a row."""
 
-    Attributes
-    ----------
-    row : str
-        What it is of.
-    told : str
-        What it is, in the legend's words; empty where the row says it.
-    value : float or None
-        Nothing is drawn where it is None, or no finite number.
-    look : str
-        One of `LOOKS`.
-    low, high : float or None
-        Ends of its interval; None where there is none, or where it is open.
-    """
-
-    row: str
-    told: str
-    value: Any
-    look: str = MEASURED
-    low: float | None = None
+    row: str  # What it is of
+    told: str  # What it is, in the legend's words; empty where the row says it
+    value: Any  # Nothing is drawn where it is None, or no finite number
+    look: str = MEASURED  # One of `LOOKS`
+    low: float | None = None  # Ends of its interval; None where there is none, or where it is open
     high: float | None = None
 
 
@@ -320,22 +293,7 @@ def draw_rows(
     share: bool = False,
     line: tuple[str, float] | None = None,
 ) -> None:
-    """Draw marks into an empty figure, a row for each thing; those of a row stand one below the other.
-
-    Parameters
-    ----------
-    figure : Figure
-    marks : sequence of Mark
-        Those of `known`; at least one.
-    title, words : str
-        Of the panel and of its axis, with the unit.
-    logarithmic : bool
-        Whether the axis is.
-    share : bool
-        Whether it goes from 0 to 1.
-    line : (str, float), optional
-        What goes down through all rows, and where.
-    """
+    """Draw marks into an empty figure, a row for each thing; those of a row stand one below the other."""
     rows = list(dict.fromkeys(mark.row for mark in marks))
     most = max(sum(mark.row == row for mark in marks) for row in rows)
     inches = 0.85 + len(rows) * ((most - 1) * _BETWEEN_ROWS + _HIGH) / 72

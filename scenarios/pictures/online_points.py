@@ -18,15 +18,7 @@ _COLUMNS = ("axis", "kind", "recommender", "x", "y", "low", "high")
 
 
 def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure.
-
-    Returns
-    -------
-    DataFrame
-        Columns: axis (a panel), kind, recommender ("" where a bound is for all of them), x, y, low, high. Points that
-        are not known, or not above 0 (axes are logarithmic), are left out; where there is no interval, its ends are
-        NaN.
-    """
+    """Return every point of the figure."""
     points: list[dict[str, Any]] = []
     for row in summary["points"]:
         if not recommender_of(row["recommender"]).drawn:

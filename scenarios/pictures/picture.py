@@ -30,49 +30,21 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a result.
+    """A picture of a result."""
 
-    Attributes
-    ----------
-    name : str
-        Of its file, without an ending.
-    title : str
-        What it shows, in a few words.
-    alt : str
-        What somebody who cannot see it should know of it.
-    draw : callable
-        Draws it into an empty figure, in the style of `scenarios.pictures.drawing`, and gives the figure its size.
-    points : DataFrame or None
-        All points in it, unless they stand in another file of the folder.
-    """
-
-    name: str
-    title: str
-    alt: str
+    name: str  # Of its file, without an ending
+    title: str  # What it shows, in a few words
+    alt: str  # What somebody who cannot see it should know of it
+    # Draws it into an empty figure, in the style of `scenarios.pictures.drawing`, and gives the figure its size
     draw: Callable[[Figure], None]
+    # All points in it, unless they stand in another file of the folder
     points: pd.DataFrame | None = field(default=None, repr=False, compare=False)
 
 
 def pictures_of(
     family: str, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame] | None = None
 ) -> tuple[Picture, ...]:
-    """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws.
-
-    Parameters
-    ----------
-    family : str
-        One of `FAMILIES`.
-    record : mapping
-        What `--json` prints.
-    tables : mapping, optional
-        What the folder's Parquet and CSV files hold, by their names without endings; without them there is only what
-        the record alone allows.
-
-    Raises
-    ------
-    InputError
-        If there is no such family.
-    """
+    """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
     if family not in FAMILIES:
         raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
     module = importlib.import_module(f"scenarios.pictures.{FAMILIES[family]}")

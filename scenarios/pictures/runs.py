@@ -78,17 +78,7 @@ def _between(record: Mapping[str, Any], kind: str) -> str:
 
 
 def draw_items(items: pd.DataFrame, heading: str, figure: Figure) -> None:
-    """Draw every item's score with its standard error, in order of scores, a look for each cluster.
-
-    Parameters
-    ----------
-    items : DataFrame
-        As `scenarios.run.tables.items_table` returns it.
-    heading : str
-        Of the panel.
-    figure : Figure
-        An empty one.
-    """
+    """Draw every item's score with its standard error, in order of scores, a look for each cluster."""
     (axes,) = panels(figure, 1)
     ordered = items.sort_values("score", ascending=False, ignore_index=True)
     errors = ordered["standard_error"].fillna(0.0)

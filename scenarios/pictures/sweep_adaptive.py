@@ -43,14 +43,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 
 
 def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure of users.
-
-    Returns
-    -------
-    DataFrame
-        Columns: kind ("measured", "predicted", "lower bound"), label (one a line), items, users, low, high. Points
-        that are not known are left out; an open interval has a NaN.
-    """
+    """Return every point of the figure of users."""
     points: list[dict[str, Any]] = []
     for row in summary["schemes"]:
         here = {"label": row["label"], "items": row["items"]}

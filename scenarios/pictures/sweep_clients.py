@@ -30,14 +30,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 
 
 def points_of(summary: Mapping[str, Any], units: pd.DataFrame | None) -> pd.DataFrame:
-    """Return every point of the figure; of the result alone only differences.
-
-    Returns
-    -------
-    DataFrame
-        Columns: panel, recommender, kind ("mean", "proved", "run"), x, y, low, high. Differences are percentage points
-        of the rounds; of epsilon x is nats and y the share of services that need at most that.
-    """
+    """Return every point of the figure; of the result alone only differences."""
     points: list[dict[str, Any]] = []
     for row in summary["recommenders"]:
         x, low, high = (row[f"to_random_share{end}"] for end in ("", "_low", "_high"))

@@ -26,14 +26,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 
 
 def points_of(result: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the figure.
-
-    Returns
-    -------
-    DataFrame
-        Columns: column, kind, label (what else varies), x (a number that varies; else the setting's place), y, low,
-        high. Points that are not known are left out; where there is no interval, its ends are NaN.
-    """
+    """Return every point of the figure."""
     rows, axis = result["settings"], axis_of(result)
     points = [
         {

@@ -51,17 +51,7 @@ def pictures(record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame]) -> I
 
 
 def draw_users(record: Mapping[str, Any], points: pd.DataFrame, figure: Figure) -> None:
-    """Draw all panels, one a name that varies and a criterion, into an empty figure.
-
-    Parameters
-    ----------
-    record : mapping
-        What `--json` prints.
-    points : DataFrame
-        From `scenarios.sweep.users.curves`.
-    figure : Figure
-        Gets the size that the panels need.
-    """
+    """Draw all panels, one a name that varies and a criterion, into an empty figure."""
     names, criteria = (list(dict.fromkeys(points[column])) for column in ("axis", "criterion"))
     pairs = [(criterion, name) for criterion in criteria for name in names]
     every = panels(figure, len(pairs), across=max(len(names), min(len(pairs), 2)))

@@ -17,13 +17,7 @@ ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creation
 
 
 def check_figure(target: Path | None) -> None:
-    """Make sure that a picture can be written where it is wanted, before anything runs.
-
-    Raises
-    ------
-    InputError
-        If it cannot.
-    """
+    """Make sure that a picture can be written where it is wanted, before anything runs."""
     if target is None:
         return
     if target.suffix.lower() not in ENDINGS:
@@ -34,14 +28,7 @@ def check_figure(target: Path | None) -> None:
 
 
 def rendered(picture: Picture, ending: str) -> bytes:
-    """Return a picture as the content of a file, the same for the same result.
-
-    Parameters
-    ----------
-    picture : Picture
-    ending : str
-        One of `ENDINGS`.
-    """
+    """Return a picture as the content of a file, the same for the same result."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
 
     from scenarios.pictures.drawing import styled  # noqa: PLC0415 (as above)
@@ -55,13 +42,7 @@ def rendered(picture: Picture, ending: str) -> bytes:
 
 
 def draw(target: Path, picture: Picture) -> None:
-    """Draw a picture, and write it whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written any more.
-    """
+    """Draw a picture, and write it whole or not at all."""
     content = rendered(picture, target.suffix.lower())
     try:
         write_bytes(target, content)
@@ -72,21 +53,7 @@ def draw(target: Path, picture: Picture) -> None:
 def deliver_figure(
     target: Path | None, family: str, record: Mapping[str, Any], tables: Callable[[], Mapping[str, Any]] = dict
 ) -> None:
-    """Write the first picture of a result where `--figure` wants it, or do nothing (None).
-
-    Parameters
-    ----------
-    target : Path or None
-    family, record
-        As in `scenarios.pictures.picture.pictures_of`.
-    tables : callable
-        Returns its tables.
-
-    Raises
-    ------
-    InputError
-        If the result has no picture.
-    """
+    """Write the first picture of a result where `--figure` wants it, or do nothing (None)."""
     if target is None:
         return
     pictures = pictures_of(family, record, tables())

@@ -38,29 +38,7 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
-    """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit.
-
-    Parameters
-    ----------
-    address : str or None
-        ``host:port`` of a running head, or ``"auto"``. None: the job's own cluster inside a Ray job, else a new
-        local instance.
-    workers : int or None
-        Device blocks computed at the same time; default: as many of the instance's CPUs as a run gains from.
-    metrics : bool
-        Whether Ray's metrics tell how far runs have come; a line on standard error tells where they are.
-
-    Yields
-    ------
-    OnRay
-
-    Raises
-    ------
-    InputError
-        If nothing answers at the address, there are too few CPUs, or this process has joined an instance already.
-    LostError
-        If Ray's head died meanwhile.
-    """
+    """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
     _require_none_here()
     wanted = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
@@ -112,13 +90,7 @@ def _alone() -> AbstractContextManager[None]:
 
 
 def _start(workers: int, *, measured: bool = False) -> Path:
-    """Start an instance; return the folder of its session.
-
-    Raises
-    ------
-    InputError
-        If it does not start, as where a busy machine takes longer than Ray waits; or if other machines reach it.
-    """
+    """Start an instance; return the folder of its session."""
     from scenarios.places.ray_private import local_settings, on_loopback  # noqa: PLC0415 (as above)
 
     try:

@@ -27,11 +27,6 @@ class HeadWatch:
 
     Only refused connections count. A busy head refuses none, because its operating system accepts them, and a broken
     link brings no refusal. The watch interrupts the main thread, so it does not watch runs in other threads.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port`` of the head.
     """
 
     def __init__(self, address: str) -> None:

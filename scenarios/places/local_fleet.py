@@ -73,18 +73,7 @@ class LocalBackstage:
 class LocalFleet:
     """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
 
-    Parameters
-    ----------
-    job : Work
-    cast : dict
-        The cohorts of each kind.
-    threads : ThreadPoolExecutor or None
-        Threads in which several cohorts work at the same time; None if they work one after the other.
-
-    Attributes
-    ----------
-    told : callable
-        Called with the number of answers, devices or rounds so far.
+    ``told``: Called with the number of answers, devices or rounds so far.
     """
 
     def __init__(self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:

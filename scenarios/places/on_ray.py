@@ -35,17 +35,7 @@ _CPU_SHARE = 0.5
 
 
 class OnRay:
-    """An instance of Ray that this process has joined.
-
-    Parameters
-    ----------
-    workers : int
-        Device blocks computed at the same time.
-    metrics : bool
-        Whether coordinators tell Ray's metrics how far they have come.
-    most : bool
-        Whether ``workers`` is what there is, of which small runs take as many as they gain from; else all runs take it.
-    """
+    """An instance of Ray that this process has joined."""
 
     name = "ray"
     reason = NAMED
@@ -115,16 +105,7 @@ class OnRay:
 
 
 class Ensemble:
-    """The actors of all devices of a run, and what only the experimenter may look at.
-
-    Parameters
-    ----------
-    work : Work
-    keeper : HostedKeeper
-        The devices' keeper.
-    workers : int
-        Device blocks computed at the same time.
-    """
+    """The actors of all devices of a run, and what only the experimenter may look at."""
 
     def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
         self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews

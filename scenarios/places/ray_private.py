@@ -43,8 +43,6 @@ def alone() -> Iterator[None]:
     A token in the environment is meant for clusters that are joined, so it is ignored here and restored afterwards.
     Nothing is written to the user's home. If this process already has an instance, its token is kept.
 
-    Notes
-    -----
     Ray reads where to listen only once, when it is imported. The variable is for the processes that it starts, the
     attribute for this process. It caches the token, too, so the cache is emptied before and after. That this is enough
     is not taken for granted: `on_loopback` looks at the open ports, and a version of Ray that is newer or older than
@@ -81,13 +79,7 @@ def _become(environment: dict[str, str | None], *, clusters: bool) -> None:
 
 @contextmanager
 def on_loopback() -> Iterator[None]:
-    """Look at the ports that are opened in the ``with`` block, by this process and those that it has started.
-
-    Raises
-    ------
-    InputError
-        If one of them is open to other machines, or they cannot be looked at; Ray is ended then.
-    """
+    """Look at the ports that are opened in the ``with`` block, by this process and those that it has started."""
     before = _listening()
     yield
     try:

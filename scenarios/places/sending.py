@@ -38,11 +38,6 @@ def environment(folder: Path) -> dict[str, Any]:
     The working directory is sent without `EXCLUDES`, without keys, tokens and passwords (`left_out`) and without
     folders of runs. If it does not hold blindrec's packages, these are sent as well, so that both sides run the same
     code.
-
-    Parameters
-    ----------
-    folder : Path
-        The working directory.
     """
     runs = [f"/{run.relative_to(folder).as_posix()}/" for run in run_folders(folder)]
     described: dict[str, Any] = {
@@ -90,12 +85,6 @@ def python(module: str, *arguments: str) -> str:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse to send a whole disk or home.
-
-    Raises
-    ------
-    InputError
-        If the folder is one of these.
-    """
+    """Refuse to send a whole disk or home."""
     if folder.resolve() in (Path("/"), Path.home().resolve()):
         raise InputError(f"the working directory {folder} would be sent whole; submit from a folder of its own")

@@ -31,23 +31,12 @@ Progress = Callable[["Tally"], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Devices of one kind: the private side's share of a run.
+    """Devices of one kind: the private side's share of a run."""
 
-    Attributes
-    ----------
-    kind : Kind
-        The kind of devices, and what these agreed to.
-    holdings : object
-        The private data of all devices of the kind, which only devices receive.
-    bounds : list of (int, int)
-        Their cohorts, ``[first, stop)`` each, ascending.
-    hosts : int or None
-        Most processes for them, which several cohorts may share; None for as many as the place has for devices.
-    """
-
-    kind: Kind
-    holdings: Any = field(repr=False)
-    bounds: list[tuple[int, int]]
+    kind: Kind  # The kind of devices, and what these agreed to
+    holdings: Any = field(repr=False)  # The private data of all devices of the kind, which only devices receive
+    bounds: list[tuple[int, int]]  # Their cohorts, ``[first, stop)`` each, ascending
+    # Most processes for them, which several cohorts may share; None for as many as the place has for devices
     hosts: int | None = None
 
 
@@ -66,61 +55,30 @@ class Backstage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What a run took at a place.
+    """What a run took at a place."""
 
-    Attributes
-    ----------
-    seconds : float
-        Seconds from the first question to the outcome, including the time until a dead coordinator was noticed.
-    actors : int
-        Number of Ray actors that ran devices; 0 in process.
-    retries : int
-        Blocks and rounds that were asked again because a process died.
-    restarts : int
-        Coordinators that were started because one died.
-    """
-
+    # Seconds from the first question to the outcome, including the time until a dead coordinator was noticed
     seconds: float = 0.0
-    actors: int = 0
-    retries: int = 0
-    restarts: int = 0
+    actors: int = 0  # Number of Ray actors that ran devices; 0 in process
+    retries: int = 0  # Blocks and rounds that were asked again because a process died
+    restarts: int = 0  # Coordinators that were started because one died
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[R, O, T]):
-    """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored.
+    """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 
-    Attributes
-    ----------
-    plan : Plan
-        The server's plan.
-    crews : dict of Crew
-        Devices, by the name of their kind.
-    secret : bytes
-        Private: the population's master secret.
-    layout : Layout
-        It affects only speed.
-    finish : callable
-        Gets the outcome, the `Backstage` and the `Costs`, and returns the experiment's result.
-    kept : Kept
-        Yields the rounds of an interrupted run, and stores every new one.
-    ledger : Path or None
-        Folder of the devices' book; None to hold it in memory only.
-    naming : callable
-        A context in which the first query is tried, so that a refusal names the policy that asks it.
-    packages : frozenset of str
-        The user's own packages, whose code is sent to workers.
-    """
-
-    plan: Plan[R, O]
-    crews: Mapping[str, Crew]
-    secret: bytes = field(repr=False)
-    layout: Layout
+    plan: Plan[R, O]  # The server's plan
+    crews: Mapping[str, Crew]  # Devices, by the name of their kind
+    secret: bytes = field(repr=False)  # Private: the population's master secret
+    layout: Layout  # It affects only speed
+    # Gets the outcome, the `Backstage` and the `Costs`, and returns the experiment's result
     finish: Callable[[O, Backstage, Costs], T]
-    kept: Kept[R] = field(default_factory=Nowhere)
-    ledger: Path | None = None
+    kept: Kept[R] = field(default_factory=Nowhere)  # Yields the rounds of an interrupted run, and stores every new one
+    ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
+    # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
-    packages: frozenset[str] = frozenset()
+    packages: frozenset[str] = frozenset()  # The user's own packages, whose code is sent to workers
 
 
 NAMED = "as called"
@@ -128,15 +86,9 @@ NAMED = "as called"
 
 
 class Session(Protocol):
-    """A place that is ready to run.
+    """A place that is ready to run."""
 
-    Attributes
-    ----------
-    reason : str
-        Why it is this one, in a few words.
-    """
-
-    reason: str
+    reason: str  # Why it is this one, in a few words
 
     @property
     def name(self) -> str:

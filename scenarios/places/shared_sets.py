@@ -32,24 +32,7 @@ MAXSENSE = found()["maxsense"]
 def answer(
     query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
 ) -> tuple[Statistic, Release]:
-    """Return what devices ``first`` to ``stop - 1`` of a cohort let out, and what the server sums it up to.
-
-    Parameters
-    ----------
-    query : Query
-        Public.
-    ratings, secret
-        The population's, as for `actors.device.Cohort`.
-    cohort : Cohort
-        The devices.
-    first, stop : int
-        Devices of the cohort.
-
-    Raises
-    ------
-    InputError
-        If the query cannot be answered as it stands.
-    """
+    """Return what devices ``first`` to ``stop - 1`` of a cohort let out, and what the server sums it up to."""
     if not _shares(query, ratings, cohort):
         release = cohort.answer(query, first, stop)
         return aggregate(query, release), release

@@ -15,13 +15,7 @@ Spent = tuple[int, int, Epsilon]
 
 
 def spent_by(keeper: Books, devices: int) -> list[Spent]:
-    """Return what devices 0 to ``devices - 1`` have spent, by stretches ``(first, stop, spent)`` [nats].
-
-    Raises
-    ------
-    LostError
-        If the keeper is lost.
-    """
+    """Return what devices 0 to ``devices - 1`` have spent, by stretches ``(first, stop, spent)`` [nats]."""
     return sums(map(read_entry, _booked(keeper, devices)), devices)
 
 
@@ -48,12 +42,7 @@ def sums(entries: Iterable[Entry], devices: int) -> list[Spent]:
 
 
 def require_there(keeper: Books) -> None:
-    """Refuse to go on without the keeper: all devices would refuse.
-
-    Raises
-    ------
-    LostError
-    """
+    """Refuse to go on without the keeper: all devices would refuse."""
     _booked(keeper, 0)
 
 

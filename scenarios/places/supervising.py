@@ -38,31 +38,7 @@ def conducted(
     devices_ready: Callable[[], None],
     measured: str | None = None,
 ) -> tuple[O, Costs]:
-    """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round.
-
-    Parameters
-    ----------
-    work : Work
-    devices : dict of Cohorts
-        Which host has which addresses, by kind.
-    keeper : Books
-        The devices' keeper, which the coordinator never gets.
-    progress : callable
-        Called with how far the server has come.
-    query : Query or None
-        The first query, for which the coordinator compiles its code.
-    needs : float
-        CPUs that Ray reserves for the run's actors.
-    devices_ready : callable
-        Waits until devices can answer; the first coordinator's processes start meanwhile.
-    measured : str or None
-        The run's name, if Ray's metrics are to tell how far it has come.
-
-    Raises
-    ------
-    LostError
-        If too many coordinators die, the cluster has too few CPUs left, or the keeper is lost.
-    """
+    """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round."""
     before, retries = 0.0, 0
     for restarts in itertools.count():
         server = start_coordinator(work.plan, devices, work.layout, measured)
@@ -91,14 +67,7 @@ def conducted(
 def _follow(
     server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
-    """Wait for the server's outcome; meanwhile report progress and store rounds.
-
-    Raises
-    ------
-    LostError
-        If nothing happens for a while and the cluster has fewer CPUs left than the run's actors need; or if the keeper
-        is lost, because rounds that devices have refused since then must not be stored.
-    """
+    """Wait for the server's outcome; meanwhile report progress and store rounds."""
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = Tally(), time.monotonic()
     while not done:
@@ -118,13 +87,7 @@ def _follow(
 
 
 def patient(answers: list[Any], needs: float) -> list[Any]:
-    """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors.
-
-    Raises
-    ------
-    LostError
-        If it has fewer CPUs left than they need, so that nothing will answer.
-    """
+    """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors."""
     while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
         _require(needs)
     told: list[Any] = got(answers)
@@ -132,13 +95,7 @@ def patient(answers: list[Any], needs: float) -> list[Any]:
 
 
 def room_for(started: list[Any], needs: float) -> None:
-    """Wait until the started actors are ready; write a line to standard error if this takes long.
-
-    Raises
-    ------
-    LostError
-        If the cluster has too few free CPUs for them, or has lost CPUs that the run's actors need.
-    """
+    """Wait until the started actors are ready; write a line to standard error if this takes long."""
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:
             got(started, within=seconds)

@@ -25,19 +25,7 @@ def is_secret(name: str) -> bool:
 
 
 def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
-    """Return paths of files and folders below ``folder`` that are never sent, relative to it.
-
-    Parameters
-    ----------
-    folder : Path
-    passed_over : collection of str
-        Names of folders that are not sent anyway.
-
-    Returns
-    -------
-    list of Path
-        Paths with such a name, and links to or through one.
-    """
+    """Return paths of files and folders below ``folder`` that are never sent, relative to it."""
     found = []
     for place, names, files in os.walk(folder):
         names[:] = [name for name in names if name not in passed_over]

@@ -19,13 +19,7 @@ _own = threading.local()
 
 
 def stop_if_abandoned() -> None:
-    """End a call of `InProcess.each` if its result is no longer wanted, as after Ctrl-C; long loops call this.
-
-    Raises
-    ------
-    AbandonedError
-        If the result is no longer wanted.
-    """
+    """End a call of `InProcess.each` if its result is no longer wanted, as after Ctrl-C; long loops call this."""
     stop: threading.Event | None = getattr(_own, "stop", None)
     if stop is not None and stop.is_set():
         raise AbandonedError

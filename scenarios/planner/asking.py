@@ -27,56 +27,35 @@ _FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The request; None stands for the default that `blindrec plan --help` shows.
+    """The request; None stands for the default that `blindrec plan --help` shows."""
 
-    Attributes
-    ----------
-    success, accuracy
-        The target; see `scenarios.planner.needs.Target`.
-    users : int
-        Number of users there are; without an epsilon the smallest epsilon is found for which they are enough.
-    ratings, columns, like_from
-        A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`.
-    items, rated, epsilon, like, class_shares, cluster_shares
-        The world, in all forms that `scenarios.given.config.Scenario` takes.
-    duplicates, bad_lines, features, worth
-        Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read,
-        public features of items, and the share of plain popularity that advice is to keep; see
-        `scenarios.compare.needs.needs`.
-    settings : mapping
-        Settings that several mechanisms share, by their names; see `scenarios.given.mechanisms.shared_settings`.
-    own : dict
-        A user's own design to plan for as well: ``design`` and its settings.
-    """
-
-    success: float | None = None
+    success: float | None = None  # The target; see `scenarios.planner.needs.Target`
     accuracy: float | None = None
+    # Number of users there are; without an epsilon the smallest epsilon is found for which they are enough
     users: int | None = None
+    # A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`
     ratings: Path | None = None
     columns: tuple[str, ...] | None = None
     like_from: float | None = None
+    # Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read, public
+    # features of items, and the share of plain popularity that advice is to keep; see `scenarios.compare.needs.needs`
     duplicates: Duplicates | None = None
     bad_lines: BadLines = "refuse"
     features: Path | None = None
     worth: float | None = None
-    items: int | None = None
+    items: int | None = None  # The world, in all forms that `scenarios.given.config.Scenario` takes
     rated: int | None = None
     epsilon: Any = None
     like: Any = None
     class_shares: Any = None
     cluster_shares: Any = None
+    # Settings that several mechanisms share, by their names; see `scenarios.given.mechanisms.shared_settings`
     settings: Mapping[str, Any] = field(default_factory=dict)
-    own: dict[str, Any] | None = None
+    own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
 
 
 def planned_for(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
-    """Return the plan, and what `--json` prints of it.
-
-    Raises
-    ------
-    InputError
-        If something cannot be used, or every design that protects all a device holds needs more users than anybody has.
-    """
+    """Return the plan, and what `--json` prints of it."""
     if asked.users is not None and asked.users < 1:
         raise InputError(f"users is {asked.users}; it must be at least 1")
     told = {"columns": asked.columns and ",".join(asked.columns)} | {name: getattr(asked, name) for name in _FILES}

@@ -22,18 +22,10 @@ _WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One design with one decoder in a given world.
+    """One design with one decoder in a given world."""
 
-    Attributes
-    ----------
-    world : Scenario
-        A block model; its design does not matter.
-    settings : dict
-        Design, decoder and the design's own settings.
-    """
-
-    world: Scenario
-    settings: dict[str, Any]
+    world: Scenario  # A block model; its design does not matter
+    settings: dict[str, Any]  # Design, decoder and the design's own settings
     _made: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -59,13 +51,7 @@ class Candidate:
         return self.private and self.half.trust == TRUST_LOCAL and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
-        """Return the scenario at an epsilon, filled in, ``questions`` a number.
-
-        Raises
-        ------
-        InputError
-            If the design does not fit the world.
-        """
+        """Return the scenario at an epsilon, filled in, ``questions`` a number."""
         if (asked := (epsilon, *changes.items())) in self._made:
             return self._made[asked]
         kept = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}

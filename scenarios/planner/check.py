@@ -15,24 +15,7 @@ from scenarios.theory.predictors import predictor
 
 
 def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:
-    """Run a scenario and return its result with what was predicted for it.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A candidate's, with the users to ask.
-    session : Session
-        Where to run.
-    repeat : int
-        Number of seeds.
-    console : Console
-        For progress.
-
-    Returns
-    -------
-    dict
-        What `blindrec run` gives, with ``accuracy_predicted`` and ``exact_predicted``.
-    """
+    """Run a scenario and return its result with what was predicted for it."""
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)
     found, answered = predictor(as_run), measurement.values["answered"]

@@ -20,18 +20,10 @@ _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of asking and aggregating every device once.
+    """The cost of asking and aggregating every device once."""
 
-    Attributes
-    ----------
-    devices_per_second : float
-        Of one core, measured on this machine.
-    core_seconds : float
-        For all users.
-    """
-
-    devices_per_second: float
-    core_seconds: float
+    devices_per_second: float  # Of one core, measured on this machine
+    core_seconds: float  # For all users
 
     def as_json(self) -> dict[str, Any]:
         """Return the cost as `--json` prints it; ``cores_for_a_day`` says how large a cluster ends within a day."""
@@ -44,15 +36,7 @@ class Cost:
 
 
 def measure_cost(scenario: Scenario, users: int) -> Cost:
-    """Time a few devices of a scenario on one core, and scale to ``users``.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Filled in.
-    users : int
-        Devices to be asked.
-    """
+    """Time a few devices of a scenario on one core, and scale to ``users``."""
     sample = scenario.model_copy(update={"users": _MOST})
     population = populate(sample)
     spec = RunSpec(sample)

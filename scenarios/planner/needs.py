@@ -30,23 +30,10 @@ _LEAST_EPSILON, _FINENESS, _STRIDE = 1e-6, 1e-4, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a plan must achieve; both where both are given.
+    """What a plan must achieve; both where both are given."""
 
-    Attributes
-    ----------
-    success : float or None
-        Probability that all items are right, in (0, 1).
-    accuracy : float or None
-        Share of items right, in (0, 1).
-
-    Raises
-    ------
-    InputError
-        If one is outside its range.
-    """
-
-    success: float | None
-    accuracy: float | None
+    success: float | None  # Probability that all items are right, in (0, 1)
+    accuracy: float | None  # Share of items right, in (0, 1)
 
     def __post_init__(self) -> None:
         for name in ("success", "accuracy"):
@@ -77,21 +64,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a candidate needs for a target.
+    """What a candidate needs for a target."""
 
-    Attributes
-    ----------
-    users : int or None
-        Smallest number of users; None above `MOST_USERS`, or where no number is enough.
-    predictor : Predictor or None
-        Its predictions.
-    answers : int or None
-        Item query's yeses an item that the target asks for.
-    """
-
-    users: int | None
-    predictor: Predictor | None
-    answers: int | None = None
+    users: int | None  # Smallest number of users; None above `MOST_USERS`, or where no number is enough
+    predictor: Predictor | None  # Its predictions
+    answers: int | None = None  # Item query's yeses an item that the target asks for
 
 
 def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need:

@@ -33,46 +33,23 @@ TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignPlan:
-    """What every design needs in a world, and which of them to use.
+    """What every design needs in a world, and which of them to use."""
 
-    Attributes
-    ----------
-    rows : list of dict
-        One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
-        ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with
-        ``users_here``, or with ``users`` where that is None. One's own have ``channel``: how far it was checked.
-    bounds : list of dict
-        Lower bounds: ``name, users, valid`` and what `scenarios.theory.bounds.Bound` holds.
-    recommended : Candidate or None
-        The design that protects all a device holds and needs the fewest users (or the least epsilon).
-    best : dict or None
-        Its row.
-    why : str or None
-        Why it is recommended, where another one needs fewer users or a smaller epsilon.
-    failure : float
-        Probability with which a learner may fail that the lower bounds and Theorem 15 are about.
-    mistakes : int
-        Wrong items that still are no failure there.
-    sufficient : float or None
-        Users that Theorem 15 says are enough for MaxSense.
-    target : Target
-        What was asked for.
-    world : Scenario
-        What the plan holds for.
-    users_here : int or None
-        Users that there are, whom accuracy and exact are told for, beside the users needed; None: those needed.
-    """
-
+    # One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
+    # ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with ``users_here``,
+    # or with ``users`` where that is None. One's own have ``channel``: how far it was checked
     rows: list[dict[str, Any]]
-    bounds: list[dict[str, Any]]
+    bounds: list[dict[str, Any]]  # Lower bounds: ``name, users, valid`` and what `scenarios.theory.bounds.Bound` holds
+    # The design that protects all a device holds and needs the fewest users (or the least epsilon)
     recommended: Candidate | None
-    best: dict[str, Any] | None
-    why: str | None
-    failure: float
-    mistakes: int
-    sufficient: float | None
-    target: Target
-    world: Scenario
+    best: dict[str, Any] | None  # Its row
+    why: str | None  # Why it is recommended, where another one needs fewer users or a smaller epsilon
+    failure: float  # Probability with which a learner may fail that the lower bounds and Theorem 15 are about
+    mistakes: int  # Wrong items that still are no failure there
+    sufficient: float | None  # Users that Theorem 15 says are enough for MaxSense
+    target: Target  # What was asked for
+    world: Scenario  # What the plan holds for
+    # Users that there are, whom accuracy and exact are told for, beside the users needed; None: those needed
     users_here: int | None
 
     def as_json(self) -> dict[str, Any]:
@@ -100,25 +77,7 @@ def plan(
     inverse: bool = False,
     own: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
-    """Plan for a block model.
-
-    Parameters
-    ----------
-    world : Scenario
-        The block model and its epsilon; design, decoder and users do not matter.
-    target : Target
-        What must be achieved.
-    users : int, optional
-        A given number of users: rows tell the accuracy there.
-    inverse : bool
-        Look for the smallest epsilon with which ``users`` are enough, instead of taking the world's.
-    own : mapping, optional
-        ``design`` of one's own, and its settings, to compare with the others.
-
-    Returns
-    -------
-    DesignPlan
-    """
+    """Plan for a block model."""
     compared = [*own_candidates(world, own), *candidates(world)]
     found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
     key = "epsilon" if inverse else "users"

@@ -34,18 +34,10 @@ EPSILONS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A file's shape.
+    """A file's shape."""
 
-    Attributes
-    ----------
-    world : Scenario
-        Items, median number of rated items, and a fitted block model with one user class.
-    users : int
-        The file's users.
-    """
-
-    world: Scenario
-    users: int
+    world: Scenario  # Items, median number of rated items, and a fitted block model with one user class
+    users: int  # The file's users
 
 
 def shape_of(
@@ -56,28 +48,6 @@ def shape_of(
     Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
     their share of likes in the other half, so that luck that made the clusters does not count as taste.
 
-    Parameters
-    ----------
-    table : RatingTable
-        The ratings.
-    like_from : float or None
-        As in `scenarios.data.rating_split.judge_likes`.
-    clusters : int
-        Number of item clusters.
-    epsilon, theta
-        Of the scenario.
-
-    Returns
-    -------
-    Shape
-
-    Raises
-    ------
-    InputError
-        If the file has too few ratings to tell clusters.
-
-    Notes
-    -----
     The block model lets every user rate the same number of items, drawn uniformly; real users rate popular items more.
     A plan made from it is for a world of this size and contrast, not for the file itself.
     """
@@ -112,17 +82,7 @@ def shape_of(
 
 
 def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
-    """Return what could be learned from the file's users at each of `EPSILONS`: the best design's accuracy and need.
-
-    Returns
-    -------
-    list of dict
-        ``epsilon, users_here`` (the file's), and of the design that `scenarios.planner.plan.plan` recommends ``design,
-        decoder, agreement, questions, users`` (needed for the target) and ``accuracy`` (predicted share of items right
-        with the users here), and what ``one_label`` for all items puts right; ``holds_for`` and ``not_for`` say what
-        that is about. Epsilons are left out where the accuracy is not better than one label by a standard error, as of
-        N items that are right by chance: nothing is learned there.
-    """
+    """Return what could be learned from the file's users at each of `EPSILONS`: the best design's accuracy and need."""
     counts = cluster_sizes(shape.world)
     one_label, items = float(counts.max() / counts.sum()), int(counts.sum())
     names = ("design", "decoder", "agreement", "questions", "users", "accuracy")

@@ -24,22 +24,12 @@ USERS = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """The measured information of one answer about an item.
+    """The measured information of one answer about an item."""
 
-    Attributes
-    ----------
-    contrast : float
-        Square root of the information that one answer brings about an item's ``2 b - 1``.
-    low, high : float
-        Its 95 % interval over seeds, Student's t.
-    seeds : int
-        How many.
-    """
-
-    contrast: float
-    low: float
+    contrast: float  # Square root of the information that one answer brings about an item's ``2 b - 1``
+    low: float  # Its 95 % interval over seeds, Student's t
     high: float
-    seeds: int
+    seeds: int  # How many
 
     def users(self, needed: int) -> tuple[int | None, int | None]:
         """Return the interval of a number of users, which falls with the contrast's square; None for no end."""
@@ -52,11 +42,6 @@ def simulated(scenario: Scenario) -> Simulated | None:
     """Return the measured information in a block model; None if moments give it, or nothing can be measured.
 
     Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        A filled-in block model.
     """
     if scenario.half.moments(scenario.settings, known_world(scenario)) is not None:
         return None

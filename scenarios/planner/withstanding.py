@@ -38,28 +38,7 @@ NOT_KNOWN = "no formula for its liars"
 
 
 def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return what the designs of a plan that protect all a device holds need if a share of their users lies.
-
-    Parameters
-    ----------
-    made : DesignPlan
-        What they need if nobody lies.
-    share : float
-        Share f of liars, above 0 and below 1.
-    own : mapping, optional
-        The design of one's own that the plan compared.
-
-    Returns
-    -------
-    dict
-        ``malicious``, ``epsilon`` (the largest of the plan's) and its ``tipping_limit`` (of any mechanism), ``designs``
-        (rows), ``recommended`` (one of them or None).
-
-    Raises
-    ------
-    InputError
-        If the share is none; or if all items are to be right, and liars can turn one of them round whatever is asked.
-    """
+    """Return what the designs of a plan that protect all a device holds need if a share of their users lies."""
     check_share(share)
     compared = zip([*own_candidates(made.world, own), *candidates(made.world)], made.rows, strict=True)
     able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
@@ -78,12 +57,7 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
 
 
 def check_share(share: float) -> None:
-    """Refuse a share of liars that is not above 0 and below 1.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a share of liars that is not above 0 and below 1."""
     if not 0 < share < 1:
         raise InputError(f"malicious is {share:g}; it must lie above 0 and below 1")
 

@@ -28,30 +28,14 @@ class Average(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column.
+    """A column."""
 
-    Attributes
-    ----------
-    name : str
-        Its key in the record.
-    words : str
-        What the printed table calls it; empty where the table leaves it out.
-    average : Average
-        What several seeds say of it together.
-    most : float
-        A measured number cannot exceed it, and so its interval does not either.
-    unless_one : str
-        Another column; where that is 1, the table leaves this one out.
-    unless_known : str
-        Another column; where that has a value, the table leaves this one out.
-    """
-
-    name: str
-    words: str = ""
-    average: Average = Average.JOINED
-    most: float = math.inf
-    unless_one: str = ""
-    unless_known: str = ""
+    name: str  # Its key in the record
+    words: str = ""  # What the printed table calls it; empty where the table leaves it out
+    average: Average = Average.JOINED  # What several seeds say of it together
+    most: float = math.inf  # A measured number cannot exceed it, and so its interval does not either
+    unless_one: str = ""  # Another column; where that is 1, the table leaves this one out
+    unless_known: str = ""  # Another column; where that has a value, the table leaves this one out
 
     def shown(self, record: Mapping[str, Any]) -> bool:
         """Return whether a table has a line for it."""
@@ -60,21 +44,7 @@ class Column:
 
 
 def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what several seeds say together.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        What is known of the records' columns; those without one are joined.
-    records : sequence of dict
-        Results that differ in their seed only.
-
-    Returns
-    -------
-    dict
-        The first record with every column as its `Average` says; ``intervals`` (name to low and high), ``repeat``, the
-        intervals' ``level``, and ``runs`` (the records themselves).
-    """
+    """Return what several seeds say together."""
     by_name = {column.name: column for column in columns}
     told, intervals = dict(records[0]), {}
     for name in records[0]:

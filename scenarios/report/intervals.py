@@ -25,22 +25,6 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
     of rank j with the probability that fewer than j of ``count`` values do not exceed it, ``P(B < j)``, and above that
     of rank k with ``P(B >= k)``, B binomial with ``share``, whatever the distribution. Each end misses with at most
     half of ``1 - confidence``.
-
-    Parameters
-    ----------
-    count : int
-        Number of values, at least 1.
-    share : float
-        Which quantile, in (0, 1).
-    confidence : float
-        Of the interval.
-
-    Returns
-    -------
-    rank : int
-        Of the quantile.
-    low, high : int or None
-        Of the ends; None where the values are too few: the interval is open there.
     """
     from scipy import special  # noqa: PLC0415 (loaded only where there are several runs)
 
@@ -53,15 +37,7 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
 
 
 def quantile_interval(values: Sequence[float], share: float, confidence: float = CONFIDENCE) -> Interval:
-    """Return a quantile with its interval of order statistics; see `quantile_ranks`.
-
-    Parameters
-    ----------
-    values : sequence of float
-        NaN where it is larger than anything that was looked at; what falls on one of these is None.
-    share, confidence : float
-        As for `quantile_ranks`.
-    """
+    """Return a quantile with its interval of order statistics; see `quantile_ranks`."""
     ordered = np.sort(np.where(np.isnan(values), np.inf, values))
 
     def at(rank: int | None) -> float | None:
@@ -128,13 +104,7 @@ def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, 
 
 
 def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
-    """Return U* with its interval: ``users``, ``low``, ``high`` (None: not reached), ``level``; seeds and unreached.
-
-    Parameters
-    ----------
-    users : sequence of float
-        One threshold a seed, NaN where it was not reached: larger than all others.
-    """
+    """Return U* with its interval: ``users``, ``low``, ``high`` (None: not reached), ``level``; seeds and unreached."""
     ordered = np.sort(np.where(np.isnan(users), np.inf, users))
     low, high, level = median_ranks(ordered.size)
 
@@ -149,15 +119,7 @@ def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
 def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
     """Return the geometric mean of ratios seed by seed, with Student's interval of the mean logarithm.
 
-    Parameters
-    ----------
-    over, under : ndarray of float64, shape (seeds,)
-        Thresholds of the same seeds; NaN where not reached: the seed is left out.
-
-    Returns
-    -------
-    dict
-        ``ratio``, ``low``, ``high`` (None where there are too few seeds), ``seeds``.
+    Shapes: ``over``, ``under`` (seeds,).
     """
     logs = np.log(over / under)
     logs = logs[np.isfinite(logs)]

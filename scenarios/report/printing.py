@@ -94,13 +94,7 @@ def shows_bars(console: Console) -> bool:
 
 @contextmanager
 def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[Told]:
-    """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere.
-
-    Yields
-    ------
-    callable
-        Takes a `coordinator.server.rounds.tally.Tally`.
-    """
+    """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere."""
     if shows_bars(console):
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, transient=True) as bar:

@@ -24,13 +24,7 @@ _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "kmea
 
 
 def check_target(json_target: str | None) -> None:
-    """Make sure that a result can be written as JSON where it is wanted, before anything runs.
-
-    Raises
-    ------
-    InputError
-        If it cannot.
-    """
+    """Make sure that a result can be written as JSON where it is wanted, before anything runs."""
     if json_target not in (None, STDOUT):
         target = Path(str(json_target))
         if target.is_dir():
@@ -84,17 +78,6 @@ def deliver(json_target: str | None, result: dict[str, Any]) -> None:
 
 def flat(record: Mapping[str, Any]) -> dict[str, float | str]:
     """Return a record as one level: numbers as floats or whole numbers, texts, truths as 1 and 0; no None.
-
-    Parameters
-    ----------
-    record : mapping
-        What `--json` prints.
-
-    Returns
-    -------
-    dict
-        Parts of a name are joined by dots, rows of a list by their place: ``designs.0.users``. ``"inf"`` becomes the
-        number; ends of intervals are ``.low`` and ``.high``.
 
     Examples
     --------

@@ -40,22 +40,7 @@ def show_table(
     words: Collection[str] = (),
     names: int = 1,
 ) -> None:
-    """Print a table, none of whose numbers is cut or split where it fits in by folding.
-
-    Parameters
-    ----------
-    console : Console
-    columns : sequence of str
-        Headings.
-    rows : iterable of sequences of str
-        Cells; those that a row lacks at its end are empty. None: a line between groups of rows.
-    title : str
-        A line of its own above.
-    words : collection of str
-        Headings of columns that hold words.
-    names : int
-        So many columns at the left tell rows apart; the others are put in two or more lines where they do not fit.
-    """
+    """Print a table, none of whose numbers is cut or split where it fits in by folding."""
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
     every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
     least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]

@@ -37,13 +37,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
 
 
 def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
-    """Return a kept scenario's values, with what is one's own as it was named again.
-
-    Raises
-    ------
-    InputError
-        If something of one's own was not named, or is another one's.
-    """
+    """Return a kept scenario's values, with what is one's own as it was named again."""
     values = {name: value for name, value in kept.items() if name != "helpers"}
     design, policy = str(kept.get("design", "")), str(kept.get("policy", ""))
     if "@" in design:
@@ -63,22 +57,7 @@ def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
 
 
 def claimed(out: Path, mark: Mark, named: Named = NOTHING) -> Scenario:
-    """Return the scenario of a run that was interrupted.
-
-    Parameters
-    ----------
-    out : Path
-        The folder.
-    mark : Mark
-        That of the folder.
-    named : Named
-        What is one's own, named again.
-
-    Raises
-    ------
-    InputError
-        If the scenario cannot be run any more; or what is one's own was not named again, or has changed since.
-    """
+    """Return the scenario of a run that was interrupted."""
     values = _values(out, mark.scenario, named)
     try:
         scenario = Scenario.model_validate(values)

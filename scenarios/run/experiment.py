@@ -30,38 +30,7 @@ def run(
     rounds: KeptRounds | None = None,
     ledger: Path | None = None,
 ) -> Result:
-    """Run a scenario.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        What is simulated, and under which privacy.
-    session : Session
-        Where: `scenarios.places.in_process.InProcess` or what `scenarios.places.cluster.on_ray` yields.
-    devices_per_actor : int, optional
-        Size of a cohort; default: one cohort a worker.
-    population : Population, optional
-        The scenario's population, where it was made already.
-    progress : callable, optional
-        Told how many answers are in.
-    rounds : KeptRounds, optional
-        What an interrupted run of the same scenario kept: these rounds are not asked again. Every new one is kept
-        there soon after it is over. Default: nowhere.
-    ledger : Path, optional
-        Folder in which the devices' keeper keeps what they have spent.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    InputError
-        If something in the scenario cannot be used; no device has been asked then.
-    PolicyError
-        If the policy went astray before anything was asked; after that the outcome tells the failure. If its code has
-        changed and it would ask the rounds that were kept otherwise.
-    """
+    """Run a scenario."""
     population = settled(population or populate(scenario))
     filled = population.scenario
     spec = RunSpec(filled, population.public)

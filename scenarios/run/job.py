@@ -40,49 +40,22 @@ RATERS = "devices"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run: the private side's share, the server's share, and the layout.
+    """One run: the private side's share, the server's share, and the layout."""
 
-    Attributes
-    ----------
-    ratings : Ratings
-        Private: goes to devices only.
-    secret : bytes
-        Private: the population's master secret.
-    budget : Fraction or None
-        Each device's budget [nats].
-    policy, learner
-        The server's.
-    layout : Layout
-        Speed only.
-    most_rounds : int
-        A policy that goes on after so many rounds is stopped.
-    rounds : KeptRounds
-        Those that an interrupted run went through; told every new one.
-    ledger : Path or None
-        Folder in which the devices' keeper keeps what they have spent; None: in memory only.
-    absence : Absence
-        Which devices drop out, or answer too late.
-    plot : Plot or None
-        What liars among the devices agreed on; None if nobody lies.
-    population : Population or None
-        What the experimenter knows, and no place is told.
-    spec : RunSpec or None
-        What the run began with.
-    """
-
-    ratings: Ratings
-    secret: bytes
-    budget: Epsilon
-    policy: Policy
+    ratings: Ratings  # Private: goes to devices only
+    secret: bytes  # Private: the population's master secret
+    budget: Epsilon  # Each device's budget [nats]
+    policy: Policy  # The server's
     learner: Learner
-    layout: Layout
-    most_rounds: int = MOST_ROUNDS
+    layout: Layout  # Speed only
+    most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
+    # Those that an interrupted run went through; told every new one
     rounds: KeptRounds = field(default_factory=Nowhere)
-    ledger: Path | None = None
-    absence: Absence = PRESENT
-    plot: Plot | None = None
-    population: Population | None = field(default=None, repr=False)
-    spec: RunSpec | None = field(default=None, repr=False)
+    ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
+    absence: Absence = PRESENT  # Which devices drop out, or answer too late
+    plot: Plot | None = None  # What liars among the devices agreed on; None if nobody lies
+    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no place is told
+    spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
 
     @property
     def kind(self) -> Raters:
@@ -104,13 +77,7 @@ class Job:
 
     @contextmanager
     def naming_policy(self) -> Iterator[None]:
-        """Name the policy where devices refuse its first query.
-
-        Raises
-        ------
-        PolicyError
-            Their complaint.
-        """
+        """Name the policy where devices refuse its first query."""
         try:
             yield
         except InputError as error:
@@ -120,30 +87,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of a job, from which all reports are made.
+    """What came of a job, from which all reports are made."""
 
-    Attributes
-    ----------
-    job : Job
-        What was run.
-    outcome : Outcome
-        What the server learned.
-    advice : ndarray of int32, shape (advised devices, k)
-        Each advised device's own top k.
-    spent : sequence of (int, int, Fraction or None)
-        What devices have spent, by stretches ``(first, stop, spent)`` [nats].
-    costs : Costs
-        What it took.
-    backend : str
-        Where it ran.
-    """
-
-    job: Job = field(repr=False)
-    outcome: Outcome = field(repr=False)
-    advice: Indices2 = field(repr=False)
-    spent: Sequence[Spent] = field(repr=False)
-    costs: Costs
-    backend: str
+    job: Job = field(repr=False)  # What was run
+    outcome: Outcome = field(repr=False)  # What the server learned
+    advice: Indices2 = field(repr=False)  # shape (advised devices, k); Each advised device's own top k
+    spent: Sequence[Spent] = field(repr=False)  # What devices have spent, by stretches ``(first, stop, spent)`` [nats]
+    costs: Costs  # What it took
+    backend: str  # Where it ran
 
     @property
     def population(self) -> Population:

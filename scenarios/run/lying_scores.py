@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 
 def lying_scores(run: Result) -> dict[str, Any]:
-    """Return what liars did to a run; nothing if nobody lied.
-
-    Returns
-    -------
-    dict
-        JSON values by the names of `scenarios.run.lying_columns`. ``decided_wrong`` counts items that the server takes
-        for decided at the scenario's confidence, which promises none with that probability; ``all_right`` is what was
-        kept of it.
-    """
+    """Return what liars did to a run; nothing if nobody lied."""
     plot, scenario, model = run.job.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}

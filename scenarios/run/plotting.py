@@ -23,18 +23,7 @@ MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 
 
 def plot_of(population: Population) -> Plot | None:
-    """Return what the liars of a settled population agree on; None if nobody lies.
-
-    Parameters
-    ----------
-    population : Population
-        Settled.
-
-    Raises
-    ------
-    InputError
-        If they want more items than there are.
-    """
+    """Return what the liars of a settled population agree on; None if nobody lies."""
     scenario = population.scenario
     if (attack := scenario.plotted) is None:
         return None

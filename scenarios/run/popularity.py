@@ -34,15 +34,7 @@ def ranks(scores: Floats) -> Ints:
 def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
     """Return which share of the ``top`` items of highest score belong to the truly most popular ones.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (N,)
-        Estimates in any unit; ranked by `ranks`.
-    truth : ndarray of float64, shape (N,)
-        True popularity. An item belongs where fewer than ``top`` items are truly more popular, so that ties at the end
-        of the true list count for whichever of them the estimate took.
-    top : int
-        Length of the list; N where there are fewer items.
+    Shapes: ``scores`` (N,); ``truth`` (N,).
 
     Examples
     --------
@@ -73,13 +65,7 @@ def ranked(scenario: Scenario) -> bool:
 
 
 def list_scores(run: Result) -> dict[str, Any]:
-    """Return how well a run's list by score is the list by popularity; None where scores rank items by something else.
-
-    Returns
-    -------
-    dict
-        ``top_50`` (see `top_share`) and ``rank_correlation`` over all items.
-    """
+    """Return how well a run's list by score is the list by popularity; None where scores rank by something else."""
     if not ranked(run.scenario):
         return {"top_50": None, "rank_correlation": None}
     scores, truth = run.outcome.model.score, liked_share(run.population)

@@ -36,21 +36,7 @@ def predict(scenario: Scenario, answered: int) -> float | None:
 
 
 def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
-    """Return a run's result.
-
-    Parameters
-    ----------
-    run : Result
-        What ran.
-    noiseless : Result, optional
-        With a ratings file: the same run at epsilon infinity, which its clusters are compared with.
-
-    Returns
-    -------
-    dict
-        JSON values by stable names; None where a rating file has no truth. ``seconds`` runs from the first question
-        to the decoded model.
-    """
+    """Return a run's result."""
     scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
     half = scenario.half
     trust = half.trust

@@ -54,15 +54,6 @@ def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
     Whether the victim holds a or b is a fair coin, so that ``hits`` of the event with a, and ``misses`` of it with b,
     are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to
     play, a count is less spread than a binomial one with its mean (Hoeffding, 1956), so that the bound holds as well.
-
-    Parameters
-    ----------
-    hits, misses : ndarray of int64
-        How often the event happened with input a, and with input b.
-    plays : int
-        All plays.
-    doubt : float
-        Probability that a bound is wrong; each of the two counts gets half of it.
     """
     low = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
     with np.errstate(divide="ignore"):

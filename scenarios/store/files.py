@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 def try_folder(folder: Path) -> None:
-    """Make a folder, and make sure that files can be written there.
-
-    Raises
-    ------
-    InputError
-        If not.
-    """
+    """Make a folder, and make sure that files can be written there."""
     complaint = f"output folder {folder} cannot be made"
     try:
         make_folder(folder)
@@ -36,13 +30,7 @@ def try_folder(folder: Path) -> None:
 
 
 def try_file(target: Path, complaint: str, remedy: str) -> None:
-    """Make sure that a file can be written.
-
-    Raises
-    ------
-    InputError
-        The complaint, the system's reason and the remedy.
-    """
+    """Make sure that a file can be written."""
     place = target.resolve()
     try:
         if place.is_fifo():
@@ -86,13 +74,7 @@ def write_table(target: Path, table: pd.DataFrame) -> None:
 
 
 def tables_in(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables of a finished folder by their names without endings, CSV before Parquet.
-
-    Raises
-    ------
-    InputError
-        If one cannot be read.
-    """
+    """Return the tables of a finished folder by their names without endings, CSV before Parquet."""
     found: dict[str, pd.DataFrame] = {}
     for ending in (".csv", ".parquet"):
         for path in sorted(folder.glob(f"*{ending}")):
@@ -118,18 +100,6 @@ def sole(out: Path | None) -> Iterator[None]:
 
     Unfinished files of processes that died are removed.
 
-    Parameters
-    ----------
-    out : Path or None
-        The folder; None if there is none.
-
-    Raises
-    ------
-    InputError
-        If another running command holds it, it cannot be made, or a symbolic link leads out of it.
-
-    Notes
-    -----
     This is the system's lock on the folder itself, without a file. It vanishes with the process, however that ends, and
     child processes do not inherit it. On file systems without such locks nothing is held, and on a network disk the
     lock may hold on one machine only.

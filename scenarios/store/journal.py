@@ -36,20 +36,7 @@ class Answered(NamedTuple):
 
 
 def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
-    """Refuse to resume if charges for stored answers are missing from the book.
-
-    Parameters
-    ----------
-    kept : iterable of Answered
-        The stored rounds.
-    keeper : Books
-        The devices' keeper.
-
-    Raises
-    ------
-    InputError
-        If an answer is not booked, so that it is unknown what devices have spent.
-    """
+    """Refuse to resume if charges for stored answers are missing from the book."""
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))

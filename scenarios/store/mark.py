@@ -35,30 +35,15 @@ UNCLAIMED = "0" * 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What a folder records about its run.
+    """What a folder records about its run."""
 
-    Attributes
-    ----------
-    kind : str
-        The experiment's command, one of `KINDS`.
-    run : str
-        The run's name: 32 random hexadecimal digits, which distinguish it from other runs of the same scenario.
-    scenario : dict
-        The scenario's given values; for a sweep, the settings that all of its units depend on.
-    source_sha256 : str or None
-        Digest of the file of ratings, or of the world file, that it reads.
-    code_sha256 : str
-        Digest of the code that asks; see `scenarios.given.policies.code_digest`.
-    repeat : int
-        Number of seeds.
-    """
-
-    kind: str = RUN
+    kind: str = RUN  # The experiment's command, one of `KINDS`
+    # The run's name: 32 random hexadecimal digits, which distinguish it from other runs of the same scenario
     run: str = field(default_factory=lambda: os.urandom(16).hex())
-    scenario: dict[str, Any]
-    source_sha256: str | None
-    code_sha256: str
-    repeat: int = 1
+    scenario: dict[str, Any]  # The scenario's given values; for a sweep, the settings that all of its units depend on
+    source_sha256: str | None  # Digest of the file of ratings, or of the world file, that it reads
+    code_sha256: str  # Digest of the code that asks; see `scenarios.given.policies.code_digest`
+    repeat: int = 1  # Number of seeds
 
     @property
     def identity(self) -> tuple[str, dict[str, Any], str | None]:
@@ -94,13 +79,7 @@ def digest(told: object) -> str:
 
 
 def read_mark(out: Path) -> Mark | None:
-    """Return the mark of a run's folder, or None where there is none.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, was changed since it was written, or has another format.
-    """
+    """Return the mark of a run's folder, or None where there is none."""
     path = out / FOLDER / MARK
     remedy = "put it back as it was, or run the scenario in a new folder"
     try:

@@ -46,44 +46,19 @@ UNIT = Kind(
 
 
 class Units(Generic[K, M]):
-    """The finished units of a sweep, bound to the mark of its folder; see `actors.log.Log`.
-
-    Parameters
-    ----------
-    out : Path
-        The sweep's folder.
-    read, write : callable
-        How a unit is read from its line, and written to it.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-    """
+    """The finished units of a sweep, bound to the mark of its folder; see `actors.log.Log`."""
 
     def __init__(self, out: Path, read: Reader[K, M], write: Writer[K, M]) -> None:
         self.folder, self._read, self._write = out / FOLDER / UNITS, read, write
         self._log = Log(self.folder, UNIT, bound(read_mark(out), UNITS))
 
     def __iter__(self) -> Iterator[tuple[K, M]]:
-        """Yield the stored units with their keys, in the order in which they were finished.
-
-        Raises
-        ------
-        InputError
-            If a file cannot be read, belongs to another sweep, or has damage that no crash can explain.
-        """
+        """Yield the stored units with their keys, in the order in which they were finished."""
         self._log.settle()
         return self._log.read(lambda told: self._read(json.loads(told)))
 
     def keep(self, key: K, measured: M) -> None:
-        """Write a unit, and wait until the disk holds it.
-
-        Raises
-        ------
-        LostError
-            If it cannot be written, as on a full disk. The sweep can be resumed from the units before.
-        """
+        """Write a unit, and wait until the disk holds it."""
         try:
             self._log.append([json.dumps(self._write(key, measured))])
         except OSError as error:
@@ -99,57 +74,25 @@ _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec(Generic[T]):
-    """How records of one kind are converted to numbers and back.
+    """How records of one kind are converted to numbers and back."""
 
-    Attributes
-    ----------
-    noun : str
-        What errors call a record, such as ``"round"``.
-    number : callable
-        A record's place in its chain, from 0.
-    tell : callable
-        Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved.
-    read : callable
-        Returns the record with these numbers.
-    require_booked : callable
-        Takes records and the devices' book, and refuses them if an answer is not booked.
-    """
-
-    noun: str
-    number: Callable[[T], int]
-    tell: Callable[[T], Numbers]
-    read: Callable[[dict[str, Any], dict[str, Any]], T]
+    noun: str  # What errors call a record, such as ``"round"``
+    number: Callable[[T], int]  # A record's place in its chain, from 0
+    tell: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
+    read: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
+    # Takes records and the devices' book, and refuses them if an answer is not booked
     require_booked: Callable[[Iterable[T], Books], None]
 
 
 class Chain(Generic[T]):
     """The records of one seed, a file for each, without pickles. Each names the digest of the record before it.
 
-    Parameters
-    ----------
-    out : Path
-        The run's folder.
-    seed : int
-        Whose records these are.
+    ``run``: The run's name.
 
-    Attributes
-    ----------
-    codec : Codec
-        The codec of this kind of records.
-    run : str
-        The run's name.
-
-    Raises
-    ------
-    InputError
-        If the folder's mark cannot be read.
-
-    Notes
-    -----
     The ledger's folder has the run's name, so that a ledger of another run is noticed.
     """
 
-    codec: Codec[T]
+    codec: Codec[T]  # The codec of this kind of records
 
     def __init__(self, out: Path, seed: int) -> None:
         self._mark = read_mark(out)
@@ -164,12 +107,6 @@ class Chain(Generic[T]):
 
         That record and all later ones are renamed, and their rounds will be conducted again; devices then repeat their
         answers and spend nothing. `damaged` names the record.
-
-        Raises
-        ------
-        InputError
-            If a record belongs to another run or another version of blindrec or is out of place, or a file cannot be
-            renamed.
         """
         before, noun = self._first, self.codec.noun
         for number in itertools.count():
@@ -197,18 +134,7 @@ class Chain(Generic[T]):
             before = content[:_DIGEST].hex()
 
     def check(self, console: Console | None = None) -> Path | None:
-        """Read all records and ledgers; return the first damaged record, which is renamed, or None.
-
-        Parameters
-        ----------
-        console : Console, optional
-            Where a line about the damaged record is printed.
-
-        Raises
-        ------
-        InputError
-            If a file does not belong to the run, or a ledger is damaged.
-        """
+        """Read all records and ledgers; return the first damaged record, which is renamed, or None."""
         for _ in self:
             pass
         try:
@@ -231,13 +157,7 @@ class Chain(Generic[T]):
                 ) from None
 
     def keep(self, record: T) -> None:
-        """Write a record, whole or not at all; the record before it is stored already.
-
-        Raises
-        ------
-        LostError
-            If it cannot be written, as on a full disk. The run can be resumed from the records before.
-        """
+        """Write a record, whole or not at all; the record before it is stored already."""
         number = self.codec.number(record)
         try:
             make_folder(self.folder)
@@ -276,16 +196,7 @@ def drop(out: Path) -> None:
 
 
 def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
-    """Return a record as bytes: a digest, then an ``.npz`` file of its arrays and of everything else as JSON.
-
-    Parameters
-    ----------
-    codec : Codec
-    record : object
-        A record of the codec's kind.
-    before : str
-        Digest of the record before.
-    """
+    """Return a record as bytes: a digest, then an ``.npz`` file of its arrays and of everything else as JSON."""
     told, arrays = codec.tell(record)
     told = {"format": FORMAT, "before": before, **told}
     content = _zipped({"told": np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays})
@@ -303,15 +214,7 @@ def _zipped(arrays: dict[str, Any]) -> bytes:
 
 
 def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
-    """Return the record that `to_bytes` wrote, and the digest of the record before it.
-
-    Raises
-    ------
-    ValueError
-        If the digest does not fit the content.
-    InputError
-        If another version wrote it.
-    """
+    """Return the record that `to_bytes` wrote, and the digest of the record before it."""
     check, content = content[:_DIGEST], content[_DIGEST:]
     if hashlib.sha256(content).digest() != check:
         raise ValueError("the digest is another one's")

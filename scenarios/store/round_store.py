@@ -55,13 +55,7 @@ class Nowhere:
 
 
 class Held:
-    """Rounds in memory, so that the caller can look at them afterwards.
-
-    Parameters
-    ----------
-    *rounds : Round
-        Rounds of an interrupted run.
-    """
+    """Rounds in memory, so that the caller can look at them afterwards."""
 
     trusted = True
     run = UNCLAIMED

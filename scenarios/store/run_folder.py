@@ -29,20 +29,6 @@ def take(out: Path, wanted: Mark) -> None:
     """Claim a folder for a new run, or for the rest of an interrupted one.
 
     A resumed run keeps its name even if nothing of it is found here, because its ledgers may be on other nodes.
-
-    Parameters
-    ----------
-    out : Path
-        Held by `scenarios.store.files.sole`.
-    wanted : Mark
-        The mark of the experiment that was asked for.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, its mark was changed, or the code of the rest has changed.
-    LostError
-        If it cannot be written, as on a full disk.
     """
     if not used(out):
         try_folder(out)
@@ -106,31 +92,13 @@ def _require_empty(out: Path) -> None:
 
 
 def mark_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Mark:
-    """Return the mark of a new online or two-tier run.
-
-    Parameters
-    ----------
-    kind : str
-        Which of them.
-    scenario : BaseModel
-        The scenario, of which the given values count.
-    *files : str
-        Names of its fields that are paths. At most one of them may be given; the content of that file counts as well.
-    repeat : int
-        Seeds.
-    """
+    """Return the mark of a new online or two-tier run."""
     values, source, _ = _values_of(scenario, files)
     return Mark(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
 
 
 def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
-    """Return the scenario of an online or two-tier run that was interrupted.
-
-    Raises
-    ------
-    InputError
-        If it cannot be run any more, or its file has changed.
-    """
+    """Return the scenario of an online or two-tier run that was interrupted."""
     try:
         scenario = kind.model_validate(mark.scenario)
     except ValueError:
@@ -152,12 +120,7 @@ def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any
 
 
 def require_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
-    """Refuse to resume if the file that a run reads has changed since it began.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse to resume if the file that a run reads has changed since it began."""
     if now != mark.source_sha256:
         raise InputError(f"{path} has changed since the run in {out} began; run it in a new folder")
 
@@ -170,31 +133,7 @@ T = TypeVar("T")
 def held_in(
     out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
 ) -> Iterator[T]:
-    """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept.
-
-    Parameters
-    ----------
-    out : Path or None
-        A new folder, or the folder of the same experiment, which is then resumed; None to keep nothing.
-    opening : context manager
-        Opens the backend once the folder is known to be free; see `scenarios.places.backends.opened`.
-    claim : callable
-        Claims the folder or refuses it; see `scenarios.store.run_folder.take`.
-    work : callable
-        Runs the experiment on a backend, and stores finished rounds in the folder, if there is one.
-
-    Yields
-    ------
-    object
-        The result.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be used; no device was asked then.
-    InterruptedRunError, ResumableError
-        On Ctrl-C or if something was lost, provided that the folder keeps records to resume from.
-    """
+    """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept."""
     with sole(out), kept(lambda: _kept(out)):
         with opening as session:
             new = out is not None and read_mark(out) is None
@@ -214,25 +153,7 @@ def done_in(
     work: Callable[[S], T],
     write: Callable[[Path, T], None],
 ) -> Iterator[T]:
-    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it.
-
-    Parameters
-    ----------
-    out, opening, claim, work
-        As `held_in` takes them.
-    write : callable
-        Writes the results into the folder, ``result.json`` last.
-
-    Yields
-    ------
-    object
-        The result. What the folder keeps stays if the caller raises.
-
-    Raises
-    ------
-    InputError, InterruptedRunError, ResumableError
-        As `held_in` does.
-    """
+    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it."""
     with held_in(out, opening, claim=claim, work=work) as done:
         if out is not None:
             try:
@@ -263,12 +184,7 @@ def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
 
 
 def require_counts(repeat: int, devices_per_actor: int | None) -> None:
-    """Refuse an experiment with less than one seed, or with less than one device in a cohort.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse an experiment with less than one seed, or with less than one device in a cohort."""
     if repeat < 1:
         raise InputError(f"repeat is {repeat}; it must be at least 1")
     if devices_per_actor is not None and devices_per_actor < 1:

@@ -49,18 +49,7 @@ class _Client(JobSubmissionClient):
 
 
 class Head:
-    """A head that answers and accepts our token.
-
-    Parameters
-    ----------
-    address : str
-        URL of its dashboard, e.g. ``"http://127.0.0.1:8265"``; ``http://`` may be left out.
-
-    Raises
-    ------
-    InputError
-        If nothing or something else answers there, or it wants another token.
-    """
+    """A head that answers and accepts our token."""
 
     def __init__(self, address: str) -> None:
         self.address = _url(address)
@@ -80,13 +69,7 @@ class Head:
                 raise _unreachable(self.address, error) from None
 
     def check_versions(self) -> None:
-        """Make sure that the cluster runs the Ray and the Python of this process.
-
-        Raises
-        ------
-        InputError
-            If not.
-        """
+        """Make sure that the cluster runs the Ray and the Python of this process."""
         with _explained(self.address):
             theirs = str(self.client.ask(_VERSION).get("ray_version"))
             python = str(self.client.ask(_METADATA).get("data", {}).get("pythonVersion", ""))
@@ -106,13 +89,7 @@ class Head:
         metadata: dict[str, str],
         resources: dict[str, float] | None = None,
     ) -> str:
-        """Send a job and return its submission id.
-
-        Raises
-        ------
-        InputError
-            If the working directory is too large, or the head cannot start jobs.
-        """
+        """Send a job and return its submission id."""
         with _explained(self.address):
             try:
                 return self.client.submit_job(
@@ -126,13 +103,7 @@ class Head:
                 raise InputError(f"Ray at {self.address} does not take the job ({_line(error)}){remedy}") from None
 
     def details(self, job: str) -> JobDetails:
-        """Return what the head knows of a job.
-
-        Raises
-        ------
-        InputError
-            If it knows no such job.
-        """
+        """Return what the head knows of a job."""
         with _explained(self.address), _known(self.address, job):
             return self.client.get_job_info(job)
 

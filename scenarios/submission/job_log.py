@@ -49,13 +49,7 @@ class DamagedError(BlindrecError):
 
 
 class Sender:
-    """A file whose content is sent, line by line.
-
-    Parameters
-    ----------
-    say : callable
-        Takes each line, without its end.
-    """
+    """A file whose content is sent, line by line."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say, self._rest, self._count, self._digest = say, bytearray(), 0, hashlib.sha256()
@@ -99,13 +93,7 @@ def send_folder(folder: Path, say: Callable[[str], object]) -> None:
 
 
 class Received:
-    """What lines bring, put together; the last of several counts.
-
-    Parameters
-    ----------
-    stream : binary file, optional
-        What it is written to; default: memory.
-    """
+    """What lines bring, put together; the last of several counts."""
 
     def __init__(self, stream: IO[bytes] | None = None) -> None:
         self._stream = io.BytesIO() if stream is None else stream
@@ -142,13 +130,7 @@ class Received:
         return bool(self._count or self._end)
 
     def check(self) -> str:
-        """Return the digest of all that was sent.
-
-        Raises
-        ------
-        DamagedError
-            If a line is missing or was changed.
-        """
+        """Return the digest of all that was sent."""
         if self._lost or not self._end:
             raise DamagedError(f"the job's log lacks a part of what was sent; {self._count} lines of it came")
         if self._end != self._digest.hexdigest():
@@ -156,13 +138,7 @@ class Received:
         return self._end
 
     def content(self) -> bytes | None:
-        """Return the result, or None where there is none.
-
-        Raises
-        ------
-        DamagedError
-            If it did not arrive completely.
-        """
+        """Return the result, or None where there is none."""
         if not self.any:
             return None
         self.check()
@@ -170,15 +146,7 @@ class Received:
         return zlib.decompressobj().decompress(self._stream.read(), MOST_RECORD)
 
     def unpack(self, folder: Path) -> tuple[int, int]:
-        """Write the files of a folder into another one, and nothing outside of it; return how many, and their bytes.
-
-        Raises
-        ------
-        DamagedError
-            If it did not arrive completely.
-        InputError
-            If it names anything but files within the folder.
-        """
+        """Write the files of a folder into another one, and nothing outside of it; return how many, and their bytes."""
         self.check()
         self._stream.seek(0)
         try:
@@ -191,17 +159,7 @@ class Received:
 
 
 class JobLog:
-    """A job's log as it arrives: new lines are shown, lines that bring the result are taken, and standings told.
-
-    Parameters
-    ----------
-    show : callable
-        Shows a text.
-    stood : callable
-        Takes every standing of the run.
-    received : Received, optional
-        What gathers the lines that bring something.
-    """
+    """A job's log as it arrives: new lines are shown, lines that bring the result are taken, and standings told."""
 
     def __init__(
         self,
@@ -254,13 +212,7 @@ class JobLog:
 
 
 def follow(head: Head, job: str, log: JobLog) -> Any:
-    """Show a job's log until the job is over, and return its details.
-
-    Raises
-    ------
-    SilentHeadError
-        If the head no longer answers.
-    """
+    """Show a job's log until the job is over, and return its details."""
     import aiohttp  # noqa: PLC0415 (the cluster's side needs neither)
 
     from scenarios.submission.head import SilentHeadError  # noqa: PLC0415 (as above)

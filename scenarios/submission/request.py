@@ -19,45 +19,16 @@ _SETTINGS = ("scenario", "world", "grid")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A command for the cluster.
+    """A command for the cluster."""
 
-    Attributes
-    ----------
-    arguments : tuple of str
-        The words after ``blindrec``; files that are sent are named relative to the working directory.
-    data : tuple of str
-        Absolute paths of data that must be on the cluster.
-    out : Path or None
-        Folder that the command fills there.
-    """
-
+    # The words after ``blindrec``; files that are sent are named relative to the working directory
     arguments: tuple[str, ...]
-    data: tuple[str, ...] = ()
-    out: Path | None = None
+    data: tuple[str, ...] = ()  # Absolute paths of data that must be on the cluster
+    out: Path | None = None  # Folder that the command fills there
 
 
 def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
-    """Check a command against blindrec's own command line, and the files that it names.
-
-    Parameters
-    ----------
-    tree : click group
-        The command line.
-    arguments : sequence of str
-        The command and its flags.
-    folder : Path
-        The working directory, which is sent.
-
-    Returns
-    -------
-    Request
-
-    Raises
-    ------
-    InputError
-        If there is no such command, or a file that it names will not be there. Unknown flags raise the command-line
-        library's own error.
-    """
+    """Check a command against blindrec's own command line, and the files that it names."""
     values = parsed(tree, arguments)
     sent = list(arguments)
     data: list[str] = []
@@ -84,13 +55,7 @@ def check_request(tree: Any, arguments: Sequence[str], folder: Path) -> Request:
 
 
 def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:
-    """Return the values that a command line gives to the parameters of its command.
-
-    Raises
-    ------
-    InputError
-        If there is no such command, or it does nothing on a cluster.
-    """
+    """Return the values that a command line gives to the parameters of its command."""
     command, rest = tree, list(arguments)
     while hasattr(command, "commands"):
         known = [name for name in command.commands if name not in _HERE_ONLY]

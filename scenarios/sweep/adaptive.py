@@ -49,27 +49,16 @@ from scenarios.theory.separability import inseparable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """One of the ways to learn all labels that adaptive sweeps compare.
+    """One of the ways to learn all labels that adaptive sweeps compare."""
 
-    Attributes
-    ----------
-    name, label : str
-        Its name on the command line, and in tables and figures, where a setting's name in braces stands for its value.
-    design, decoder, policy : str
-        As in a scenario.
-    takes : tuple of str
-        Settings of the mechanism for which the sweep has flags.
-    emulated : bool
-        Whether sweeps may draw its statistic from exact moments.
-    """
-
+    # Its name on the command line, and in tables and figures, where a setting's name in braces stands for its value
     name: str
     label: str
-    design: str
+    design: str  # As in a scenario
     decoder: str = POSTERIOR
     policy: str = ONE_ROUND
-    takes: tuple[str, ...] = ()
-    emulated: bool = False
+    takes: tuple[str, ...] = ()  # Settings of the mechanism for which the sweep has flags
+    emulated: bool = False  # Whether sweeps may draw its statistic from exact moments
 
     @property
     def adaptive(self) -> bool:
@@ -185,13 +174,7 @@ class Comparison(BaseModel):
 
 
 def check_comparison(wanted: Comparison) -> None:
-    """Refuse what cannot be compared, before anything runs.
-
-    Raises
-    ------
-    InputError
-        One line that names the value and the remedy.
-    """
+    """Refuse what cannot be compared, before anything runs."""
     if not wanted.measured:
         told = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
         raise InputError(f"statistic is {MOMENTS}, which none of the schemes has; add one of {told}, or say {DEVICES}")
@@ -222,21 +205,11 @@ def _check_scheme(wanted: Comparison, name: str, items: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where an adaptive run stood after a round.
+    """Where an adaptive run stood after a round."""
 
-    Attributes
-    ----------
-    users : int
-        Answers asked for so far.
-    pool : int
-        Items that the round asked about.
-    undecided, wrong : int
-        Items that were not decided after it, and that had a wrong label.
-    """
-
-    users: int
-    pool: int
-    undecided: int
+    users: int  # Answers asked for so far
+    pool: int  # Items that the round asked about
+    undecided: int  # Items that were not decided after it, and that had a wrong label
     wrong: int
 
 
@@ -275,51 +248,26 @@ class SchemeKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeUnit:
-    """What is measured at one go, in one process.
+    """What is measured at one go, in one process."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        A scheme with its seed, filled in; ``users`` is the most that may be asked.
-    statistic : {"devices", "moments"}
-        Where answers come from.
-    start : int
-        Users of one round at which all labels should be right at the confidence.
-    told : bool
-        Whether an adaptive run's trajectory is wanted, too.
-    """
-
-    scenario: Scenario
-    statistic: str
-    start: int
-    told: bool = False
+    scenario: Scenario  # A scheme with its seed, filled in; ``users`` is the most that may be asked
+    statistic: str  # one of "devices", "moments"; Where answers come from
+    start: int  # Users of one round at which all labels should be right at the confidence
+    told: bool = False  # Whether an adaptive run's trajectory is wanted, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemeMeasurement:
-    """What one unit found.
+    """What one unit found."""
 
-    Attributes
-    ----------
-    users : int or None
-        Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
-        get right, None where the most users did not do.
-    right : bool or None
-        Of an adaptive run: whether all labels are right.
-    undecided, rounds : int
-        Of an adaptive run: items that it left undecided as users ran out, and its rounds.
-    seconds : float
-        Time taken.
-    steps : tuple of Standing
-        The trajectory, where it was wanted.
-    """
-
+    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
+    # get right, None where the most users did not do
     users: int | None
-    seconds: float
-    right: bool | None = None
-    undecided: int = 0
+    seconds: float  # Time taken
+    right: bool | None = None  # Of an adaptive run: whether all labels are right
+    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
     rounds: int = 1
-    steps: tuple[Standing, ...] = ()
+    steps: tuple[Standing, ...] = ()  # The trajectory, where it was wanted
 
 
 def measure_scheme(unit: SchemeUnit) -> SchemeMeasurement:
@@ -389,15 +337,6 @@ PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
 def summarize(wanted: Comparison, units: Units) -> dict[str, Any]:
     """Return what `--json` prints.
 
-    Returns
-    -------
-    dict
-        What was asked for; ``schemes``: a row a catalogue and scheme; ``bounds``: a row a catalogue, for any learner,
-        and one more for those that ask everybody at once where that says more; ``trajectory`` of one adaptive run,
-        None where there is none.
-
-    Notes
-    -----
     ``users`` with ``low`` and ``high`` is the mean over seeds of the users that an adaptive run asked, with Student's
     interval; of one round the quantile of thresholds at the confidence, with an interval of order statistics. Ends are
     None where there are too few seeds. ``right`` is an adaptive scheme's share of seeds with all labels right,

@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
-    """Show how many of ``total`` units are done; ``done`` of them are when it begins, ``before`` by an earlier sweep.
-
-    Yields
-    ------
-    callable
-        Is called when one more is done.
-    """
+    """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
     console, course, now = telling.console, Course(telling, total, "units"), done
 
     def over() -> None:
@@ -83,21 +77,11 @@ EARLIER = "grid.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """A finished sweep.
+    """A finished sweep."""
 
-    Attributes
-    ----------
-    sweep : Sweep
-        What was measured.
-    units : dict
-        What every unit found.
-    result : dict
-        What `--json` prints.
-    """
-
-    sweep: Sweep[Any, Any, Any]
-    units: Mapping[Any, Any]
-    result: dict[str, Any]
+    sweep: Sweep[Any, Any, Any]  # What was measured
+    units: Mapping[Any, Any]  # What every unit found
+    result: dict[str, Any]  # What `--json` prints
 
     def drawn(self) -> dict[str, pd.DataFrame]:
         """Return the tables that pictures show beside the result."""
@@ -105,30 +89,7 @@ class Swept:
 
 
 def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
-    """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay.
-
-    Parameters
-    ----------
-    sweep : Sweep
-        What to measure.
-    opening : context manager
-        Opens the backend; see `scenarios.places.backends.opened`.
-    out : Path
-        New folder, or that of a sweep of the same content, whose finished units are taken as they are.
-    console : Console
-        For progress.
-
-    Returns
-    -------
-    Swept
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or another sweep is at work there.
-    InterruptedRunError, ResumableError
-        On Ctrl-C, on a full disk, or where something was lost, if the folder keeps units. What is finished is on disk.
-    """
+    """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
     with held_in(
         out,
         opening,
@@ -160,20 +121,7 @@ def claim(out: Path, content: Mapping[str, Any]) -> None:
 
 
 def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: Console) -> dict[K, M]:
-    """Measure every unit that the folder, which `claim` passed, does not hold yet.
-
-    Returns
-    -------
-    dict
-        What all units found, in their order.
-
-    Raises
-    ------
-    InputError
-        If what the folder holds is damaged, or of another sweep.
-    LostError
-        If a unit cannot be kept, as on a full disk.
-    """
+    """Measure every unit that the folder, which `claim` passed, does not hold yet."""
     kept: Units[K, M] = Units(out, sweep.read, sweep.write)
     mark = read_mark(out)
     telling = Telling(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)

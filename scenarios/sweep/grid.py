@@ -36,33 +36,20 @@ _VALUES: dict[str, Callable[[int, int, float], float]] = {
 
 
 class Fit(BaseModel):
-    """An exponent to fit: the slope of ``ln(U* / per)`` on ``ln x``.
-
-    Attributes
-    ----------
-    x : {"items", "rated", "epsilon", "tanh2", "items/rated"}
-        ``tanh2`` is ``tanh(epsilon / 2)^2``.
-    per : list of {"log items", "items", "items^2", "rated", "items/rated"}
-        What U* is divided by first, all of them.
-    where : dict
-        Keys of a scenario: the fit is about settings that have these values; ``"default"`` stands for a key's default,
-        which may be none.
-    criteria : list of {"exact", "share", "top"}
-        Which successes the fit is about; default: the two that are about labels.
-    expected : float or None
-        The slope that theory says.
-    label : str
-        Name in tables; default: made of x and per.
-    """
+    """An exponent to fit: the slope of ``ln(U* / per)`` on ``ln x``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    x: Axis
+    x: Axis  # one of "items", "rated", "epsilon", "tanh2", "items/rated"; ``tanh2`` is ``tanh(epsilon / 2)^2``
+    # one of "log items", "items", "items^2", "rated", "items/rated"; What U* is divided by first, all of them
     per: tuple[Divisor, ...] = ()
+    # Keys of a scenario: the fit is about settings that have these values; ``"default"`` stands for a key's default,
+    # which may be none
     where: dict[str, Any] = {}
+    # one of "exact", "share", "top"; Which successes the fit is about; default: the two that are about labels
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
-    expected: float | None = None
-    label: str = ""
+    expected: float | None = None  # The slope that theory says
+    label: str = ""  # Name in tables; default: made of x and per
 
     @property
     def name(self) -> str:
@@ -136,14 +123,7 @@ def _normal(name: str, wanted: Any) -> Any:
 
 
 def check_fit(fit: Fit, settings: Sequence[Scenario]) -> None:
-    """Refuse a fit that the settings cannot tell.
-
-    Raises
-    ------
-    InputError
-        If ``where`` names no key of a scenario, settings of several designs are mixed, a value of x is infinite, or
-        there are fewer than two.
-    """
+    """Refuse a fit that the settings cannot tell."""
     for name in fit.where:
         if name not in set(Scenario.flat_names()):
             raise InputError(f"fit {fit.name!r}: where names {name!r}, which is no key of a scenario")
@@ -172,61 +152,35 @@ _NOT_VARIED = {
 
 
 class GridFile(BaseModel):
-    """What a grid's TOML file holds.
-
-    Attributes
-    ----------
-    seeds : int
-        Runs of every setting; their seeds start at the base's ``seed``.
-    criteria : list of {"exact", "share", "top"}
-        What counts as success; default: all labels right, and a share of them. ``top`` is about the 50 most popular
-        items, and the only one where [base] has ``ratings``: a file has no labels.
-    share : float
-        Share of items right that counts as success by the criterion ``share``; by ``top`` of those 50.
-    resolution : float
-        Relative width at which bisection stops.
-    probe : float or None
-        Predicted share of items right at whose users accuracy is measured, too: the planner's check.
-    most_users : int
-        No population is made larger.
-    decoders : list of str
-        Read from the same releases, so that they are paired; default: the one that each setting has by itself.
-    base : dict
-        Keys of `scenarios.given.config.Scenario` that all settings have.
-    grid : list of dict
-        Keys of a scenario; the lists of one table expand as a cartesian product. ``rated_share`` stands for ``rated``.
-    fit : list of Fit
-        Exponents to fit.
-    """
+    """What a grid's TOML file holds."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    # Runs of every setting; their seeds start at the base's ``seed``
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
+    # one of "exact", "share", "top"; What counts as success; default: all labels right, and a share of them. ``top`` is
+    # about the 50 most popular items, and the only one where [base] has ``ratings``: a file has no labels
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
+    # Share of items right that counts as success by the criterion ``share``; by ``top`` of those 50
     share: Annotated[float, Field(gt=0, le=1)] = 0.99
-    resolution: Annotated[float, Field(gt=0, le=1)] = 0.02
+    resolution: Annotated[float, Field(gt=0, le=1)] = 0.02  # Relative width at which bisection stops
+    # Predicted share of items right at whose users accuracy is measured, too: the planner's check
     probe: Annotated[float, Field(gt=0, lt=1)] | None = None
-    most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9
+    most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9  # No population is made larger
+    # Read from the same releases, so that they are paired; default: the one that each setting has by itself
     decoders: tuple[str, ...] = ()
-    base: dict[str, Any] = {}
+    base: dict[str, Any] = {}  # Keys of `scenarios.given.config.Scenario` that all settings have
+    # Keys of a scenario; the lists of one table expand as a cartesian product. ``rated_share`` stands for ``rated``
     grid: tuple[dict[str, Any], ...] = ()
-    fit: tuple[Fit, ...] = ()
+    fit: tuple[Fit, ...] = ()  # Exponents to fit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A checked grid.
+    """A checked grid."""
 
-    Attributes
-    ----------
-    settings : tuple of Scenario
-        Filled in; ``users`` is the most that may be simulated, ``seed`` the first seed.
-    seeds, criteria, share, resolution, decoders, probe, fits
-        As in `GridFile`.
-    """
-
-    settings: tuple[Scenario, ...]
-    seeds: int
+    settings: tuple[Scenario, ...]  # Filled in; ``users`` is the most that may be simulated, ``seed`` the first seed
+    seeds: int  # As in `GridFile`
     share: float
     resolution: float
     decoders: tuple[str, ...]

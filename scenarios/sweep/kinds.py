@@ -29,49 +29,25 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of sweep, as commands and grid files name it.
+    """A kind of sweep, as commands and grid files name it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the command, and of the grid file's ``sweep``.
-    help : str
-        What `--help` teaches.
-    fields : dict of FieldInfo
-        What may be told, by its name in a grid file, and with ``--`` before it on the command line.
-    read : callable
-        Takes what was told, and returns the sweep; raises `InputError` where it cannot be measured.
-    """
-
-    name: str
-    help: str
+    name: str  # Of the command, and of the grid file's ``sweep``
+    help: str  # What `--help` teaches
+    # What may be told, by its name in a grid file, and with ``--`` before it on the command line
     fields: Mapping[str, FieldInfo]
+    # Takes what was told, and returns the sweep; raises `InputError` where it cannot be measured
     read: Callable[[Mapping[str, Any]], Sweep[Any, Any, Any]]
 
 
 class Sweep(ABC, Generic[K, U, M]):
-    """A checked sweep; everything else about sweeps follows from this.
+    """A checked sweep; everything else about sweeps follows from this."""
 
-    Attributes
-    ----------
-    wanted : object
-        What is to be measured, checked; its ``content()`` is the sweep's.
-    key, found : type
-        Of a unit's name, and of what it found.
-    measure : callable
-        Takes a unit and returns what it found; it runs in a process or a thread of its own.
-    family : str
-        Of its pictures, see `scenarios.pictures.picture.FAMILIES`.
-    tables : (str, str)
-        Files of the units, and of the result's rows.
-    """
-
-    wanted: Any
-    key: ClassVar[type[Any]]
+    wanted: Any  # What is to be measured, checked; its ``content()`` is the sweep's
+    key: ClassVar[type[Any]]  # Of a unit's name, and of what it found
     found: ClassVar[type[Any]]
-    measure: ClassVar[Any]
-    family: ClassVar[str] = "sweep"
-    tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")
+    measure: ClassVar[Any]  # Takes a unit and returns what it found; it runs in a process or a thread of its own
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.pictures.picture.FAMILIES`
+    tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
@@ -144,13 +120,7 @@ def kind_of(name: str) -> Kind:
 
 
 def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
-    """Return the sweep that a grid's values ask for; its kind is ``sweep``, by default that over users.
-
-    Raises
-    ------
-    InputError
-        One line for the first thing that is wrong: the key, its value and the remedy.
-    """
+    """Return the sweep that a grid's values ask for; its kind is ``sweep``, by default that over users."""
     name = values.get("sweep", DEFAULT_KIND)
     if name not in KINDS:
         raise InputError(f"sweep is {brief(name)}; choose among {', '.join(KINDS)}")
@@ -165,21 +135,7 @@ def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any, Any]:
 def load_sweep(
     grid: str | Path | Mapping[str, Any], *, seeds: int | None = None, allow_code: bool = False
 ) -> Sweep[Any, Any, Any]:
-    """Return the sweep of a built-in grid by its name, of a TOML file, or of what such a file holds.
-
-    Parameters
-    ----------
-    grid : str, path or mapping
-    seeds : int, optional
-        Wins over the grid's.
-    allow_code : bool
-        Whether a file may name code; see `scenarios.given.validation.refuse_code`. A mapping may: a program made it.
-
-    Raises
-    ------
-    InputError
-        As `sweep_of` does, or if there is no such grid.
-    """
+    """Return the sweep of a built-in grid by its name, of a TOML file, or of what such a file holds."""
     values = dict(grid) if isinstance(grid, Mapping) else _file(str(grid))
     if not (allow_code or isinstance(grid, Mapping)):
         refuse_code(values, f"grid file {grid}")

@@ -59,22 +59,10 @@ KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peer
 
 @dataclass(frozen=True, kw_only=True)
 class RatingsGrid:
-    """A sweep on clients of a ratings file.
+    """A sweep on clients of a ratings file."""
 
-    Attributes
-    ----------
-    ratings, columns, duplicates, bad_lines, like_from, clients, rounds, objects
-        As in `scenarios.online.config.OnlineScenario`.
-    sha256 : str
-        Of the file: it is known by its content, not by its name.
-    recommenders : tuple of str or None
-        None: all that apply.
-    seeds : int
-        Each draws its own clients.
-    """
-
-    ratings: Path
-    sha256: str
+    ratings: Path  # As in `scenarios.online.config.OnlineScenario`
+    sha256: str  # Of the file: it is known by its content, not by its name
     columns: tuple[str, ...] | None
     duplicates: Duplicates | None = None
     bad_lines: BadLines = "refuse"
@@ -82,8 +70,8 @@ class RatingsGrid:
     clients: int
     rounds: int | None
     objects: int
-    recommenders: tuple[str, ...] | None
-    seeds: int
+    recommenders: tuple[str, ...] | None  # None: all that apply
+    seeds: int  # Each draws its own clients
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -124,13 +112,7 @@ class ClientsMeasurement:
 
 
 def check_file(wanted: RatingsGrid) -> None:
-    """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that.
-
-    Raises
-    ------
-    InputError
-        One line that names the value and the remedy.
-    """
+    """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
     for recommender in wanted.names:
         scenario = wanted.scenario(recommender, 0)
         for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
@@ -175,14 +157,6 @@ _SIZES = {
 def summarize_clients(wanted: RatingsGrid, units: Mapping[ClientsKey, ClientsMeasurement]) -> dict[str, Any]:
     """Return what `--json` prints.
 
-    Returns
-    -------
-    dict
-        What was asked for; ``world``: mean, least, median and most over clients of what was measured of them;
-        ``recommenders``: a row each. None: not known, or not proved; "inf": no finite number.
-
-    Notes
-    -----
     A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share`` is
     the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client by
     client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is what
@@ -493,13 +467,7 @@ def _of_file(ratings: Path, values: Mapping[str, Any], told: OnlineSweepOptions)
 
 
 def check_grid(wanted: OnlineGrid) -> None:
-    """Refuse what cannot be run, before anything runs.
-
-    Raises
-    ------
-    InputError
-        One line that names the value and the remedy.
-    """
+    """Refuse what cannot be run, before anything runs."""
     for recommender in wanted.recommenders or ():
         if recommender not in {point.recommender for point in wanted.points}:
             named = recommender_of(recommender)
@@ -527,13 +495,7 @@ def _check_point(point: Point) -> None:
 
 
 def recommenders_of(told: str | Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return recommenders in their own order; None for None.
-
-    Raises
-    ------
-    InputError
-        If there is no such recommender here.
-    """
+    """Return recommenders in their own order; None for None."""
     if told is None:
         return None
     names = [part.strip() for part in (told.split(",") if isinstance(told, str) else told)]

@@ -53,31 +53,16 @@ class OnlineSetting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """An axis, a panel of the figure.
+    """An axis, a panel of the figure."""
 
-    Attributes
-    ----------
-    label : str
-        Of the panel's abscissa.
-    told : str
-        What is the same at all its points.
-    values : tuple of int
-        Unless others are asked for.
-    at : callable
-        (base, value) to the setting.
-    halved : bool
-        Whether recommenders that Theorem 6's adversary is about meet it there, too, where N/P is a power of two and
-        there are enough rounds.
-    epsilon : bool
-        Whether the panel shows epsilon, and not the loss.
-    """
-
-    label: str
-    told: str
-    values: tuple[int, ...]
-    at: Callable[[OnlineSetting, int], OnlineSetting]
+    label: str  # Of the panel's abscissa
+    told: str  # What is the same at all its points
+    values: tuple[int, ...]  # Unless others are asked for
+    at: Callable[[OnlineSetting, int], OnlineSetting]  # (base, value) to the setting
+    # Whether recommenders that Theorem 6's adversary is about meet it there, too, where N/P is a power of two and there
+    # are enough rounds
     halved: bool = False
-    epsilon: bool = False
+    epsilon: bool = False  # Whether the panel shows epsilon, and not the loss
 
 
 AXES: dict[str, Axis] = {
@@ -143,11 +128,6 @@ def parse_axes(told: str | Mapping[str, Sequence[int]] | None) -> dict[str, tupl
     """Read axes and their values: ``rounds=100,1000,ratio`` are two axes, the first with two values of its own.
 
     A grid file may also have a table of them, ``{rounds = [100, 1000], ratio = []}``.
-
-    Raises
-    ------
-    InputError
-        If there is no such axis, an axis is named twice, or a value is no whole number or stands twice.
     """
     if told is None:
         return {name: axis.values for name, axis in AXES.items()}
@@ -203,29 +183,17 @@ class PlantedUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedMeasurement:
-    """What one run found.
+    """What one run found."""
 
-    Attributes
-    ----------
-    loss : int
-        Disliked recommendations.
-    privacy_loss : float
-        Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
-        where weights differ, so that it is not computed.
-    peers_alive, peers_kicked, survivors : int
-        At the end.
-    seconds : float
-    recommendations_sha256 : str
-        Equal on every backend.
-    """
-
-    loss: int
+    loss: int  # Disliked recommendations
+    # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
+    # where weights differ, so that it is not computed
     privacy_loss: float
-    peers_alive: int
+    peers_alive: int  # At the end
     peers_kicked: int
     survivors: int
     seconds: float
-    recommendations_sha256: str
+    recommendations_sha256: str  # Equal on every backend
 
 
 Units = dict[PlantedKey, PlantedMeasurement]
@@ -269,24 +237,12 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineGrid:
-    """A sweep over planted worlds.
+    """A sweep over planted worlds."""
 
-    Attributes
-    ----------
-    base : OnlineSetting
-        What an axis does not vary.
-    axes : dict of str to tuple of int
-        Values of each axis of `AXES` that is wanted.
-    recommenders : tuple of str or None
-        On all axes, where they apply; None: each axis' own choice.
-    seeds : int
-        Runs of every recommender and setting, seeds 0 and up.
-    """
-
-    base: OnlineSetting
-    axes: dict[str, tuple[int, ...]]
-    recommenders: tuple[str, ...] | None
-    seeds: int
+    base: OnlineSetting  # What an axis does not vary
+    axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
+    recommenders: tuple[str, ...] | None  # On all axes, where they apply; None: each axis' own choice
+    seeds: int  # Runs of every recommender and setting, seeds 0 and up
 
     @cached_property
     def points(self) -> tuple[Point, ...]:

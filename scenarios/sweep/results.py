@@ -60,29 +60,16 @@ def measure_result(unit: ResultUnit) -> ResultMeasurement:
 
 
 class ResultsGrid(BaseModel):
-    """What a grid of results says.
-
-    Attributes
-    ----------
-    experiment : str
-        The command of the experiment: run, online or two-tier.
-    seeds : int
-        Runs of every setting; their seeds start at the base's ``seed``.
-    columns : tuple of str
-        Columns of its record; default: all that are measured.
-    base : dict
-        Keys of its scenario that all settings have.
-    grid : tuple of dict
-        Keys of its scenario; the lists of one table expand as a cartesian product.
-    """
+    """What a grid of results says."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    experiment: str = "run"
+    experiment: str = "run"  # The command of the experiment: run, online or two-tier
+    # Runs of every setting; their seeds start at the base's ``seed``
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 5
-    columns: tuple[str, ...] = ()
-    base: dict[str, Any] = {}
-    grid: tuple[dict[str, Any], ...] = ()
+    columns: tuple[str, ...] = ()  # Columns of its record; default: all that are measured
+    base: dict[str, Any] = {}  # Keys of its scenario that all settings have
+    grid: tuple[dict[str, Any], ...] = ()  # Keys of its scenario; the lists of one table expand as a cartesian product
 
 
 @dataclass(frozen=True)

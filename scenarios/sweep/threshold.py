@@ -66,12 +66,6 @@ class Prefixes:
 
     Releases and public coins are keyed by device, so that the statistic of the first U devices is, bit for bit, that of
     a run with U users. A new U asks only the devices between the next smaller U that is kept and itself.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        One whose policy asks everybody once; ``users`` is the most that can be asked for. With a ratings file they
-        are drawn from it first, so that a smaller population is the first of these devices.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -126,13 +120,7 @@ class Prefixes:
 
 
 def only_query(filled: Scenario) -> Query:
-    """Return the one query of a filled-in scenario whose policy asks everybody at once.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    """
+    """Return the one query of a filled-in scenario whose policy asks everybody at once."""
     start = ServerState(devices=filled.users or 0)
     ask = RunSpec(filled).policy.next_query(start)
     if ask is None or ask.stop < start.devices:
@@ -152,13 +140,7 @@ def _bytes_of(statistic: Statistic) -> int:
 
 
 class Reruns:
-    """What `scenarios.sweep.threshold.Prefixes` tells, by a run for each number of users; nothing is asked twice.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Its ``users`` do not matter.
-    """
+    """What `scenarios.sweep.threshold.Prefixes` tells, by a run for each number of users; nothing is asked twice."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -198,31 +180,15 @@ class ThresholdKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdUnit:
-    """What is measured at one go, in one process.
+    """What is measured at one go, in one process."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        The setting with its seed; ``users`` is the most that may be simulated.
-    decoders : tuple of str
-        All read the same releases.
-    share, resolution : float
-        As in `scenarios.sweep.grid.GridFile`.
-    start : int
-        Population to start from.
-    criteria : tuple of str
-        Which successes are looked for.
-    probes : tuple of int
-        Users at which accuracy is looked at, one a decoder, 0 for none.
-    """
-
-    scenario: Scenario
-    decoders: tuple[str, ...]
-    share: float
+    scenario: Scenario  # The setting with its seed; ``users`` is the most that may be simulated
+    decoders: tuple[str, ...]  # All read the same releases
+    share: float  # As in `scenarios.sweep.grid.GridFile`
     resolution: float
-    start: int
-    criteria: tuple[Criterion, ...] = LABELS
-    probes: tuple[int, ...] = ()
+    start: int  # Population to start from
+    criteria: tuple[Criterion, ...] = LABELS  # Which successes are looked for
+    probes: tuple[int, ...] = ()  # Users at which accuracy is looked at, one a decoder, 0 for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,24 +202,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdMeasurement:
-    """What one unit found.
+    """What one unit found."""
 
-    Attributes
-    ----------
-    thresholds : tuple of Threshold
-        One a decoder and criterion.
-    accuracies : dict of str to float
-        Share of items right at the probes, by decoder.
-    devices : int
-        Devices simulated, those asked again included.
-    seconds : float
-        Time taken.
-    """
-
-    thresholds: tuple[Threshold, ...]
-    devices: int
-    seconds: float
-    accuracies: dict[str, float] = field(default_factory=dict)
+    thresholds: tuple[Threshold, ...]  # One a decoder and criterion
+    devices: int  # Devices simulated, those asked again included
+    seconds: float  # Time taken
+    accuracies: dict[str, float] = field(default_factory=dict)  # Share of items right at the probes, by decoder
 
 
 def adapts(scenario: Scenario) -> bool:
@@ -267,24 +221,6 @@ def crossing(success: Callable[[int], bool], *, start: int, most: int, resolutio
     From ``start`` the population grows by `STEP` until there is success, or shrinks until there is none; bisection then
     halves the bracket in its logarithm.
 
-    Parameters
-    ----------
-    success : callable
-        Takes a number of users, 1 to ``most``.
-    start : int
-        Where to begin.
-    most : int
-        Largest number of users.
-    resolution : float
-        Relative width of the last bracket.
-
-    Returns
-    -------
-    int or None
-        The bracket's upper end, at which there was success; None where there is none up to ``most`` on the way.
-
-    Notes
-    -----
     Success is not monotone: near the threshold one more user may spoil it. What is found is the crossing that this
     bisection meets, not the smallest of all; over seeds its median is the population that half of the runs succeed at.
     """
@@ -432,13 +368,6 @@ class EmulatedPrefixes:
     """The first users of one round of sign sensing, in whole blocks, for growing and shrinking numbers of blocks.
 
     A block's statistic is drawn once, so that a larger population holds the smaller ones, as with devices.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Sign sensing in one round.
-    block : int
-        Users of a block.
     """
 
     def __init__(self, scenario: Scenario, *, block: int) -> None:

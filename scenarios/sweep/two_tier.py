@@ -45,54 +45,28 @@ class TwoTierKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoTierUnit:
-    """One course.
-
-    Attributes
-    ----------
-    wanted : TwoTier
-    every : int
-        Private devices between two points.
-    budget : int or None
-        Public users join in their order until they have so many training ratings; None: ``wanted.public``.
-    settings_only : bool
-        Stop when rank and kappa are chosen.
-    attacks : bool
-        Attack the releases of the private devices about the model that public users alone give.
-    """
+    """One course."""
 
     wanted: TwoTier
-    every: int = 0
+    every: int = 0  # Private devices between two points
+    # Public users join in their order until they have so many training ratings; None: ``wanted.public``
     budget: int | None = None
-    settings_only: bool = False
-    attacks: bool = False
+    settings_only: bool = False  # Stop when rank and kappa are chosen
+    attacks: bool = False  # Attack the releases of the private devices about the model that public users alone give
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoTierMeasurement:
-    """What a unit found.
+    """What a unit found."""
 
-    Attributes
-    ----------
-    points : tuple of (int, float)
-        Private devices so far, and the root mean squared error.
-    baseline : float
-        That of the items' means.
-    public, ratings : int
-        Public users, and their training ratings.
-    rank, kappa, weight
-        As given or chosen.
-    attack : tuple of dict
-        What was guessed: rows of `Guessed.as_json`.
-    """
-
-    points: tuple[tuple[int, float], ...]
-    baseline: float
-    public: int
+    points: tuple[tuple[int, float], ...]  # Private devices so far, and the root mean squared error
+    baseline: float  # That of the items' means
+    public: int  # Public users, and their training ratings
     ratings: int
-    rank: int
+    rank: int  # As given or chosen
     kappa: float
     weight: float | None
-    attack: tuple[dict[str, Any], ...] = ()
+    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `Guessed.as_json`
 
 
 def measure_two_tier(unit: TwoTierUnit) -> TwoTierMeasurement:
@@ -179,31 +153,15 @@ ASKED = _asked()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
-    """What a sweep measures.
+    """What a sweep measures."""
 
-    Attributes
-    ----------
-    base : TwoTier
-        What all units share.
-    figures : tuple of str
-        Some of `FIGURES`.
-    seeds : int
-        From the base's seed on.
-    curves : tuple of str
-        Of Figure 2.
-    users, ratings : int
-        Of the table, held-out ratings left out.
-    every : int
-        Private devices between two points of Figure 2.
-    """
-
-    base: TwoTier
-    figures: tuple[str, ...]
-    seeds: int
-    curves: tuple[str, ...]
-    users: int
+    base: TwoTier  # What all units share
+    figures: tuple[str, ...]  # Some of `FIGURES`
+    seeds: int  # From the base's seed on
+    curves: tuple[str, ...]  # Of Figure 2
+    users: int  # Of the table, held-out ratings left out
     ratings: int
-    every: int
+    every: int  # Private devices between two points of Figure 2
 
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""

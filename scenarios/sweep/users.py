@@ -43,12 +43,7 @@ TAIL = 0.025
 def slope(x: Floats, y: Floats) -> float:
     """Return the least-squares slope of the mean of ``y`` on ``x``.
 
-    Parameters
-    ----------
-    x : ndarray of float64, shape (settings,)
-        Abscissae.
-    y : ndarray of float64, shape (settings, seeds)
-        Ordinates; as many a setting.
+    Shapes: ``x`` (settings,); ``y`` (settings, seeds).
     """
     return float(_slopes(x, y.mean(axis=1)[None, :])[0])
 
@@ -65,13 +60,6 @@ def bootstrap(x: Floats, y: Floats) -> tuple[float, float] | None:
     A seed is drawn for all settings together: its world is related from setting to setting, so that thresholds of one
     seed need not be independent.
 
-    Parameters
-    ----------
-    x, y
-        As for `slope`.
-
-    Notes
-    -----
     The expanded percentile interval (Hesterberg, *What Teachers Should Know About the Bootstrap*, 2015): plain
     percentiles are too narrow for few seeds, by ``sqrt((n - 1) / n)`` and by the normal's quantile for Student's t.
     """
@@ -166,22 +154,7 @@ def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
 
 
 def curves(grid: Grid, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return every point of the figure.
-
-    Parameters
-    ----------
-    grid : Grid
-        What was measured.
-    rows : sequence of dict
-        The summary's ``settings``, with what `scenarios.sweep.users.add_plans` puts beside them.
-
-    Returns
-    -------
-    DataFrame
-        Columns: axis, criterion, kind ("measured", "predicted", "lower bound": the one that binds, "lower bound,
-        capacity"), label (one a curve), x, users, low, high. Points that cannot be drawn are left out: epsilon
-        infinity on its axis, bounds that say nothing; a median that was not reached is NaN.
-    """
+    """Return every point of the figure."""
     points: list[dict[str, Any]] = []
     for axis in varied(grid.settings):
         for row in rows:
@@ -228,14 +201,7 @@ PAIR = ("paper", "centred")
 
 
 def thresholds(grid: Grid, units: Units) -> pd.DataFrame:
-    """Return the measured thresholds, one row a setting, seed, decoder and criterion.
-
-    Returns
-    -------
-    DataFrame
-        Columns: setting, those of `grid.fields_of`, seed, decoder, criterion, users (NaN where the most users did not
-        do), devices and seconds (of the whole unit).
-    """
+    """Return the measured thresholds, one row a setting, seed, decoder and criterion."""
     rows = [
         {
             "setting": place,
@@ -256,21 +222,7 @@ def thresholds(grid: Grid, units: Units) -> pd.DataFrame:
 
 
 def summarize(grid: Grid, table: pd.DataFrame) -> dict[str, Any]:
-    """Return what `--json` prints.
-
-    Parameters
-    ----------
-    grid : Grid
-        What was measured.
-    table : DataFrame
-        From `thresholds`.
-
-    Returns
-    -------
-    dict
-        ``settings``: U* of every setting, decoder and criterion, and of one's own designs how far their ``channel``
-        was checked; ``fits``: exponents; ``ratios``: paper over centred.
-    """
+    """Return what `--json` prints."""
     settings = [
         {"setting": place, **told, "decoder": decoder, "criterion": criterion, **median_interval(users)}
         for place, setting in enumerate(grid.settings)
@@ -399,16 +351,7 @@ def predicted_slope(fit: Fit, grid: Grid, row: Mapping[str, Any], users: Predict
 
 
 def add_plans(summary: dict[str, Any], grid: Grid, units: Mapping[ThresholdKey, ThresholdMeasurement]) -> None:
-    """Put the planner's numbers beside the measured ones.
-
-    Parameters
-    ----------
-    summary : dict
-        From `scenarios.sweep.users.summarize`. Its ``settings`` get ``predicted`` (users, or None) and ``inside``
-        (whether they lie in the measured interval), its ``fits`` ``predicted`` (a slope); ``probes`` are added.
-    grid, units
-        What was measured.
-    """
+    """Put the planner's numbers beside the measured ones."""
     users = predictions(grid)
     for row in summary["settings"]:
         row["predicted"] = users[row["setting"], row["decoder"], row["criterion"]]

@@ -45,13 +45,7 @@ class AnchorWorld(NamedTuple):
 
 
 def users_of(scenario: Scenario, failure: float) -> float:
-    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided.
-
-    Raises
-    ------
-    InputError
-        If nothing is predicted: other than two clusters, or users that rated one item.
-    """
+    """Return users whom anchor sensing asks on average in a filled-in block model until every item is decided."""
     of = block_parameters(scenario)
     if of.cluster_sizes.size != 2:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")

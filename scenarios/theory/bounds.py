@@ -34,25 +34,7 @@ class LearningProblem:
     The clustering is uniform over the `clusters ** items` labellings; the learner succeeds if, for some
     renaming of the clusters, at most `mistakes` labels are wrong.
 
-    Parameters
-    ----------
-    items : int
-        Number of items N, 2 or more.
-    rated : int
-        Ratings w per user, 1 to N.
-    epsilon : float
-        Privacy of one device's whole answer [nats], above 0; `math.inf` for no privacy.
-    clusters : int
-        Number of item clusters L, 2 to N.
-    failure : float
-        Probability of failure the learner may have, in [0, 1).
-    mistakes : int
-        Wrong labels d that still count as success, 0 to N - 1.
-
-    Raises
-    ------
-    InputError
-        A value is outside of its range.
+    ``epsilon`` in nats.
     """
 
     items: int
@@ -421,21 +403,7 @@ def contraction(problem: LearningProblem) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A lower bound on the number of users.
-
-    Parameters
-    ----------
-    name : str
-        Short name, one a row of the table.
-    users : float
-        Users needed; 0 where the bound says nothing, or where its range does not hold.
-    valid : bool
-        Whether its range of validity holds at this setting.
-    range : str
-        The range, in words.
-    source : str
-        Theorem or lemma of The Price of Privacy, or "ours".
-    """
+    """A lower bound on the number of users."""
 
     name: str
     users: float
@@ -500,24 +468,7 @@ def all_bounds(
 ) -> list[Bound]:
     """Every lower bound on the users that a learner needs, in the order of the table.
 
-    Parameters
-    ----------
-    items, rated, epsilon, clusters, failure, mistakes
-        As in `LearningProblem`: N up to 10^9 and more, w, epsilon [nats] or inf, L, and what counts as success.
-    adaptive_queries : bool
-        Whether a query may depend on other users' answers; bounds for non-adaptive learners are then invalid.
-    ours : bool
-        Add the two bounds that are not in the paper, `ratings` and `contraction`.
-
-    Returns
-    -------
-    list of Bound
-        At epsilon = inf the private bounds hold and say nothing: `users` is 0.
-
-    Raises
-    ------
-    InputError
-        A value is outside of its range. A bound outside of its own is marked `valid=False` instead.
+    ``items``, ``rated``, ``epsilon``, ``clusters``, ``failure``, ``mistakes`` in nats.
 
     Examples
     --------

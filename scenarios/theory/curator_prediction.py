@@ -22,27 +22,8 @@ CELLS = 4000  # of a density's grid, for each cluster
 def curator_accuracy(parameters: BlockParameters, *, users: int, epsilon: Epsilon) -> float:
     """Predict the share of items right on the curator's totals ``T_i = sum_u (2 R_ui - 1)``, under the best matching.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    users : int
-        Users whose ratings the curator sees, U.
-    epsilon : Fraction or None
-        Privacy parameter of the totals [nats], one user added or removed; None for no noise.
+    ``epsilon`` in nats.
 
-    Returns
-    -------
-    float
-        Expected share, in [0, 1].
-
-    Raises
-    ------
-    InputError
-        If there is no user, or epsilon is too small for `DiscreteLaplace`.
-
-    Notes
-    -----
     The exact law of one total given how many users each class has (their expected numbers), plus the noise's, found
     from characteristic functions; where it spreads over many whole numbers, the normal-Laplace law with variance
     ``U (w/N - w(w-1)/(N(N-1)) sum_k alpha_k (2 b_kl - 1)^2)`` of sampling: the variance of a total less the covariance
@@ -57,11 +38,6 @@ def curator_exact(parameters: BlockParameters, *, users: int, epsilon: Epsilon) 
     """Predict the probability that all items are right on the curator's totals, up to a permutation of labels.
 
     Arguments, errors and notes as `curator_accuracy`; items are taken as independent around their cluster's mean.
-
-    Returns
-    -------
-    float
-        In [0, 1].
     """
     return line_exact(*_cut_totals(parameters, users, epsilon))
 
@@ -139,23 +115,7 @@ def _density_law(means: Floats, deviations: Floats, scale: float, sizes: Ints, c
 
 
 def normal_laplace_tail(offset: Floats, deviation: Floats, scale: float) -> Floats:
-    """Return ``P(X + Y > offset)`` for X normal and Y Laplace, both centred; relative precision in the tail too.
-
-    Parameters
-    ----------
-    offset : ndarray of float64
-        At least 0.
-    deviation : ndarray of float64
-        Standard deviation of X, above 0; broadcast against ``offset``.
-    scale : float
-        Scale of Y, at least 0.
-
-    Returns
-    -------
-    ndarray of float64
-        ``Phi(-z) - phi(z) (R(s + z) - R(s - z)) / 2`` with ``z = offset / deviation``, ``s = deviation / scale`` and
-        Mills' ratio ``R(t) = Phi(-t) / phi(t)`` (Reed 2006), in a form without large numbers.
-    """
+    """Return ``P(X + Y > offset)`` for X normal and Y Laplace, both centred; relative precision in the tail too."""
     z = offset / deviation
     if scale == 0:
         return np.asarray(ndtr(-z))

@@ -17,27 +17,13 @@ from coordinator.server.statistics.scores import ScoreStatistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulated:
-    """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated.
+    """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated."""
 
-    Attributes
-    ----------
-    design : EmulatedDesign
-        What is asked.
-    likes : ndarray of float64, shape (K, N)
-        Probability that a user of each class likes each item: part of the world.
-    class_shares : ndarray of float64, shape (K,)
-        Shares of the user classes.
-    rated : int
-        Number of items w that every user rated.
-    coins : numpy.random.Generator
-        What counts are drawn with.
-    """
-
-    design: EmulatedDesign
-    likes: Floats2
-    class_shares: Floats
-    rated: int
-    coins: np.random.Generator
+    design: EmulatedDesign  # What is asked
+    likes: Floats2  # shape (K, N); Probability that a user of each class likes each item: part of the world
+    class_shares: Floats  # shape (K,); Shares of the user classes
+    rated: int  # Number of items w that every user rated
+    coins: np.random.Generator  # What counts are drawn with
 
     def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
         """Draw the statistic of a round."""

@@ -44,22 +44,13 @@ LUCK = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sway:
-    """What liars and honest devices contribute to the estimates of one round.
+    """What liars and honest devices contribute to the estimates of one round."""
 
-    Attributes
-    ----------
-    levels, deviation : ndarray of float64, shape (L,)
-        Mean of an honest device's contribution to an item of each cluster, and its standard deviation.
-    shift : callable
-        Number of promoted items r to s(r), in the same unit.
-    tips_only : bool
-        Whether the share that tips an item is known, but not what the decoder makes of estimates.
-    """
-
+    # shape (L,); Mean of an honest device's contribution to an item of each cluster, and its standard deviation
     levels: Floats
     deviation: Floats
-    shift: Callable[[int], float] = field(repr=False)
-    tips_only: bool = False
+    shift: Callable[[int], float] = field(repr=False)  # Number of promoted items r to s(r), in the same unit
+    tips_only: bool = False  # Whether the share that tips an item is known, but not what the decoder makes of estimates
 
     @property
     def gap(self) -> float:
@@ -72,13 +63,7 @@ class Sway:
         return float(self.deviation.mean()) / self.gap
 
     def tipping(self, promoted: int) -> float:
-        """Return f*, the share of liars that moves so many items to the middle between the two levels.
-
-        Returns
-        -------
-        float
-            In (0, 1]; 1 where a promotion moves nothing.
-        """
+        """Return f*, the share of liars that moves so many items to the middle between the two levels."""
         shift = self.shift(promoted)
         return (self.gap / 2) / (self.gap / 2 + shift) if shift > 0 else 1.0
 
@@ -105,16 +90,7 @@ class Sway:
     def drawn(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
         """Draw every item's estimate, shape (N,).
 
-        Parameters
-        ----------
-        share : float
-            Share of the liars.
-        labels, wishes : ndarray of int32, shape (N,)
-            True clusters, and what liars wish.
-        users : int
-            Answers.
-        coins : Generator
-            What the noise is drawn with.
+        Shapes: ``labels``, ``wishes`` (N,).
         """
         shift = self.shift(int(np.count_nonzero(wishes)))
         means = (1 - share) * self.levels[labels] + share * shift * wishes
@@ -129,15 +105,7 @@ def _tried(most: int) -> list[int]:
 
 
 def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
-    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Filled in and settled.
-    makes_up : str
-        What liars make up; see `actors.lying.lies.Plot`.
-    """
+    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
     world = known_world(scenario)
@@ -224,40 +192,18 @@ def _pairs(moments: PairMoments, scenario: Scenario, given: Given) -> Sway | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What should come out of a round with liars, in the mean.
+    """What should come out of a round with liars, in the mean."""
 
-    Attributes
-    ----------
-    wrong : float
-        Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did.
-    accuracy : float
-        Share of items right, where clusters may be called by any names, as a run's own share of items right is.
-    rank : float or None
-        Mean rank of the items that should seem liked more, from 1; None if there are none.
-    """
-
-    wrong: float
+    wrong: float  # Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did
+    # Share of items right, where clusters may be called by any names, as a run's own share of items right is
     accuracy: float
-    rank: float | None
+    rank: float | None  # Mean rank of the items that should seem liked more, from 1; None if there are none
 
 
 def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int) -> Outlook:
     """Predict labels and ranks of one round: estimates are drawn from their moments, and decoded as the server does.
 
-    Parameters
-    ----------
-    sway : Sway
-        Of the scenario.
-    scenario : Scenario
-        Filled in.
-    share : float
-        Share of liars.
-    labels : ndarray of int32, shape (N,)
-        True clusters, numbered as in ``like``.
-    wishes : ndarray of int32, shape (N,)
-        What liars wish.
-    users : int
-        Answers.
+    Shapes: ``labels`` (N,); ``wishes`` (N,).
     """
     truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
     deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()

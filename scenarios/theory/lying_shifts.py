@@ -27,21 +27,11 @@ DRAWS = 40_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What a shift follows from.
+    """What a shift follows from."""
 
-    Attributes
-    ----------
-    query : Query
-        Of one round about all items.
-    rated : int
-        Items w that a device rated.
-    makes_up : str
-        What liars make up; see `actors.lying.lies.Plot`.
-    """
-
-    query: Query
-    rated: int
-    makes_up: str
+    query: Query  # Of one round about all items
+    rated: int  # Items w that a device rated
+    makes_up: str  # What liars make up; see `actors.lying.lies.Plot`
 
     def reach(self, promoted: int) -> float:
         """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""

@@ -21,11 +21,6 @@ def normal_points(width: int, many: int, seed: int) -> Floats:
 
     They are Sobol's, scrambled, bit for bit those of `scipy.stats.qmc.Sobol`, which takes half a second to load and
     is asked for more than 8 dimensions only.
-
-    References
-    ----------
-    S. Joe and F. Y. Kuo, *Constructing Sobol sequences with better two-dimensional projections*, 2008; J. Matoušek,
-    *On the L2-discrepancy for anchored boxes*, 1998 (the scrambling).
     """
     if width > len(_FIRST):
         from scipy.stats.qmc import Sobol  # noqa: PLC0415 (takes half a second)

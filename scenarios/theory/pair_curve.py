@@ -59,18 +59,10 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """A point of a curve that rises.
+    """A point of a curve that rises."""
 
-    Attributes
-    ----------
-    share : float
-        The curve.
-    cut : float
-        By how much it strays from what was found there.
-    """
-
-    share: float
-    cut: float
+    share: float  # The curve
+    cut: float  # By how much it strays from what was found there
 
     @property
     def told(self) -> bool:
@@ -81,21 +73,7 @@ class CurvePoint:
 def pair_share(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> CurvePoint:
     """Predict the share of items right of `spectral.decode_pairs`, under the best matching of labels.
 
-    Parameters
-    ----------
-    rates : array of float, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair, from `coordinator.server.moments.pairs.pair_agreement`.
-    sizes : array of int, shape (L,)
-        Items in each cluster.
-    users : int
-        Answers received, U, at least 1.
-    decoder : {"centred", "paper"}
-        Whether S less its mean rate or S is summed.
-
-    Returns
-    -------
-    CurvePoint
-        Its share, in [0, 1], never falls with users.
+    Shapes: ``rates`` (L, L); ``sizes`` (L,).
     """
     if sizes.size == 1:
         return CurvePoint(1.0, 0.0)
@@ -145,25 +123,7 @@ def _like_a_maximum(low: float, high: float, part: float) -> float:
 
 
 def rising(share: Callable[[int], float], place: float, last: int, between: Between = _straight) -> CurvePoint:
-    """Return a curve through the rungs' shares, at a place from 0 to ``last``; it rises whatever the shares are.
-
-    Parameters
-    ----------
-    share : callable
-        Rung, a whole number from 0 to ``last``, to its share.
-    place : float
-        Where the curve is wanted.
-    last : int
-        Last rung.
-    between : callable
-        Shares of two neighbouring rungs and the part of the way between them, to the share there.
-
-    Returns
-    -------
-    CurvePoint
-        Rungs are taken by bisection, the last one first; a share outside those of the rungs left and right of it is
-        cut to them. Where anything was cut the bisection goes on, so that a point's cut is that of its own rungs.
-    """
+    """Return a curve through the rungs' shares, at a place from 0 to ``last``; it rises whatever the shares are."""
     low, high = 0, last
     above, found = CurvePoint(share(high), 0.0), share(low)
     below = CurvePoint(min(found, above.share), max(0.0, found - above.share))

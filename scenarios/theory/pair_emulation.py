@@ -28,23 +28,7 @@ def emulated_shares(
 ) -> Iterator[float]:
     """Draw affinity matrices without end, decode them, and tell the share of items right under the best matching.
 
-    Parameters
-    ----------
-    rates : array of float, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair, from `coordinator.server.moments.pairs.pair_agreement`.
-    sizes : array of int, shape (L,)
-        Items in each cluster.
-    users : float
-        Answers received, U.
-    decoder : {"centred", "paper"}
-        Whether S less its mean rate or S is summed.
-    generator : numpy.random.Generator
-        What is drawn with.
-
-    Yields
-    ------
-    float
-        In [1/L, 1].
+    Shapes: ``rates`` (L, L); ``sizes`` (L,).
     """
     truth, count = np.repeat(np.arange(sizes.size), sizes), sizes.size
     upper = np.triu_indices(truth.size, 1)

@@ -117,16 +117,7 @@ def _lloyd(points: Floats, weights: Floats, centres: Floats, labels: Ints, sums:
 def best_partition(points: Floats, weights: Floats, given: Floats, coins: Floats) -> tuple[Ints, Floats]:
     """Return the labels, shape (N,), and the centres, shape (count, d), of the best of several runs of k-means.
 
-    Parameters
-    ----------
-    points : array of float, shape (N, d)
-        What is sorted.
-    weights : array of float, shape (N,)
-        Weight of each point.
-    given : array of float, shape (runs, count, d)
-        Centres that the first runs start from.
-    coins : array of float, shape (starts, count, trials)
-        Uniform numbers in [0, 1) that choose the candidates for the starting centres of the other runs.
+    Shapes: ``points`` (N, d); ``weights`` (N,); ``given`` (runs, count, d); ``coins`` (starts, count, trials).
     """
     count, width = given.shape[1], given.shape[2]
     nearest, trial, sums = np.empty(len(points)), np.empty(len(points)), np.empty((count, width + 1))

@@ -34,21 +34,11 @@ BINS = 300  # heaps by value, and as many by mass, stand for the law when the st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineLaw:
-    """Law of an item's score on the line, cluster by cluster.
+    """Law of an item's score on the line, cluster by cluster."""
 
-    Attributes
-    ----------
-    points : ndarray of float64, shape (J,)
-        Values, ascending.
-    mass : ndarray of float64, shape (L, J)
-        Probability of each value for an item of each cluster.
-    sizes : ndarray of int64, shape (L,)
-        Items in each cluster.
-    """
-
-    points: Floats
-    mass: Floats
-    sizes: Ints
+    points: Floats  # shape (J,); Values, ascending
+    mass: Floats  # shape (L, J); Probability of each value for an item of each cluster
+    sizes: Ints  # shape (L,); Items in each cluster
 
     @property
     def shares(self) -> Floats:
@@ -68,19 +58,7 @@ def line_exact(law: LineLaw, cuts: Floats) -> float:
 
 
 def kmeans_cuts(law: LineLaw) -> Floats:
-    """Return where k-means cuts a law of scores into L intervals; fewer where there are fewer distinct scores.
-
-    Parameters
-    ----------
-    law : LineLaw
-        What many items' scores are drawn from.
-
-    Returns
-    -------
-    ndarray of float64, shape (at most L - 1,)
-        Ascending, half way between neighbouring centres: a fixed point of Lloyd's iteration, started from the
-        grouping of least within-cluster variance of a coarser law.
-    """
+    """Return where k-means cuts a law of scores into L intervals; fewer where there are fewer distinct scores."""
     mass = np.concatenate(([0.0], np.cumsum(law.shares @ law.mass)))
     first = np.concatenate(([0.0], np.cumsum((law.shares @ law.mass) * law.points)))
     centres = _start(law.points, law.shares @ law.mass, law.sizes.size)
@@ -148,12 +126,7 @@ FAR = 40.0  # standard deviations at which the normal density and tail are 0 in 
 class Mixture:
     """Item scores as a Gaussian mixture, one component a cluster.
 
-    Parameters
-    ----------
-    means, deviations : array of float, shape (L,)
-        Mean and standard deviation of each component.
-    sizes : array of int, shape (L,)
-        Items of each component.
+    Shapes: ``means``, ``deviations`` (L,); ``sizes`` (L,).
     """
 
     means: Floats
@@ -170,15 +143,7 @@ class Mixture:
 class Cuts:
     """Where k-means on a sample of N items cuts the line into L intervals.
 
-    Parameters
-    ----------
-    limit : array of float, shape (L - 1,)
-        The cuts for infinitely many items, ascending.
-    shift : array of float, shape (L, L - 1)
-        Expected displacement, of order 1/N, of the value that decides on which side of a cut an item of a cluster
-        falls.
-    variance : array of float, shape (L - 1,)
-        Variance of each cut, of order 1/N.
+    Shapes: ``limit`` (L - 1,); ``shift`` (L, L - 1); ``variance`` (L - 1,).
     """
 
     limit: Floats
@@ -202,8 +167,6 @@ def best_centres(mixture: Mixture) -> Floats:
 def sampled_cuts(mixture: Mixture) -> Cuts:
     """Give the cuts of k-means on as many items as the mixture counts, to first order in 1/N.
 
-    Notes
-    -----
     The centres solve ``sum_i psi(x_i, c) = 0`` with ``psi_a = 1[x nearest to c_a] (x - c_a)``, and Pollard (*A central
     limit theorem for k-means clustering*, Annals of Probability 10, 1982) gives their covariance
     ``V^-1 W V^-T / N``: V is minus the derivative of ``E psi``, W the covariance of psi, here within components.
@@ -316,31 +279,8 @@ NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the int
 def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
     """Predict the share of items that k-means on the scores puts right, under the best matching of labels.
 
-    Parameters
-    ----------
-    moments : SketchMoments
-        Moments of the design.
-    cluster_sizes : array of int, shape (L,)
-        Items in each cluster.
-    users : int
-        Answers received, U.
-    decoder : {"paper", "centred"}
-        Which score is clustered.
+    Shapes: ``cluster_sizes`` (L,).
 
-    Returns
-    -------
-    float
-        Expected share, in [0, 1], to first order in 1/N. For many items of two equal clusters ``Phi(d / (2 sd))``;
-        in general the optimal cut of the line into L intervals under the Gaussian mixture of the scores, matched to
-        the clusters, with the cuts' scatter and bias in a sample of N items (`kmeans_limit.sampled_cuts`).
-
-    Raises
-    ------
-    InputError
-        If sizes and moments disagree, or the decoder is unknown.
-
-    Notes
-    -----
     k-means is the best clustering, as the decoder finds it. Clusters with the same ``given_sensed`` cannot be told
     apart: k-means then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck
     (1/2 for two equal clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after
@@ -360,24 +300,6 @@ def mixture_accuracy(mixture: Mixture | None, sizes: Ints) -> float:
 def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
     """Predict the probability that all N labels are right, up to a permutation of labels.
 
-    Parameters
-    ----------
-    moments, cluster_sizes, users, decoder
-        As for `predicted_accuracy`.
-
-    Returns
-    -------
-    float
-        Probability that no move of one item between neighbouring clusters lowers the sum of squares of the true
-        clustering. For two large equal clusters ``Phi(z)^N``, about ``exp(-N Phi(-z))``.
-
-    Raises
-    ------
-    InputError
-        As `predicted_accuracy`.
-
-    Notes
-    -----
     When all is right, the centres are the true clusters' mean scores, which are independent of the scores' deviations
     from them. Given the means' gap G, an item of a cluster of n stays away from a neighbour of m items if its
     deviation from its own mean is below ``G k / (1 + k)``, ``k^2 = (1 - 1/n) / (1 + 1/m)`` (Hartigan's condition).

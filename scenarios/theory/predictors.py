@@ -29,24 +29,13 @@ Curve = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictor:
-    """Predictions at any number of users.
+    """Predictions at any number of users."""
 
-    Attributes
-    ----------
-    accuracy : callable
-        Users to the expected share of items right.
-    exact : callable
-        Users to the probability that all items are right.
-    told : callable
-        Users to whether the values there are predictions, and not only bounds that plans search by.
-    rises : bool
-        Whether neither curve ever falls, by construction.
-    """
-
-    accuracy: Curve
-    exact: Curve
+    accuracy: Curve  # Users to the expected share of items right
+    exact: Curve  # Users to the probability that all items are right
+    # Users to whether the values there are predictions, and not only bounds that plans search by
     told: Callable[[int], bool] = lambda _: True
-    rises: bool = False
+    rises: bool = False  # Whether neither curve ever falls, by construction
 
     def share(self, users: int) -> float | None:
         """Return the expected share of items right, None where nothing is predicted."""
@@ -58,19 +47,7 @@ class Predictor:
 
 
 def predictor(scenario: Scenario) -> Predictor | None:
-    """Return the predictions for a block-model scenario, from exact moments of its design.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Filled in (`Scenario.complete`) and settled (`scenarios.data.populations.settle`).
-
-    Returns
-    -------
-    Predictor or None
-        None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, a
-        policy that adapts, pools that are asked about in turn.
-    """
+    """Return the predictions for a block-model scenario, from exact moments of its design."""
     if scenario.policy not in PREDICTED or scenario.pool_size is not None:
         return None
     if scenario.epsilon is not None and scenario.answers_per_device > 1:

@@ -43,17 +43,7 @@ def _between(own: int, levels: Floats, shares: Floats, error: float) -> tuple[fl
 
 
 def mistakes(parameters: BlockParameters, *, contrast: float, users: int) -> Floats:
-    """Return the probability that an item of each cluster gets a wrong label, with levels and shares known.
-
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model; its clusters have different means over user classes.
-    contrast : float
-        As `coordinator.server.moments.signs.sign_contrast` says.
-    users : int
-        Answers received.
-    """
+    """Return the probability that an item of each cluster gets a wrong label, with levels and shares known."""
     levels = 2 * parameters.class_shares @ parameters.like - 1
     shares, error = parameters.cluster_sizes / parameters.items, 1 / (contrast * math.sqrt(users))
     wrong = np.ones(levels.size)

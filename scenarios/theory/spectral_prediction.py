@@ -62,36 +62,15 @@ class _Profiles:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What should be right under the best matching of labels.
+    """What should be right under the best matching of labels."""
 
-    Attributes
-    ----------
-    share : float
-        Expected share of items right, in [0, 1].
-    all_right : float
-        Probability that all items are right.
-    """
-
-    share: float
-    all_right: float
+    share: float  # Expected share of items right, in [0, 1]
+    all_right: float  # Probability that all items are right
 
 
 def predict_signal(signal: BlockSignal) -> Right:
     """Predict what k-means on the L eigenvectors largest in magnitude puts right of N items.
 
-    Parameters
-    ----------
-    signal : BlockSignal
-        Moments of the matrix's entries; `coordinator.server.moments.pairs.pair_signal` has those of `decode_pairs`.
-
-    Returns
-    -------
-    Right
-        That all are right is the product over the items of the probability to lie nearer to the own centre than to
-        every other one (union bound over the others), with the skewness of the noise to first order (Edgeworth).
-
-    Notes
-    -----
     The zero diagonal shifts the noise's bulk by minus the mean of the own cluster's entries. With two equal clusters
     whose rates differ by less than about ``4 a_ll / N`` the shifted bulk hides the signal from the paper's decoder,
     however many users there are. An eigenvector that tells nothing is Gaussian noise of variance about 1/N: it

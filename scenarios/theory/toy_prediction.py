@@ -41,27 +41,6 @@ class _Known:
 def reveal_accuracy(parameters: BlockParameters, *, users: int, share: float | None = None) -> float:
     """Predict the share of items right under ``full-reveal``, under the best matching of labels.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    users : int
-        Users U that may reveal all their ratings, or nothing.
-    share : float, optional
-        Probability that a user does, in (0, 1]; by default ``1 / log2 N``.
-
-    Returns
-    -------
-    float
-        Expected share, in [0, 1].
-
-    Raises
-    ------
-    InputError
-        If there is no user or the share is outside (0, 1].
-
-    Notes
-    -----
     An item has ``Binomial(U, share w/N)`` known ratings, of which ``Binomial(m, b_l)`` are likes, b averaged over
     classes; k-means cuts that law of shares. Users of one class like and dislike alike, which moves whole clusters:
     around that an item's share of likes scatters by ``b(1-b) - (w-1)/(N-1) Var_k(b_kl)`` a rating, so the law is
@@ -76,12 +55,6 @@ def reveal_exact(parameters: BlockParameters, *, users: int, share: float | None
 
     Arguments, errors and notes as `reveal_accuracy`. Items are taken as independent, in their numbers of ratings too;
     where w is close to N these rise and fall together, and the truth is higher where failures come from few ratings.
-
-    Returns
-    -------
-    float
-        In [0, 1]. With b = (1, 0) a coupon collector: all items of one cluster, the smaller, must have been seen;
-        the mean, where items without ratings stand, is on the side of the other.
     """
     law = _reveal_law(parameters, users, share)
     return line_exact(law, kmeans_cuts(law))
@@ -90,26 +63,6 @@ def reveal_exact(parameters: BlockParameters, *, users: int, share: float | None
 def query_users(parameters: BlockParameters, *, answers: int = 1) -> float:
     """Predict how many users item queries ask until every item has ``answers`` yeses.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model; only N and w matter.
-    answers : int
-        Yeses that an item needs.
-
-    Returns
-    -------
-    float
-        Expected number of users: ``2 N / w`` a yes, N items with their yeses. About ``2.26 N^2 / w`` for one answer,
-        as an item gets 1.13 yeses until the round ends, and ``2 N^2 / w`` more for each further one.
-
-    Raises
-    ------
-    InputError
-        If ``answers`` is below 1 or above `LARGEST_ANSWERS`.
-
-    Notes
-    -----
     A user says yes with probability ``w / (2 N)`` whatever the ratings are, as the value asked about is a fair coin;
     by Wald's identity users and yeses keep this proportion. The law of one item's yeses is followed over rounds, with
     the number of other items still open taken as binomial and fresh each round.
@@ -122,11 +75,6 @@ def query_accuracy(parameters: BlockParameters, *, answers: int = 1) -> float:
     """Predict the share of items right once item queries have learned all, under the best matching of labels.
 
     Arguments and errors as `query_users`. Yeses beyond ``answers`` in an item's last round count too.
-
-    Returns
-    -------
-    float
-        Expected share, in [0, 1].
     """
     law = _share_law(parameters, _yeses(parameters, answers))
     return line_accuracy(law, kmeans_cuts(law))
@@ -136,36 +84,13 @@ def query_exact(parameters: BlockParameters, *, answers: int = 1) -> float:
     """Predict the probability that all items are right once item queries have learned all, up to a permutation.
 
     Arguments and errors as `query_users`.
-
-    Returns
-    -------
-    float
-        In [0, 1].
     """
     law = _share_law(parameters, _yeses(parameters, answers))
     return line_exact(law, kmeans_cuts(law))
 
 
 def answers_for(parameters: BlockParameters, *, accuracy: float | None = None, exact: float | None = None) -> int:
-    """Return the smallest odd number of answers an item with which item queries meet a target.
-
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    accuracy, exact : float, optional
-        The target, one of the two, in (0, 1): share of items right, or probability that all are.
-
-    Returns
-    -------
-    int
-        Found by doubling and halving, as either prediction rises with the answers.
-
-    Raises
-    ------
-    InputError
-        If not exactly one target is given or it is outside (0, 1), or `LARGEST_ANSWERS` do not meet it.
-    """
+    """Return the smallest odd number of answers an item with which item queries meet a target."""
     if (accuracy is None) == (exact is None):
         raise InputError(f"accuracy is {accuracy} and exact {exact}; give one of the two")
     target = accuracy if exact is None else exact

@@ -30,26 +30,14 @@ NEARBY = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dealt:
-    """Users' ratings as an attack deals them out: the first of a random order may be known, the last are targets.
+    """Users' ratings as an attack deals them out: the first of a random order may be known, the last are targets."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Ratings, every user's in random order.
-    targets : ndarray of int64
-        Places in ``rows`` of ratings that are guessed.
-    owner : ndarray of int64
-        The user of every target.
-    known : ndarray of int64, shape (users,)
-        Ratings of every user before the first target: most that may be known.
-    decoys : ndarray of int32
-        For every target an item that the user did not rate, about as popular; -1 where there is none.
-    """
-
-    rows: Rows = field(repr=False)
-    targets: Ints = field(repr=False)
-    owner: Ints = field(repr=False)
+    rows: Rows = field(repr=False)  # Ratings, every user's in random order
+    targets: Ints = field(repr=False)  # Places in ``rows`` of ratings that are guessed
+    owner: Ints = field(repr=False)  # The user of every target
+    # shape (users,); Ratings of every user before the first target: most that may be known
     known: Ints = field(repr=False)
+    # For every target an item that the user did not rate, about as popular; -1 where there is none
     decoys: Indices = field(repr=False)
 
     @property
@@ -71,16 +59,7 @@ class Dealt:
 def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> Dealt:
     """Deal out users' ratings.
 
-    Parameters
-    ----------
-    rows : Rows
-    popularity : ndarray of int64, shape (m,)
-        Public ratings of every item.
-    seed : int
-    purpose : str
-        With the seed it settles the order.
-    targets : int
-        Targets a user, at most; never more than half of the ratings, rounded up.
+    Shapes: ``popularity`` (m,).
     """
     coins = np.random.default_rng(as_words(derive(seed, purpose)))
     owners = rows.owners
@@ -111,39 +90,21 @@ def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seen:
-    """Releases of users as rows z, as the server reads them, and what it computes from them alone.
+    """Releases of users as rows z, as the server reads them, and what it computes from them alone."""
 
-    Attributes
-    ----------
-    rows : ndarray of float32, shape (users, m)
-        z.
-    fits : ndarray of float64, shape (users, r)
-        Coefficients of z on V, ridge regression with kappa.
-    side : ndarray of bool, shape (users,)
-        The truth: whether z lies on the completed vector's side. The server has it of public users only.
-    prior : ndarray of float64, shape (users,)
-        Whether z lies on the side of the sum of public users' r', 1 or -1. More than the sign would look better among
-        these users, whose own vectors are in the sum, than it is among others.
-    """
-
-    rows: Singles = field(repr=False)
-    fits: Floats2 = field(repr=False)
+    rows: Singles = field(repr=False)  # shape (users, m); z
+    fits: Floats2 = field(repr=False)  # shape (users, r); Coefficients of z on V, ridge regression with kappa
+    # shape (users,); The truth: whether z lies on the completed vector's side. The server has it of public users only
     side: Bools = field(repr=False)
+    # shape (users,); Whether z lies on the side of the sum of public users' r', 1 or -1. More than the sign would look
+    # better among these users, whose own vectors are in the sum, than it is among others
     prior: Floats = field(repr=False)
 
 
 def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) -> Seen:
     """Return what the server sees of some users' releases.
 
-    Parameters
-    ----------
-    features : ItemFeatures
-    released : ndarray of float32, shape (users, m)
-        z; zeros where nothing was released.
-    truth : Rows
-        The users' ratings, for the true side.
-    total : ndarray of float64, shape (m,)
-        Sum of public users' r'.
+    Shapes: ``released`` (users, m); ``total`` (m,).
     """
     vectors = features.vectors
     gram = vectors.T @ vectors + features.kappa * np.eye(features.rank)
@@ -157,13 +118,7 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
 
 
 def side_clues(features: ItemFeatures, seen: Seen, known: Rows) -> Floats2:
-    """Return what tells a release's side: agreement with known ratings, with their completion, and with the prior.
-
-    Returns
-    -------
-    ndarray of float64, shape (users, 3)
-        All change their sign with the release.
-    """
+    """Return what tells a release's side: agreement with known ratings, with their completion, and with the prior."""
     centred = known.values - features.mean[known.items]
     owners = known.owners
     agreement = seen.rows[owners, known.items] * centred
@@ -179,14 +134,7 @@ def side_clues(features: ItemFeatures, seen: Seen, known: Rows) -> Floats2:
 
 
 def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known: Rows, belief: Floats) -> Floats2:
-    """Return what tells the targets' ratings, given the side that the server believes in, -1 to 1, a user.
-
-    Returns
-    -------
-    ndarray of float64, shape (targets, 5)
-        Prediction from the known ratings; the release and its fit, turned to the believed side; how sure that is; the
-        item's mean.
-    """
+    """Return what tells the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
     centred = known.values - features.mean[known.items]
     taste = tastes(features, known.starts, known.items, centred)
     vectors, owner = features.vectors[dealt.items], dealt.owner
@@ -203,12 +151,7 @@ def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known: Rows, 
 
 
 def rated_clues(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
-    """Return what tells whether items were rated: how far the release lies from its own fit there.
-
-    Returns
-    -------
-    ndarray of float64, shape (items, 5)
-    """
+    """Return what tells whether items were rated: how far the release lies from its own fit there."""
     told = seen.rows[owner, items].astype(np.float64)
     fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
     return np.stack([told * fit, np.abs(told - fit), np.abs(told), np.abs(fit), popularity[items]], axis=1)
@@ -220,36 +163,19 @@ TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """How well ratings were guessed.
+    """How well ratings were guessed."""
 
-    Attributes
-    ----------
-    flip_found : float or None
-        Share of releases whose side of +-r' was found; None where they have one only.
-    like_right, like_error : float
-        Share of ratings rightly told to be above the item's mean or not, and its standard error over users.
-    exact_right : float or None
-        Share of ratings that were guessed exactly; None without a scale.
-    rmse : float
-        Root mean squared error of the guesses.
-    """
-
-    flip_found: float | None
+    flip_found: float | None  # Share of releases whose side of +-r' was found; None where they have one only
+    # Share of ratings rightly told to be above the item's mean or not, and its standard error over users
     like_right: float
     like_error: float
-    exact_right: float | None
-    rmse: float
+    exact_right: float | None  # Share of ratings that were guessed exactly; None without a scale
+    rmse: float  # Root mean squared error of the guesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lesson:
-    """Users, what they released, and the ratings that are guessed.
-
-    Attributes
-    ----------
-    seen : Seen
-    dealt : Dealt
-    """
+    """Users, what they released, and the ratings that are guessed."""
 
     seen: Seen = field(repr=False)
     dealt: Dealt = field(repr=False)
@@ -257,23 +183,12 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spy:
-    """A server that plays a mechanism on its public users.
-
-    Attributes
-    ----------
-    features : ItemFeatures
-    popularity : ndarray of int64, shape (m,)
-        Public ratings of every item.
-    played : Lesson
-        Of public users; everything in it is known.
-    sided : bool
-        Whether a release may lie on either side of +-r'.
-    """
+    """A server that plays a mechanism on its public users."""
 
     features: ItemFeatures
-    popularity: Ints = field(repr=False)
-    played: Lesson = field(repr=False)
-    sided: bool
+    popularity: Ints = field(repr=False)  # shape (m,); Public ratings of every item
+    played: Lesson = field(repr=False)  # Of public users; everything in it is known
+    sided: bool  # Whether a release may lie on either side of +-r'
 
     def guess(self, target: Lesson, known: int) -> Scores:
         """Guess the targets' ratings, knowing so many ratings of each user."""
@@ -365,28 +280,15 @@ PLAYED, TARGETS = 1000, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guessed:
-    """What the server finds out from one mechanism's releases and k known ratings a user.
-
-    Attributes
-    ----------
-    mechanism : str
-    epsilon : Fraction or None
-    known : int
-        k.
-    scores : Scores
-        How well ratings were guessed.
-    rated_auc : float
-        Probability that of a rated and an unrated item, as popular, the rated one is told from the release alone.
-    users, targets : int
-        Attacked users and ratings.
-    """
+    """What the server finds out from one mechanism's releases and k known ratings a user."""
 
     mechanism: str
     epsilon: Epsilon
-    known: int
-    scores: Scores
+    known: int  # k
+    scores: Scores  # How well ratings were guessed
+    # Probability that of a rated and an unrated item, as popular, the rated one is told from the release alone
     rated_auc: float
-    users: int
+    users: int  # Attacked users and ratings
     targets: int
 
     def as_json(self) -> dict[str, Any]:
@@ -406,33 +308,7 @@ def attack(
     known: Sequence[int] = KNOWN,
     played: int = PLAYED,
 ) -> list[Guessed]:
-    """Attack the releases that private devices would let out about one public model.
-
-    Parameters
-    ----------
-    features : ItemFeatures
-        The public model, as it is announced (with common h).
-    public, private : Rows
-        Ratings of public users, which the server has, and of private ones, which it guesses.
-    seed : int
-        Everything random follows from it.
-    attacked : sequence of (str, Fraction or None)
-        Mechanisms and their epsilon; ``"none"`` for no release. Each is asked of the same devices, in worlds apart.
-    known : sequence of int
-        Numbers k of known ratings.
-    played : int
-        Releases of public users that the server plays, at least.
-
-    Returns
-    -------
-    list of Guessed
-        Mechanism by mechanism, k by k.
-
-    Raises
-    ------
-    InputError
-        If a mechanism releases no vector, ratings cannot be used with it, or there are none.
-    """
+    """Attack the releases that private devices would let out about one public model."""
     if not public.items.size or not private.items.size:
         raise InputError(
             f"public users have {public.items.size} ratings and private ones {private.items.size}; an attack needs both"

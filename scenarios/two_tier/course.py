@@ -86,27 +86,13 @@ Score = Callable[[ItemFeatures], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoursePlan:
-    """What a course needs to know.
+    """What a course needs to know."""
 
-    Attributes
-    ----------
-    server : BatchPlan
-        What the server is told.
-    private : Rows
-        What private devices hold.
-    secret : bytes
-        Their master secret.
-    full : bool
-        The rival in which private users' ratings themselves are released.
-    poison : Poison or None
-        What liars among them agreed on; None if nobody lies.
-    """
-
-    server: BatchPlan
-    private: Rows
-    secret: bytes = field(repr=False)
-    full: bool = False
-    poison: Poison | None = None
+    server: BatchPlan  # What the server is told
+    private: Rows  # What private devices hold
+    secret: bytes = field(repr=False)  # Their master secret
+    full: bool = False  # The rival in which private users' ratings themselves are released
+    poison: Poison | None = None  # What liars among them agreed on; None if nobody lies
 
     def kind(self, consent: Consent) -> PrivateDevices:
         """Return the kind of the private devices."""
@@ -118,24 +104,7 @@ class CoursePlan:
 def follow(
     plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
 ) -> tuple[Course, Costs]:
-    """Run a mechanism, or its rival ``full`` or ``none``.
-
-    Parameters
-    ----------
-    plan : CoursePlan
-    session : Session
-        Where cohorts and devices are.
-    kept : KeptBatches, optional
-        Batches that answered before an interruption, and are not asked again; told every new one. Devices keep their
-        answers beside them. Without devices, as with ``full``, nothing is kept.
-    progress : callable
-        Told how many private devices were asked.
-
-    Returns
-    -------
-    tuple of Course and Costs
-        What came of it, and what it took. The model goes through as many EM iterations whatever the mechanism.
-    """
+    """Run a mechanism, or its rival ``full`` or ``none``."""
     if plan.full:
         with ThreadPoolExecutor(session.workers) as threads:
             return _follow_full(plan, threads, session.workers), Costs()

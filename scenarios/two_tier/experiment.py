@@ -100,20 +100,7 @@ MOST_DEVICES = 2000
 def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
     """Score devices' own rankings of unseen items on their held-out likes, against popularity.
 
-    Parameters
-    ----------
-    features : ItemFeatures
-        The final model.
-    popularity : ndarray of int64, shape (m,)
-        Public ratings of every item.
-    train, test : Rows
-        The devices' ratings, and their held-out ones: likes are those above a device's own mean.
-
-    Returns
-    -------
-    dict
-        ``hit_rate``, ``ndcg``, ``popularity_hit_rate``, ``popularity_ndcg`` at 10 with standard errors, and the
-        number of devices with a held-out like, ``evaluated``; empty where there is none.
+    Shapes: ``popularity`` (m,).
     """
     train, test = train.block(0, min(train.users, MOST_DEVICES)), test.block(0, min(test.users, MOST_DEVICES))
     likes = test.where(liked(train, test))
@@ -160,14 +147,7 @@ Watched = Callable[[int], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Ratings as they are dealt out, and the scale.
-
-    Attributes
-    ----------
-    wanted : TwoTier
-    split : UserSplit
-    scale : Scale
-    """
+    """Ratings as they are dealt out, and the scale."""
 
     wanted: TwoTier
     split: UserSplit = field(repr=False)
@@ -191,13 +171,7 @@ def read_table(wanted: TwoTier) -> RatingTable:
 
 
 def world_of(wanted: TwoTier, table: RatingTable) -> World:
-    """Deal out a table.
-
-    Raises
-    ------
-    InputError
-        If the table and what is wanted contradict each other; nothing has run then.
-    """
+    """Deal out a table."""
     split = split_users(
         table,
         public=wanted.public,
@@ -282,24 +256,7 @@ def run(
     kept: KeptBatches | None = None,
     watched: Watched = lambda _: nullcontext(silent),
 ) -> dict[str, Any]:
-    """Run one experiment and return its result as JSON values.
-
-    Parameters
-    ----------
-    wanted : TwoTier
-    session : Session
-    table : RatingTable, optional
-        What ``wanted`` names, where it was read already.
-    kept : KeptBatches, optional
-        Batches of an interrupted run; see `scenarios.two_tier.course.follow`. Models are fitted again.
-    watched : callable
-        Given the number of private devices, opens what is told how many of them were asked.
-
-    Returns
-    -------
-    dict
-        ``seconds`` are those of this process.
-    """
+    """Run one experiment and return its result as JSON values."""
     start = time.perf_counter()
     with peak_memory() as peak:
         table = table or read_table(wanted)

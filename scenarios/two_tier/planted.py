@@ -19,31 +19,15 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How much there is of what.
+    """How much there is of what."""
 
-    Attributes
-    ----------
-    users, items : int
-        Numbers of users and items.
-    ratings : int
-        Ratings in all, about.
-    rank : int
-        Directions of taste, beside the users' and the items' biases.
-    fewest : int
-        Ratings that every user has at least.
-    taste : float
-        Standard deviation of what the directions explain of a rating together [stars].
-    noise : float
-        Standard deviation of what nothing explains [stars].
-    """
-
-    users: int = 69_878
+    users: int = 69_878  # Numbers of users and items
     items: int = 10_677
-    ratings: int = 10_000_000
-    rank: int = 8
-    fewest: int = FEWEST
-    taste: float = 0.55
-    noise: float = 0.7
+    ratings: int = 10_000_000  # Ratings in all, about
+    rank: int = 8  # Directions of taste, beside the users' and the items' biases
+    fewest: int = FEWEST  # Ratings that every user has at least
+    taste: float = 0.55  # Standard deviation of what the directions explain of a rating together [stars]
+    noise: float = 0.7  # Standard deviation of what nothing explains [stars]
 
 
 MEAN, USER_BIAS, ITEM_BIAS = 3.5, 0.35, 0.45
@@ -57,20 +41,7 @@ MOST_OF_ITEMS = 0.7
 
 
 def planted_ratings(shape: Shape, seed: int) -> RatingTable:
-    """Draw a table of planted ratings.
-
-    Parameters
-    ----------
-    shape : Shape
-    seed : int
-        Everything random follows from it.
-
-    Returns
-    -------
-    RatingTable
-        Ratings 0.5 to 5 in half stars; users' numbers of ratings are log-normal, items are rated in proportion to
-        log-normal popularity, tastes and noise are normal.
-    """
+    """Draw a table of planted ratings."""
     coins = np.random.default_rng(np.frombuffer(derive(seed, "planted ratings"), np.uint32))
     degrees = _degrees(shape, coins)
     popularity = np.exp(POPULARITY * coins.standard_normal(shape.items))

@@ -30,13 +30,7 @@ def fold_of(public: Rows, held: Ints, seed: int, purpose: str = "two-tier shown 
 
 
 def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
-    """Draw the validation users; a function of the seed and the public ratings.
-
-    Raises
-    ------
-    InputError
-        If there is one public user only.
-    """
+    """Draw the validation users; a function of the seed and the public ratings."""
     if public.users < 2:
         raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
     coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
@@ -50,19 +44,11 @@ TEST = "two-tier test ratings"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UserSplit:
-    """Users and ratings as one experiment deals them out.
+    """Users and ratings as one experiment deals them out."""
 
-    Attributes
-    ----------
-    train, test : Rows
-        Every user's ratings to learn from, and those held out.
-    public, private : ndarray of int64
-        Users of both kinds, in the order in which they join; the others only receive the model.
-    """
-
-    train: Rows
+    train: Rows  # Every user's ratings to learn from, and those held out
     test: Rows
-    public: Ints
+    public: Ints  # Users of both kinds, in the order in which they join; the others only receive the model
     private: Ints
 
     @property
@@ -79,30 +65,7 @@ class UserSplit:
 def split_users(
     table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
 ) -> UserSplit:
-    """Deal out users and ratings.
-
-    Parameters
-    ----------
-    table : RatingTable
-    public : float
-        Public users: a whole number from 1, or a share below 1.
-    private : int or None
-        Private devices that answer; None: `PRIVATE`, or as many as there are.
-    public_by, private_by : {"most", "random"}
-        Who goes first: users with most training ratings (ties by number), or a random order of the seed.
-    holdout : int
-        Ratings of every user that are held out, random ones.
-    seed : int
-
-    Returns
-    -------
-    UserSplit
-
-    Raises
-    ------
-    InputError
-        If a user has fewer ratings than are held out, or there are too few users.
-    """
+    """Deal out users and ratings."""
     rows = table.valued(table.values)
     if rows.users and int(rows.degrees.min()) < holdout:
         poor = int(np.argmin(rows.degrees))

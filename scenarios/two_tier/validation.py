@@ -45,13 +45,7 @@ class Trial:
 
 
 def folds_of(public: Rows, seed: int) -> list[Fold]:
-    """Deal out public users; a function of the seed and their ratings.
-
-    Raises
-    ------
-    InputError
-        If there is one public user only.
-    """
+    """Deal out public users; a function of the seed and their ratings."""
     if public.users < 2:
         raise InputError(
             f"public is {public.users}; validation holds public users out, give --rank and --regularisation"
@@ -73,10 +67,6 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
     """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold.
 
     Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
-
-    Returns
-    -------
-    ndarray of float64, shape (settings,)
     """
     told = dict(session.each(trial_error, trials))
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
@@ -89,26 +79,7 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
 def choose_fitting(
     folds: Sequence[Fold], fitting: Fitting, scale: Scale, session: Session, *, rank: int | None, kappa: float | None
 ) -> tuple[Fitting, list[tuple[int, float, float]]]:
-    """Choose rank and kappa on held-out public users.
-
-    Parameters
-    ----------
-    folds : list of Fold
-    fitting : Fitting
-        What else is settled.
-    scale : Scale
-    session : Session
-        Where trials run.
-    rank, kappa
-        Given ones are kept.
-
-    Returns
-    -------
-    Fitting
-        Of the smallest error.
-    trials : list of (int, float, float)
-        Every rank, kappa and its root mean squared error.
-    """
+    """Choose rank and kappa on held-out public users."""
     users = min(fold.train.users for fold in folds)
     ranks = [rank] if rank else [one for one in RANKS if one <= users] or [users]
     unit = float(np.std(folds[0].train.values))

@@ -37,24 +37,12 @@ _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "eps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a folder shows.
+    """What a folder shows."""
 
-    Attributes
-    ----------
-    state : str
-        `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`.
-    standing : Standing or None
-        Where the run stood when it last told.
-    kept : str
-        What is kept there and how to go on, in words; empty where nothing is.
-    result : dict
-        Numbers of a result, by their names.
-    """
-
-    state: str
-    standing: Standing | None = None
-    kept: str = ""
-    result: dict[str, Any]
+    state: str  # `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`
+    standing: Standing | None = None  # Where the run stood when it last told
+    kept: str = ""  # What is kept there and how to go on, in words; empty where nothing is
+    result: dict[str, Any]  # Numbers of a result, by their names
 
     def rows(self) -> dict[str, str]:
         """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
@@ -68,13 +56,7 @@ class Look:
 
 
 def look(out: Path) -> Look:
-    """Look at the folder of a run or sweep that goes on, was killed or is over.
-
-    Raises
-    ------
-    InputError
-        If it holds none, or its mark cannot be read.
-    """
+    """Look at the folder of a run or sweep that goes on, was killed or is over."""
     mark, result, held = read_mark(out), _result(out), _held(out)
     if result is not None and not held:
         return Look(state=OVER, result=result)
@@ -92,13 +74,7 @@ def look(out: Path) -> Look:
 
 
 def is_folder(what: str) -> bool:
-    """Return whether a name is that of a folder rather than of a job.
-
-    Raises
-    ------
-    InputError
-        If it looks like a folder's, but there is none.
-    """
+    """Return whether a name is that of a folder rather than of a job."""
     path = Path(what)
     if not path.is_dir() and (os.sep in what or path.exists()):
         raise InputError(f"there is no folder {what}; name the --out of a run, or the id that blindrec submit printed")

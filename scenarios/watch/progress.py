@@ -39,64 +39,29 @@ ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a run stood at a time. No field is a seed: from it all ratings and secrets of a simulation follow.
+    """Where a run stood at a time. No field is a seed: from it all ratings and secrets of a simulation follow."""
 
-    Attributes
-    ----------
-    kind : str
-        The experiment's command.
-    run : str
-        The run's public name.
-    repeat, repeats : int
-        Which of the seeds runs, from 1 on, and how many there are.
-    unit : str
-        What is counted.
-    count, total : int
-        How many have come in, of how many at most.
-    rounds, planned : int
-        Rounds, batches or clients that are over; how many there will be, or None where nobody knows.
-    answers : int or None
-        Answers in these.
-    refused : int or None
-        Devices in these that refused for lack of budget; None where devices do not say so.
-    epsilon : float or None
-        What a device has spent at most in these [nats]; infinite where answers have no noise, None for sweeps.
-    undecided : int or None
-        Items that are not decided; None where the policy does not ask about these only.
-    seconds : float
-        Since this seed began here.
-    rate : float
-        Units a second, lately.
-    left : float or None
-        Seconds until all planned rounds are over; None where that is not known.
-    at : float
-        When this was [seconds since 1970].
-    pid, born : int, float
-        The process that told it, and when that began.
-    host : str
-        Its machine.
-    """
-
-    kind: str
-    run: str
-    repeat: Whole = 1
+    kind: str  # The experiment's command
+    run: str  # The run's public name
+    repeat: Whole = 1  # Which of the seeds runs, from 1 on, and how many there are
     repeats: Whole = 1
-    unit: str = "devices"
-    count: Whole = 0
+    unit: str = "devices"  # What is counted
+    count: Whole = 0  # How many have come in, of how many at most
     total: Whole = 0
-    rounds: Whole = 0
+    rounds: Whole = 0  # Rounds, batches or clients that are over; how many there will be, or None where nobody knows
     planned: Whole | None = None
-    answers: Whole | None = None
-    refused: Whole | None = None
+    answers: Whole | None = None  # Answers in these
+    refused: Whole | None = None  # Devices in these that refused for lack of budget; None where devices do not say so
+    # What a device has spent at most in these [nats]; infinite where answers have no noise, None for sweeps
     epsilon: Amount | None = None
-    undecided: Whole | None = None
-    seconds: Amount = 0.0
-    rate: Amount = 0.0
-    left: Amount | None = None
-    at: float = 0.0
-    pid: Whole = 0
+    undecided: Whole | None = None  # Items that are not decided; None where the policy does not ask about these only
+    seconds: Amount = 0.0  # Since this seed began here
+    rate: Amount = 0.0  # Units a second, lately
+    left: Amount | None = None  # Seconds until all planned rounds are over; None where that is not known
+    at: float = 0.0  # When this was [seconds since 1970]
+    pid: Whole = 0  # The process that told it, and when that began
     born: float = 0.0
-    host: str = ""
+    host: str = ""  # Its machine
 
     def rows(self, now: float | None = None) -> dict[str, str]:
         """Return what is shown of it, in words and with units, by the rows' names."""
@@ -140,13 +105,7 @@ _STANDING = TypeAdapter(Standing)
 
 
 def read_standing(told: Any) -> Standing:
-    """Return the standing that a file or a log tells.
-
-    Raises
-    ------
-    InputError
-        If it tells none.
-    """
+    """Return the standing that a file or a log tells."""
     try:
         return _STANDING.validate_python({**told, "epsilon": _finite(told.get("epsilon"))})
     except (ValidationError, TypeError, AttributeError) as error:
@@ -185,49 +144,20 @@ def _born() -> float:
 
 @dataclass(slots=True, kw_only=True)
 class Telling:
-    """Tells how far an experiment has come, seed after seed.
+    """Tells how far an experiment has come, seed after seed."""
 
-    Attributes
-    ----------
-    kind : str
-        The experiment's command.
-    run : str
-        The run's public name.
-    console : Console
-        Where a bar moves, or lines appear now and then.
-    repeats : int
-        Number of seeds.
-    out : Path or None
-        Folder that is told as well.
-    """
-
-    kind: str
-    run: str
-    console: Console
-    repeats: int = 1
-    out: Path | None = None
+    kind: str  # The experiment's command
+    run: str  # The run's public name
+    console: Console  # Where a bar moves, or lines appear now and then
+    repeats: int = 1  # Number of seeds
+    out: Path | None = None  # Folder that is told as well
     _repeat: int = field(default=0, init=False)
 
     @contextmanager
     def progress(
         self, total: int, label: str, done: str = "devices answered", unit: str = "devices"
     ) -> Iterator[Progress]:
-        """Tell about one seed.
-
-        Parameters
-        ----------
-        total : int
-            How much there is to count, at most.
-        label, done : str
-            What a bar or a line calls the seed, and what is counted.
-        unit : str
-            The same in a word.
-
-        Yields
-        ------
-        callable
-            Takes a `Tally`.
-        """
+        """Tell about one seed."""
         self._repeat += 1
         with progress(self.console, total, label, done) as show:
             course = Course(self, total, unit)
@@ -264,17 +194,7 @@ class Telling:
 
 
 class Course:
-    """One seed, or a sweep, from its first answer to its last.
-
-    Parameters
-    ----------
-    telling : Telling
-        Whose it is.
-    total : int
-        How much there is to count, at most.
-    unit : str
-        What is counted.
-    """
+    """One seed, or a sweep, from its first answer to its last."""
 
     def __init__(self, telling: Telling, total: int, unit: str) -> None:
         self._telling, self._total, self._unit = telling, total, unit

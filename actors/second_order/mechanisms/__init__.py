@@ -15,13 +15,7 @@ def found() -> dict[str, SecondOrderDevice]:
 
 
 def half_of(name: str) -> SecondOrderDevice:
-    """Return the device's half of a mechanism that has a public one.
-
-    Raises
-    ------
-    RoomError
-        If no module declares it.
-    """
+    """Return the device's half of a mechanism that has a public one."""
     if (half := found().get(name)) is None:
         raise RoomError(f"{__name__} has no half of {name!r}; declare it in a module there")
     return half

@@ -76,20 +76,7 @@ def greedy_swaps(
 ) -> None:
     """Lower objective (8) by swaps at one item after the other.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (m, K)
-        The ratings that there are less mu, at every item, in C order.
-    residual : ndarray of float64, shape (m,)
-        r'.
-    order : ndarray of uint8, shape (m, K)
-        Candidate k takes ``values[j, order[j, k]]`` at item j; rows are permutations before and after.
-    norms, products : ndarray of float64, shape (K,)
-        Receive a_k and b_k.
-    sweeps : int
-        Most sweeps over all pairs at one item.
-    passes : int
-        How often to go through all items.
+    Shapes: ``values`` (m, K); ``residual`` (m,); ``order`` (m, K); ``norms``, ``products`` (K,).
     """
     running_sums(values, residual, order, norms, products)
     held = np.empty(order.shape[1])
@@ -114,18 +101,8 @@ def choose_candidates(
 ) -> None:
     """Write which of the K values every device tells at every item: one candidate of K, each one as probable.
 
-    Parameters
-    ----------
-    values : ndarray of float64, shape (m, K)
-        As for `greedy_swaps`, the same for all devices.
-    residuals : ndarray of float64, shape (devices, m)
-        Private: r'.
-    streams, coins : ndarray of uint64, shape (devices,)
-        Private coins: of the shuffle before the swaps, and of the choice.
-    sweeps, passes : int
-        As for `greedy_swaps`.
-    told : ndarray of uint8, shape (devices, m)
-        Receives numbers of values, 0 to K - 1.
+    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``told`` (devices,
+    m).
     """
     items, many = values.shape
     order, norms, products = np.empty((items, many), np.uint8), np.empty(many), np.empty(many)
@@ -140,17 +117,7 @@ def choose_candidates(
 def signs(residuals: Floats2, coins: Coins) -> Bits2:
     """Return the bits that PMC releases: 1 for +h, 0 for -h.
 
-    Parameters
-    ----------
-    residuals : ndarray of float64, shape (devices, m)
-        Private: r' = r - mu of the completed vectors.
-    coins : Coins
-        Of these devices in this query.
-
-    Returns
-    -------
-    ndarray of uint8, shape (devices, m)
-        Every bit alone is a fair coin, whatever the residuals.
+    Shapes: ``residuals`` (devices, m).
     """
     told = np.empty(residuals.shape, np.uint8)
     _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]), told)
@@ -170,17 +137,7 @@ def _signs(residuals: Floats2, flips: Words, fair: Words2, told: Bits2) -> None:
 def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
     """Return PMC's bits, each flipped with probability ``1 / (1 + e^epsilon)`` by a coin of its own (PMC-RR).
 
-    Parameters
-    ----------
-    residuals, coins
-        As for `signs`.
-    epsilon : Fraction or None
-        Privacy parameter of each bit [nats]; None for PMC itself.
-
-    Raises
-    ------
-    InputError
-        If 64-bit coins cannot express epsilon.
+    ``epsilon`` in nats.
     """
     threshold = bit_channel(epsilon).threshold
     told = signs(residuals, coins)
@@ -223,24 +180,7 @@ SWEEPS, PASSES = 3, 1
 
 
 def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:
-    """Return what candidates may take at every item: the ratings S less mu, tiled to K.
-
-    Parameters
-    ----------
-    features : ItemFeatures
-        Public; has a scale.
-    candidates : int or None
-        K, a multiple of the size of S; None for the size itself.
-
-    Returns
-    -------
-    ndarray of float64, shape (m, K)
-
-    Raises
-    ------
-    InputError
-        If ratings are continuous, K is below 2 or above 255, or no multiple of the size of S.
-    """
+    """Return what candidates may take at every item: the ratings S less mu, tiled to K."""
     if features.scale is None:
         raise InputError("mechanism pmd needs a scale of discrete ratings; these are continuous, use pmc")
     size = len(features.scale)
@@ -265,23 +205,7 @@ def candidate(
 ) -> Bits2:
     """Return the candidate that each device releases, as places in the scale S.
 
-    Parameters
-    ----------
-    residuals : ndarray of float64, shape (devices, m)
-        Private: r' = r - mu of the completed vectors.
-    values : ndarray of float64, shape (m, K)
-        Of `candidate_values`.
-    coins : Coins
-        Of these devices in this query.
-    ratings : int
-        Number of ratings in S.
-    sweeps, passes : int
-        See `pmd_kernels.greedy_swaps`.
-
-    Returns
-    -------
-    ndarray of uint8, shape (devices, m)
-        Every entry alone is uniform on 0 to ``ratings - 1``, whatever the residuals.
+    Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
     told = np.empty(residuals.shape, np.uint8)
     choose_candidates(values, residuals, coins.shuffles(), coins.whole(), sweeps, passes, told)

@@ -37,17 +37,7 @@ from coordinator.protocol.second_order_mechanisms.rivals import channel_of, sslp
 def directions(residuals: Floats2, basis: Floats2) -> Floats2:
     """Return ``u u^T / |u|^2`` of every device, packed to a vector of length 1 or 0, where ``u = basis^T r'``.
 
-    Parameters
-    ----------
-    residuals : ndarray of float64, shape (devices, m)
-        Private: r'.
-    basis : ndarray of float64, shape (m, r)
-        Public, columns of length 1; see `coordinator.protocol.directions.basis_of`.
-
-    Returns
-    -------
-    ndarray of float64, shape (devices, r (r + 1) / 2)
-        As `coordinator.protocol.directions.pack_moment`; 0 of a device without any part in the basis.
+    Shapes: ``residuals`` (devices, m); ``basis`` (m, r).
     """
     rank = basis.shape[1]
     told, taste = np.empty((residuals.shape[0], rank * (rank + 1) // 2)), np.empty(rank)
@@ -87,19 +77,7 @@ class Exact(SecondOrderDevice):
 def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices2:
     """Return coordinates with Laplace noise, as steps of the channel's grid.
 
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (devices, m)
-        Private: completed ratings as shares of their range; clipped to [0, 1] here, what is not a number to 0.
-    channel : GridLaplace
-        Of one coordinate.
-    coins : Coins
-        Of these devices in this query.
-
-    Returns
-    -------
-    ndarray of int32, shape (devices, m)
-        ``-channel.beyond`` to ``channel.steps + channel.beyond``.
+    Shapes: ``shares`` (devices, m).
     """
     told = np.empty(shares.shape, np.int32)
     _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]), told)
@@ -140,21 +118,7 @@ _GRID = 2.0**24
 def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) -> Halves:
     """Return the answers of devices: ``2 v`` for candidate v, ``2 v + 1`` for its opposite.
 
-    Parameters
-    ----------
-    vectors : ndarray of float64, shape (devices, d)
-        Private, each of length 1, or 0: then the answer tells nothing.
-    channel : CapChannel
-        Of d dimensions.
-    query_id : bytes
-        What was asked; it keys the candidates.
-    coins : Coins
-        Of these devices in this query.
-
-    Returns
-    -------
-    ndarray of uint16, shape (devices,)
-        Each below ``2 channel.vectors``.
+    Shapes: ``vectors`` (devices, d).
     """
     whole = np.rint(np.nan_to_num(np.clip(vectors, -1.0, 1.0)) * _GRID).astype(np.int64)
     best, picks = coins.whole() >= channel.choice.threshold, coins.whole(1)
@@ -232,18 +196,7 @@ def corners(shares: Floats2, channel: BitChannel, coins: Coins) -> Bits2:
     A corner v~ is drawn around the private vector, then a uniform corner z; z is turned to v~'s side with probability
     ``e^eps / (1 + e^eps)`` and to the other side otherwise. A z at right angles to v~ is left alone.
 
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (devices, m)
-        Private: the vector over its bound M; clipped to [-1, 1] here.
-    channel : BitChannel
-        Randomized response under the epsilon of the whole vector.
-    coins : Coins
-        Of these devices in this query.
-
-    Returns
-    -------
-    ndarray of uint8, shape (devices, m)
+    Shapes: ``shares`` (devices, m).
     """
     told = np.empty(shares.shape, np.uint8)
     turned = coins.whole() < channel.threshold

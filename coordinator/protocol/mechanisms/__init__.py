@@ -17,13 +17,7 @@ def found() -> dict[str, PublicHalf]:
 
 
 def half_of(name: str) -> PublicHalf:
-    """Return the public half of a query's design: of a module here, or of a mechanism of one's own that was admitted.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the public half of a query's design: of a module here, or of a custom mechanism that was admitted."""
     if (half := found().get(name) or public_of(name)) is None:
         raise InputError(f"design {name!r} is unknown to devices; they know {', '.join(found())}")
     return half

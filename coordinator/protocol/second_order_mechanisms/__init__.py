@@ -22,25 +22,14 @@ def found() -> dict[str, SecondOrderPublic]:
 
 
 def half_of(name: str) -> SecondOrderPublic:
-    """Return a mechanism's public half.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism.
-    """
+    """Return a mechanism's public half."""
     if (half := found().get(name)) is None:
         raise InputError(f"mechanism is {name!r}; choose one of {', '.join(found())}")
     return half
 
 
 def check_mechanism(name: str, epsilon: Epsilon) -> None:
-    """Refuse a mechanism that there is not, and an epsilon that it does not take or cannot express.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a mechanism that there is not, and an epsilon that it does not take or cannot express."""
     half = half_of(name)
     if half.takes_epsilon != (epsilon is not None):
         remedy = "give a finite one above 0" if half.takes_epsilon else "it has none, leave it out"

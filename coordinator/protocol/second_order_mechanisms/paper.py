@@ -91,12 +91,7 @@ class Pmd(SecondOrderPublic):
 
 
 def pmd_factors(features: ItemFeatures) -> Floats:
-    """Return what brings PMD's coordinates to public energy: common h over ``(E (x - mu)^2)^(1/2)``, x uniform on S.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-    """
+    """Return what brings PMD's coordinates to public energy: common h over ``(E (x - mu)^2)^(1/2)``, x uniform on S."""
     scale = np.array(features.scale, np.float64)
     energy = scale.var() + np.square(scale.mean() - features.mean)
     factors: Floats = features.common_h / np.sqrt(energy)

@@ -13,24 +13,12 @@ from coordinator.server.rounds.state import AnchorRound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """The rounds so far, by what they are good for.
+    """The rounds so far, by what they are good for."""
 
-    Attributes
-    ----------
-    pairs : tuple of AnchorRound
-        All rounds about pairs; they have one pool.
-    given_up : int
-        Users who had told pairs when turned signs were last given up; 0 if they never were.
-    turned : tuple of AnchorRound
-        Rounds of turned signs since then.
-    plain : tuple of AnchorRound
-        Rounds of first-order signs.
-    """
-
-    pairs: tuple[AnchorRound, ...]
-    given_up: int
-    turned: tuple[AnchorRound, ...]
-    plain: tuple[AnchorRound, ...] = ()
+    pairs: tuple[AnchorRound, ...]  # All rounds about pairs; they have one pool
+    given_up: int  # Users who had told pairs when turned signs were last given up; 0 if they never were
+    turned: tuple[AnchorRound, ...]  # Rounds of turned signs since then
+    plain: tuple[AnchorRound, ...] = ()  # Rounds of first-order signs
 
     @property
     def paired_users(self) -> int:

@@ -40,24 +40,12 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLearner(Learner):
-    """Reads all rounds of anchor sensing together.
+    """Reads all rounds of anchor sensing together."""
 
-    Attributes
-    ----------
-    anchors : AnchorLearner
-        What rounds tell.
-    clusters : int
-        Number of item clusters L.
-    confidence : float
-        Probability that all decided labels are to be right.
-    own : None
-        It is no mechanism of one's own.
-    """
-
-    anchors: AnchorLearner
-    clusters: int
-    confidence: float = 0.95
-    own: Own | None = None
+    anchors: AnchorLearner  # What rounds tell
+    clusters: int  # Number of item clusters L
+    confidence: float = 0.95  # Probability that all decided labels are to be right
+    own: Own | None = None  # It is no mechanism of one's own
 
     @property
     def asks(self) -> tuple[str, ...]:

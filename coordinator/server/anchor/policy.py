@@ -30,18 +30,11 @@ class Anchoring:
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
     are decided at the setting's confidence, or when no device has an answer left.
-
-    Attributes
-    ----------
-    setting : Setting
-        Its design must be anchor sensing.
-    learner : TwoClasses
-        What rounds tell, and what is asked next.
     """
 
     asks_undecided: ClassVar[bool] = False
-    setting: Setting
-    learner: TwoClasses
+    setting: Setting  # Its design must be anchor sensing
+    learner: TwoClasses  # What rounds tell, and what is asked next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
@@ -104,18 +97,11 @@ class Tabling:
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
     are decided at the setting's confidence, or when no device has an answer left.
-
-    Attributes
-    ----------
-    setting : Setting
-        Its design must be anchor sensing.
-    learner : TableLearner
-        What rounds tell, and what is asked next.
     """
 
     asks_undecided: ClassVar[bool] = False
-    setting: Setting
-    learner: TableLearner
+    setting: Setting  # Its design must be anchor sensing
+    learner: TableLearner  # What rounds tell, and what is asked next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""

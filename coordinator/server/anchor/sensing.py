@@ -24,52 +24,29 @@ SENSING_LEVELS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The public arrays of a query about turned signs; see `coordinator.protocol.mechanisms.anchor`.
+    """The public arrays of a query about turned signs; see `coordinator.protocol.mechanisms.anchor`."""
 
-    Attributes
-    ----------
-    prior, lean : ndarray of int32, shape (K,)
-        Score of each class before any rating, and what is added to the sum where it was guessed.
-    guess, counts : ndarray of int32, shape (2 K, N)
-        Row ``2 k + r``: what a rating r adds to the score of class k, and to the sum where class k was guessed.
-    sensed : ndarray of int32, shape (N,)
-        How many of `SENSING_LEVELS` have an item sensed.
-    """
-
+    # shape (K,); Score of each class before any rating, and what is added to the sum where it was guessed
     prior: Indices
+    # shape (2 K, N); Row ``2 k + r``: what a rating r adds to the score of class k, and to the sum where class k was
+    # guessed
     guess: Indices2
     counts: Indices2
     lean: Indices
-    sensed: Indices
+    sensed: Indices  # shape (N,); How many of `SENSING_LEVELS` have an item sensed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorSensing:
-    """Anchor sensing of N items in L clusters, of which each device rated w.
+    """Anchor sensing of N items in L clusters, of which each device rated w."""
 
-    Attributes
-    ----------
-    items, rated, clusters : int
-        N, w and L.
-    pool_items : int
-        Items of the pool whose pairs are asked about; 0 for as many as suit N, w and L.
-    classes : int
-        User classes K to tell apart.
-    learner : {"auto", "mirrored", "tables", "mixed"}
-        Whether two classes are taken to be opposite, or tables are measured of any; mixed ones begin with first-order
-        signs of the pool. ``auto`` is mirrored for two classes and two clusters.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-    """
-
-    items: int
+    items: int  # N, w and L
     rated: int
     clusters: int = 2
-    pool_items: int = 0
-    classes: int = 2
+    pool_items: int = 0  # Items of the pool whose pairs are asked about; 0 for as many as suit N, w and L
+    classes: int = 2  # User classes K to tell apart
+    # one of "auto", "mirrored", "tables", "mixed"; Whether two classes are taken to be opposite, or tables are measured
+    # of any; mixed ones begin with first-order signs of the pool. ``auto`` is mirrored for two classes and two clusters
     learner: str = "auto"
 
     name: ClassVar[str] = "anchor"

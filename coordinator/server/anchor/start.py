@@ -22,24 +22,12 @@ CLIP = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What the pairs tell of the pool's items.
+    """What the pairs tell of the pool's items."""
 
-    Attributes
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items.
-    edge : float
-        Their largest eigenvalue over ``2 sqrt(M U)``, where noise alone ends.
-    odds : ndarray of float64, shape (M,)
-        Log-odds of one side against the other; 0 where noise hides everything.
-    level : float
-        How far ratings lie from 0 on average on both sides, in [0, 1].
-    """
-
-    pool: Indices
-    edge: float
-    odds: Floats
-    level: float
+    pool: Indices  # shape (M,); The items
+    edge: float  # Their largest eigenvalue over ``2 sqrt(M U)``, where noise alone ends
+    odds: Floats  # shape (M,); Log-odds of one side against the other; 0 where noise hides everything
+    level: float  # How far ratings lie from 0 on average on both sides, in [0, 1]
 
     @property
     def stands(self) -> bool:

@@ -37,24 +37,15 @@ class Reading:
 
     For an item of cluster c the mean is ``offset_i + sum_k slopes[k, i] B[k, c]``, where B[k, c] is the share of likes
     among ratings of cluster c by devices that guess class k.
-
-    Attributes
-    ----------
-    means, users : ndarray of float64, shape (N,)
-        Mean over the devices that sensed an item, and how many these are; both are 0 where nobody did.
-    slopes : ndarray of float64, shape (K, N)
-        Share of the devices that guess k, times what a like adds to the mean over a dislike.
-    offset : ndarray of float64, shape (N,)
-        The mean if every rating is a dislike.
-    controls : ndarray of bool, shape (N,)
-        Decided items that were sensed all the same.
     """
 
+    # shape (N,); Mean over the devices that sensed an item, and how many these are; both are 0 where nobody did
     means: Floats
     users: Floats
+    # shape (K, N); Share of the devices that guess k, times what a like adds to the mean over a dislike
     slopes: Floats2
-    offset: Floats
-    controls: Bools
+    offset: Floats  # shape (N,); The mean if every rating is a dislike
+    controls: Bools  # shape (N,); Decided items that were sensed all the same
 
 
 def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> Reading:
@@ -64,16 +55,7 @@ def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) 
     symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
     dislike))``, where ``G_k(v) = P(|sum| < v) + P(|sum| = v) / 2`` is odd in v.
 
-    Parameters
-    ----------
-    told : AnchorRound
-        A round of turned signs.
-    shares : ndarray of float64, shape (K,)
-        Shares of the devices that guess each class.
-    rated : int
-        Number of items w that a device rated.
-    control : int
-        How often decided items are sensed.
+    Shapes: ``shares`` (K,).
     """
     query, statistic = told.query, told.statistic
     passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
@@ -136,21 +118,12 @@ SHARE_ITEMS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """What all rounds tell of items and tables.
+    """What all rounds tell of items and tables."""
 
-    Attributes
-    ----------
-    clusters : ndarray of float64, shape (N, L)
-        Probability of every item's cluster, with the tables' own errors added to the means' errors.
-    tables : ndarray of float64, shape (R, K, L)
-        Like rates given the guess, of each round.
-    errors : ndarray of float64, shape (L, R, K, K)
-        Covariances of the tables' columns.
-    """
-
+    # shape (N, L); Probability of every item's cluster, with the tables' own errors added to the means' errors
     clusters: Floats2
-    tables: Floats
-    errors: Floats
+    tables: Floats  # shape (R, K, L); Like rates given the guess, of each round
+    errors: Floats  # shape (L, R, K, K); Covariances of the tables' columns
 
     def strays(self, reading: Reading, place: int) -> float:
         """Return by how many standard deviations a round's controls are farther from its table than noise has them."""
@@ -166,17 +139,8 @@ class Fit:
 def fit_tables(readings: Sequence[Reading], first: Floats2, early: Floats2) -> Fit:
     """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
 
-    Parameters
-    ----------
-    readings : sequence of Reading
-        Rounds in order, at least one.
-    first : ndarray of float64, shape (K, L)
-        Like rates that the first round should have.
-    early : ndarray of float64, shape (N, L)
-        Log-probabilities of clusters before any round.
+    Shapes: ``first`` (K, L); ``early`` (N, L).
 
-    Notes
-    -----
     With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
     rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
     """
@@ -223,18 +187,7 @@ def _softmax(odds: Floats2) -> Floats2:
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
     """Return the likeliest walk of so many rounds through noisy values at some of its places.
 
-    Parameters
-    ----------
-    values, errors : ndarray of float64, shape (V,)
-        What was measured, with standard errors.
-    places : sequence of int
-        At which round each was.
-    rounds : int
-        How many rounds there are.
-    start : float
-        Where the walk starts, within `FIRST`.
-    tie : float
-        Standard deviation of a step.
+    Shapes: ``values``, ``errors`` (V,).
     """
     system, right = _ties(rounds, tie), np.zeros(rounds)
     right[0] = start / FIRST**2
@@ -264,20 +217,7 @@ def turned_tables(
     sign of each class instead, which lets the tables be told apart. Decided ones count so little that they matter only
     to devices that sense no open one.
 
-    Parameters
-    ----------
-    known : ndarray of float64, shape (N, L)
-        Probability of every item's cluster.
-    table : ndarray of float64, shape (K, L)
-        Like rates given the guess.
-    shares : ndarray of float64, shape (K,)
-        Shares of the guesses.
-    decided : ndarray of bool, shape (N,)
-        Items that serve the guess.
-    control : int
-        How often, of `SENSING_LEVELS`, decided items are sensed.
-    coins : Generator
-        Public coins.
+    Shapes: ``known`` (N, L); ``table`` (K, L); ``shares`` (K,); ``decided`` (N,).
     """
     items, (classes, _) = len(known), table.shape
     rates = np.clip(table @ known.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
@@ -360,24 +300,12 @@ STARTS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """First anchors.
+    """First anchors."""
 
-    Attributes
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items that something is known of.
-    clusters : ndarray of float64, shape (M, L)
-        Probability of each one's cluster.
-    likes : ndarray of float64, shape (K, L)
-        How probably each class likes each cluster, roughly.
-    stands : bool
-        Whether this is worth building on.
-    """
-
-    pool: Indices
-    clusters: Floats2
-    likes: Floats2
-    stands: bool
+    pool: Indices  # shape (M,); The items that something is known of
+    clusters: Floats2  # shape (M, L); Probability of each one's cluster
+    likes: Floats2  # shape (K, L); How probably each class likes each cluster, roughly
+    stands: bool  # Whether this is worth building on
 
     def tables(self, *, items: int, rated: int) -> Floats2:
         """Return like rates given the guess, by synthetic devices that sense half of what they rated, shape (K, L)."""
@@ -486,39 +414,17 @@ APART = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tabled:
-    """What the server believes after some rounds.
+    """What the server believes after some rounds."""
 
-    Attributes
-    ----------
-    first : First
-        What it started from.
-    fit : Fit or None
-        Tables and clusters; None before the first turned signs.
-    table : ndarray of float64, shape (K, L)
-        Like rates given the guess that the next round should have.
-    shares : ndarray of float64, shape (K,)
-        Shares of the devices that guess each class.
-    told : float
-        How much more probable turned signs are if items have clusters than if all are liked alike [nats].
-    need : ndarray of float64, shape (N,)
-        Users of the last round's kind that should decide an item, on average.
-    discarded : int
-        Rounds whose controls were off.
-    posterior : Posterior
-        Of every item's cluster.
-    known : ndarray of float64, shape (N, L)
-        Probability of every item's cluster, for what is asked next.
-    """
-
-    first: First
-    fit: Fit | None
-    table: Floats2
-    shares: Floats
-    told: float
-    need: Floats
-    discarded: int
-    posterior: Posterior
-    known: Floats2
+    first: First  # What it started from
+    fit: Fit | None  # Tables and clusters; None before the first turned signs
+    table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
+    shares: Floats  # shape (K,); Shares of the devices that guess each class
+    told: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
+    need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
+    discarded: int  # Rounds whose controls were off
+    posterior: Posterior  # Of every item's cluster
+    known: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
 
     def model(self, clusters: int) -> Model:
         """Return the item model to hand to devices; an item's score is how probably devices like it."""
@@ -528,18 +434,10 @@ class Tabled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLearner:
-    """K classes and L clusters: what the server believes, and what it asks next.
+    """K classes and L clusters: what the server believes, and what it asks next."""
 
-    Attributes
-    ----------
-    design : AnchorSensing
-        What is asked.
-    failure : float
-        Allowed probability that any label is wrong.
-    """
-
-    design: AnchorSensing
-    failure: float
+    design: AnchorSensing  # What is asked
+    failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: Course) -> Tabled:
         """Return what all rounds tell, at least one about pairs or first-order signs."""

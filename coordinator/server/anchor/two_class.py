@@ -27,21 +27,11 @@ from coordinator.server.rounds.state import AnchorRound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """What the server believes after some rounds.
+    """What the server believes after some rounds."""
 
-    Attributes
-    ----------
-    start : Start
-        What pairs told.
-    estimates : Estimates
-        Of how the first class rates every item on average, in [-1, 1], by turned signs alone.
-    posterior : Posterior
-        Of every item's cluster; its expected levels are what anchors and centres are made of.
-    """
-
-    start: Start
-    estimates: Estimates
-    posterior: Posterior
+    start: Start  # What pairs told
+    estimates: Estimates  # Of how the first class rates every item on average, in [-1, 1], by turned signs alone
+    posterior: Posterior  # Of every item's cluster; its expected levels are what anchors and centres are made of
 
     @property
     def chi_square(self) -> float:
@@ -106,21 +96,7 @@ def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
 
     Coins are public, so that everybody finds the same, and each round has its own, so that their errors average out.
 
-    Parameters
-    ----------
-    query : Query
-        About turned signs of two mirrored classes.
-    expected : ndarray of float64, shape (N,)
-        Mean rating of each item in the first class, in [-1, 1]; the second class has the opposite.
-    rated : int
-        Items that each of them rated, from 0 on.
-    devices : int
-        How many there are.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, 2 UNIT + 2)
-        Row 0 of wrong guesses and row 1 of right ones; sizes 0 to ``2 UNIT``, and larger ones together.
+    Shapes: ``expected`` (N,).
     """
     key = as_words(derive(query.public_seed, f"synthetic devices of round {query.round}"))
     streams = device_streams(key, 0, devices)
@@ -171,18 +147,10 @@ def contrasts(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoClasses:
-    """Two mirrored classes and two clusters: what the server believes, and what it asks next.
+    """Two mirrored classes and two clusters: what the server believes, and what it asks next."""
 
-    Attributes
-    ----------
-    design : AnchorSensing
-        What is asked.
-    failure : float
-        Allowed probability that any label is wrong.
-    """
-
-    design: AnchorSensing
-    failure: float
+    design: AnchorSensing  # What is asked
+    failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: Course) -> Belief:
         """Return what all rounds tell, at least one about pairs."""

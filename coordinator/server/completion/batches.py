@@ -33,13 +33,6 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
     """Return a model as it is announced to private devices, with all its numbers on the public grid and with common h.
 
     EM continues from the announced model, so that processors which differed in last bits agree again.
-
-    Parameters
-    ----------
-    model : FittedModel
-        The model after some iterations; it is not changed.
-    crowd : Crowd
-        Public users, whose completed vectors' mean absolute residual is common h.
     """
     told = gridded(model.features)
     every = max(1, -(-crowd.users // SIZED_USERS))
@@ -68,14 +61,7 @@ def canonical(vectors: Floats2) -> Floats2:
     A column's squared length is its singular value of S~. The longest column comes first; columns of equal length are
     ordered by their bytes. The largest entry of a column (the first one, if several are as large) is positive.
 
-    Parameters
-    ----------
-    vectors : ndarray of float64, shape (m, r)
-
-    Returns
-    -------
-    ndarray of float64, shape (m, r)
-        In C order; multiples of one power of two.
+    Shapes: ``vectors`` (m, r).
     """
     step = step_of(float(np.abs(vectors).max(initial=0.0)), VECTOR_BITS)
     steps = np.rint(vectors / step).astype(np.int64)
@@ -89,43 +75,19 @@ def canonical(vectors: Floats2) -> Floats2:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch that has answered, as it is stored.
+    """A batch that has answered, as it is stored."""
 
-    Attributes
-    ----------
-    query_id, model : bytes
-        Digests of its query and of the model that was announced to it.
-    batch : int
-        Its number, from 0.
-    mechanism : str
-        The mechanism through which it answered.
-    devices : sequence of int
-        Addresses, in the order of their releases.
-    payloads : sequence of bytes
-        The content of each release.
-    weight : float
-        Weight of a release in the iterations that followed.
-    weighed : int
-        Number of releases when the weight was chosen last.
-    """
-
-    query_id: bytes
+    query_id: bytes  # Digests of its query and of the model that was announced to it
     model: bytes
-    batch: int
-    mechanism: str
-    devices: Sequence[int]
-    payloads: Sequence[bytes] = field(repr=False)
-    weight: float
-    weighed: int
+    batch: int  # Its number, from 0
+    mechanism: str  # The mechanism through which it answered
+    devices: Sequence[int]  # Addresses, in the order of their releases
+    payloads: Sequence[bytes] = field(repr=False)  # The content of each release
+    weight: float  # Weight of a release in the iterations that followed
+    weighed: int  # Number of releases when the weight was chosen last
 
     def releases(self, query: SecondOrderQuery) -> list[SecondOrderRelease]:
-        """Return the releases as answers to the query that the batch would be asked now.
-
-        Raises
-        ------
-        InputError
-            If it was asked another query.
-        """
+        """Return the releases as answers to the query that the batch would be asked now."""
         if self.query_id != query.id:
             raise InputError(
                 f"batch {self.batch} answered about model {self.model.hex()[:8]}, and would be asked about "
@@ -140,40 +102,20 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """The result of a course.
+    """The result of a course."""
 
-    Attributes
-    ----------
-    features : ItemFeatures
-        The final model.
-    model : FittedModel
-        The final model with its iterations.
-    models : list of (int, ItemFeatures)
-        Number of private devices so far, and the model at that time.
-    announced : list of bytes
-        Digest of every model that devices were asked about, in order.
-    answered, duplicates : int
-        Number of releases that count, and of those that arrived again.
-    releases_sha256 : str
-        Digest of all releases in the devices' order.
-    weight : float or None
-        Last weight of a release.
-    validation_users : int or None
-        Number of public users on whom the weight was chosen, who are in no announced model; None if it was given.
-    alone : Course or None
-        The course of public users alone, if it was asked for.
-    """
-
-    features: ItemFeatures
-    model: FittedModel
-    models: list[tuple[int, ItemFeatures]]
+    features: ItemFeatures  # The final model
+    model: FittedModel  # The final model with its iterations
+    models: list[tuple[int, ItemFeatures]]  # Number of private devices so far, and the model at that time
+    # Digest of every model that devices were asked about, in order
     announced: list[bytes] = field(default_factory=list)
-    answered: int = 0
+    answered: int = 0  # Number of releases that count, and of those that arrived again
     duplicates: int = 0
-    releases_sha256: str = hashlib.sha256().hexdigest()
-    weight: float | None = None
+    releases_sha256: str = hashlib.sha256().hexdigest()  # Digest of all releases in the devices' order
+    weight: float | None = None  # Last weight of a release
+    # Number of public users on whom the weight was chosen, who are in no announced model; None if it was given
     validation_users: int | None = None
-    alone: Course | None = None
+    alone: Course | None = None  # The course of public users alone, if it was asked for
 
 
 PRIVATE = "private"
@@ -184,52 +126,25 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.Plan`.
+    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.Plan`."""
 
-    Attributes
-    ----------
-    public : Rows
-        Public users' ratings.
-    private : int
-        Addresses of private devices lie below this.
-    mechanism : str or None
-        The mechanism through which devices answer; None if they are not asked.
-    epsilon : Fraction or None
-        The mechanism's privacy parameter [nats], where it has one.
-    fitting : Fitting
-    lowest, highest : float
-        Range of ratings.
-    levels : tuple of float or None
-        The set S of ratings.
-    iterations, batch, batch_iterations : int
-        EM iterations on public users alone; devices of a batch; EM iterations after each batch.
-    weight : float or Weighing
-        Weight of a release, or how to choose it; announced models then leave some public users out.
-    every : int
-        Number of private devices between two models that are returned; 0 for the last model only.
-    own_h : bool
-        Whether devices tell how large their signs are, where the mechanism has signs of one size.
-    clip : bool
-        Whether no release counts more than a public user's row does on average.
-    beside : bool
-        Whether to return the course of public users alone as well, with the same number of iterations.
-    """
-
-    public: Rows
-    private: int
-    mechanism: str | None
-    epsilon: Epsilon = None
+    public: Rows  # Public users' ratings
+    private: int  # Addresses of private devices lie below this
+    mechanism: str | None  # The mechanism through which devices answer; None if they are not asked
+    epsilon: Epsilon = None  # The mechanism's privacy parameter [nats], where it has one
     fitting: Fitting
-    lowest: float
+    lowest: float  # Range of ratings
     highest: float
-    levels: tuple[float, ...] | None
-    iterations: int
+    levels: tuple[float, ...] | None  # The set S of ratings
+    iterations: int  # EM iterations on public users alone; devices of a batch; EM iterations after each batch
     batch: int
     batch_iterations: int
+    # Weight of a release, or how to choose it; announced models then leave some public users out
     weight: float | Weighing
-    every: int = 0
-    own_h: bool = False
-    clip: bool = False
+    every: int = 0  # Number of private devices between two models that are returned; 0 for the last model only
+    own_h: bool = False  # Whether devices tell how large their signs are, where the mechanism has signs of one size
+    clip: bool = False  # Whether no release counts more than a public user's row does on average
+    # Whether to return the course of public users alone as well, with the same number of iterations
     beside: bool = False
 
     @property
@@ -264,12 +179,6 @@ class Batches:
 
     The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
     both are the same model.
-
-    Parameters
-    ----------
-    plan : BatchPlan
-    fleet : Fleet
-        It has `PRIVATE` devices if any are asked.
     """
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
@@ -305,13 +214,7 @@ class Batches:
         )
 
     def repeat(self, over: Batch) -> None:
-        """Take in a stored batch of an interrupted run; models are fitted again.
-
-        Raises
-        ------
-        InputError
-            If it was asked about another model than would be announced now.
-        """
+        """Take in a stored batch of an interrupted run; models are fitted again."""
         query, features = self._announce()
         self._fold(query, features, over.releases(query))
         self._weight, self._weighed = over.weight, over.weighed

@@ -22,43 +22,21 @@ from coordinator.server.rounds.conductor import Block, Fleet, Hosts
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FirstOrder:
-    """Sums from which the items' means follow, and the number of users.
+    """Sums from which the items' means follow, and the number of users."""
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (m,)
-        Ratings of every item.
-    sums : ndarray of float64, shape (m,)
-        Their sums.
-    users : int
-        Public users.
-    """
-
-    counts: Ints
-    sums: Floats
-    users: int
+    counts: Ints  # shape (m,); Ratings of every item
+    sums: Floats  # shape (m,); Their sums
+    users: int  # Public users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Expected:
-    """Sums of an E-step.
+    """Sums of an E-step."""
 
-    Attributes
-    ----------
-    error : float
-        ``sum_i |y_i - V_phi u_i|^2`` over observed ratings.
-    penalty : float
-        ``sum_i w_i |u_i|^2``, w = 1 or, with the weighted trace norm, ``d_i / mean degree``.
-    tastes : ndarray of float64, shape (r, r)
-        ``sum_i u_i u_i^T``.
-    weighted_tastes : ndarray of float64, shape (r, r)
-        ``sum_i w_i u_i u_i^T``.
-    """
-
-    error: float
-    penalty: float
-    tastes: Floats2
-    weighted_tastes: Floats2
+    error: float  # ``sum_i |y_i - V_phi u_i|^2`` over observed ratings
+    penalty: float  # ``sum_i w_i |u_i|^2``, w = 1 or, with the weighted trace norm, ``d_i / mean degree``
+    tastes: Floats2  # shape (r, r); ``sum_i u_i u_i^T``
+    weighted_tastes: Floats2  # shape (r, r); ``sum_i w_i u_i u_i^T``
 
 
 S = TypeVar("S", FirstOrder, Expected)
@@ -89,13 +67,7 @@ MOMENT_USERS = 256
 
 
 class PublicCohort:
-    """Public users' ratings, and what the last E-step found for them.
-
-    Parameters
-    ----------
-    rows : Rows
-        Their ratings.
-    """
+    """Public users' ratings, and what the last E-step found for them."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows, self._starts, self._items = rows, rows.starts, rows.items
@@ -178,15 +150,7 @@ EXPECT = "expect"
 
 
 class PublicHost:
-    """Some cohorts of public users in one process.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings of all public users.
-    bounds : list of (int, int)
-        Its cohorts, ``[first, stop)`` each.
-    """
+    """Some cohorts of public users in one process."""
 
     def __init__(self, rows: Rows, bounds: list[tuple[int, int]]) -> None:
         self._cohorts = [PublicCohort(rows.block(*one)) for one in bounds]
@@ -199,17 +163,6 @@ class PublicHost:
 
         A process that was restarted, or that an old call reached late, repeats the last E-step first. Calls before the
         first E-step need none.
-
-        Parameters
-        ----------
-        method : str
-            Of `coordinator.server.completion.crowd.PublicCohort`.
-        step : int
-            Number of E-steps so far, including this call if it is one.
-        features : ItemFeatures or None
-            Features of the last E-step; None before the first one.
-        *arguments : object
-            The method's own arguments; the E-step has only the features.
         """
         if method == EXPECT:
             self._step = step
@@ -222,17 +175,7 @@ class PublicHost:
 class Crowd:
     """All public users.
 
-    Parameters
-    ----------
-    hosts : Hosts
-        Hosts of `PublicHost`, each of which is one block.
-    rows : Rows
-        Their ratings; this object keeps only their numbers.
-
-    Attributes
-    ----------
-    items, users, ratings : int
-        Number of items m, of public users and of their ratings.
+    ``items``, ``users``, ``ratings``: Number of items m, of public users and of their ratings.
     """
 
     def __init__(self, hosts: Hosts, rows: Rows) -> None:

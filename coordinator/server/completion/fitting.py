@@ -26,17 +26,10 @@ OVERSAMPLE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spectrum:
-    """Singular values, descending, and right singular vectors of the rows.
+    """Singular values, descending, and right singular vectors of the rows."""
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (q,)
-    vectors : ndarray of float64, shape (m, q)
-        Orthonormal columns.
-    """
-
-    values: Floats
-    vectors: Floats2
+    values: Floats  # shape (q,)
+    vectors: Floats2  # shape (m, q); Orthonormal columns
 
 
 def spectrum_of(
@@ -44,27 +37,7 @@ def spectrum_of(
 ) -> Spectrum:
     """Return at least the ``rank`` largest singular values of ``[R_pub; sqrt(w) Z]``, and their vectors.
 
-    Parameters
-    ----------
-    crowd : Crowd
-        Public users, after an E-step.
-    book : ReleaseBook
-        Releases Z.
-    weight : float
-        w of a release, 0 or above.
-    rank : int
-        How many are wanted.
-    near : ndarray of float64, shape (m, q), or None
-        Where subspace iteration starts: the vectors that were found last.
-    passes : int
-        Passes of subspace iteration; each is a product with all rows.
-
-    Returns
-    -------
-    Spectrum
-        Exact where items or rows are few (`MOMENT_ITEMS`, `ROWS`); else by subspace iteration and a Nyström
-        approximation from its last product (Tropp, Yurtsever, Udell and Cevher, 2017), which keeps improving from one
-        EM iteration to the next as it starts where the last one ended.
+    Shapes: ``near`` (m, q).
     """
     with one_thread():
         rows = crowd.users + (book.rows() if weight else 0)
@@ -148,21 +121,7 @@ def alternate(
     It majorises the error of observed ratings, so ``sum error^2 + kap (sum_i w_i |u_i|^2 + sum_j w_j |v_j|^2)`` never
     rises. A release is a fully observed row.
 
-    Parameters
-    ----------
-    features : ItemFeatures
-        Of the E-step; ``mean_degree`` is set.
-    counts : ndarray of float64, shape (m,)
-        Public ratings of every item.
-    told : Expected
-        The E-step's sums.
-    crowd, book, weight
-        As for `coordinator.server.completion.fitting.iterate`.
-
-    Returns
-    -------
-    ndarray of float64, shape (m, r)
-        Balanced: ``sum_j w_j v_j v_j^T`` is diagonal and equals the tastes' weighted sum in the same directions.
+    Shapes: ``counts`` (m,).
     """
     old, kappa = features.vectors, features.kappa
     with one_thread():
@@ -211,65 +170,34 @@ MStep = Literal["keep", "prox"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
-    """How features are fitted.
+    """How features are fitted."""
 
-    Attributes
-    ----------
-    rank : int
-        Largest number of columns of V.
-    kappa : float
-        Regularisation kap, above 0: half of equation 2's lambda' = lambda N / sqrt(n m).
-    mstep : {"keep", "prox"}
-        ``S~ = (sum r r^T)^(1/2)``, cut at the rank, as in the paper; or its singular values less kappa, which goes to
-        the optimum of equation 2.
-    weighted : bool
-        Weighted trace norm: users and items in proportion to their ratings. Its M-step is alternating least squares
-        on completed rows, with either ``mstep``.
-    """
-
-    rank: int
-    kappa: float
+    rank: int  # Largest number of columns of V
+    kappa: float  # Regularisation kap, above 0: half of equation 2's lambda' = lambda N / sqrt(n m)
+    # one of "keep", "prox"; ``S~ = (sum r r^T)^(1/2)``, cut at the rank, as in the paper; or its singular values less
+    # kappa, which goes to the optimum of equation 2
     mstep: MStep = "keep"
+    # Weighted trace norm: users and items in proportion to their ratings. Its M-step is alternating least squares on
+    # completed rows, with either ``mstep``
     weighted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """One EM iteration as it is reported.
+    """One EM iteration as it is reported."""
 
-    Attributes
-    ----------
-    objective : float
-        Corrected equation 3, ``kap [sum_i y_i^T (kap I + S~)^-1 y_i + tr S~]``, of the features before the M-step; it
-        is equation 2's objective at its minimum. With releases it counts public users only.
-    error : float
-        Root mean squared error of the public users' observed ratings.
-    change : float
-        ``|S~_new - S~| / |S~_new|``, Frobenius.
-    seconds : float
-        Duration of the iteration.
-    """
-
+    # Corrected equation 3, ``kap [sum_i y_i^T (kap I + S~)^-1 y_i + tr S~]``, of the features before the M-step; it is
+    # equation 2's objective at its minimum. With releases it counts public users only
     objective: float
-    error: float
-    change: float
-    seconds: float
+    error: float  # Root mean squared error of the public users' observed ratings
+    change: float  # ``|S~_new - S~| / |S~_new|``, Frobenius
+    seconds: float  # Duration of the iteration
 
 
 def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
     """Return every item's shrunken mean over public ratings, ``(sum + shrink * overall mean) / (count + shrink)``.
 
-    Returns
-    -------
-    mean : ndarray of float64, shape (m,)
-        An item that no public user rated has the overall mean.
-    first_order : FirstOrder
-        What it follows from.
-
-    Raises
-    ------
-    InputError
-        If there is no public rating.
+    Shapes: ``mean`` (m,).
     """
     total = merged(crowd.ask("first_order"))
     ratings = int(total.counts.sum())
@@ -281,24 +209,12 @@ def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
 
 @dataclass(slots=True, kw_only=True)
 class FittedModel:
-    """Features during fitting, and what the next iteration starts from.
+    """Features during fitting, and what the next iteration starts from."""
 
-    Attributes
-    ----------
-    features : ItemFeatures
-        The current ones.
-    counts : ndarray of float64, shape (m,)
-        Public ratings of every item.
-    near : ndarray of float64 or None
-        Singular vectors of the last iteration.
-    steps : list of Iteration
-        Every iteration so far.
-    """
-
-    features: ItemFeatures
-    counts: Floats
-    near: Floats2 | None
-    steps: list[Iteration]
+    features: ItemFeatures  # The current ones
+    counts: Floats  # shape (m,); Public ratings of every item
+    near: Floats2 | None  # Singular vectors of the last iteration
+    steps: list[Iteration]  # Every iteration so far
 
 
 def begin(
@@ -329,27 +245,7 @@ def iterate(
     book: ReleaseBook | None = None,
     weight: float = 0.5,
 ) -> FittedModel:
-    """Go through EM iterations.
-
-    Parameters
-    ----------
-    model : FittedModel
-        A model from `begin` or an earlier call; it is not changed.
-    crowd : Crowd
-        Public users.
-    fitting : Fitting
-        How to fit.
-    iterations : int
-        Number of iterations.
-    book : ReleaseBook, optional
-        Releases of private devices.
-    weight : float
-        Weight of a release's row, relative to a public user's.
-
-    Returns
-    -------
-    FittedModel
-    """
+    """Go through EM iterations."""
     book = book or ReleaseBook(crowd.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):

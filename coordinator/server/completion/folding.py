@@ -26,19 +26,7 @@ class _Batch:
 class ReleaseBook:
     """The server's book of releases.
 
-    Parameters
-    ----------
-    items : int
-        Number of items m.
-    rescale : bool
-        Whether rows are rescaled to the energy of public users' rows; see `SecondOrderRelease.as_vector`.
-    clip : bool
-        Whether rows longer than ``common_h sqrt(m)``, a vector of signs of the public size, are shortened to that.
-
-    Attributes
-    ----------
-    duplicates : int
-        Releases that arrived again and were not counted.
+    ``duplicates``: Releases that arrived again and were not counted.
     """
 
     def __init__(self, items: int, *, rescale: bool = True, clip: bool = False) -> None:
@@ -55,21 +43,7 @@ class ReleaseBook:
         return len(self._devices)
 
     def absorb(self, query: SecondOrderQuery, features: ItemFeatures, releases: Iterable[SecondOrderRelease]) -> None:
-        """Add releases of one batch, in the order of their devices; a device's second release is not counted.
-
-        Parameters
-        ----------
-        query : SecondOrderQuery
-            What was asked.
-        features : ItemFeatures
-            The model that was answered.
-        releases : iterable of SecondOrderRelease
-
-        Raises
-        ------
-        ValueError
-            If one is no answer to the query.
-        """
+        """Add releases of one batch, in the order of their devices; a device's second release is not counted."""
         new: dict[int, SecondOrderRelease] = {}
         for release in releases:
             SecondOrderRelease.arrived(release).require(query, features)

@@ -88,16 +88,7 @@ def sweep_of(
 ) -> Floats2:
     """Return ``sum_i r_i (r_i^T Q)`` over users' rows, float64, shape (m, q).
 
-    Parameters
-    ----------
-    vectors : ndarray of float64, shape (m, r)
-        V.
-    tastes : ndarray of float64, shape (users, r)
-        Every u.
-    starts, items, errors
-        Users in compressed sparse rows, with what `errors_of` returns.
-    block : ndarray of float64, shape (m, q)
-        Q.
+    Shapes: ``vectors`` (m, r); ``tastes`` (users, r); ``block`` (m, q).
     """
     (count, rank), width = vectors.shape, block.shape[1]
     inner, outer = _product(np.ascontiguousarray(vectors.T), block), np.zeros((rank, width))

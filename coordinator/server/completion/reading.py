@@ -23,26 +23,15 @@ HALF = 0.5
 
 
 class SecondOrderServer:
-    """What the server does with one mechanism; a module of `coordinator.server.completion.mechanisms` declares it.
+    """What the server does with one mechanism; a module of `coordinator.server.completion.mechanisms` declares it."""
 
-    Attributes
-    ----------
-    name : str
-        The mechanism's.
-    weight : float or None
-        Weight of a release's row relative to a public user's; None to choose it on held-out public users.
-    sided : bool
-        Whether a release may be about r' or -r', so that an attacker first has to find out which.
-    swept : tuple of str
-        Default epsilons of sweeps; ``("",)`` for a mechanism without epsilon, and empty to leave it out.
-    attacked : tuple of str, or None
-        Default epsilons of the attack, likewise; None if errors should not propose to attack it.
-    """
-
-    name: str
+    name: str  # The mechanism's
+    # Weight of a release's row relative to a public user's; None to choose it on held-out public users
     weight: float | None = None
-    sided: bool = False
+    sided: bool = False  # Whether a release may be about r' or -r', so that an attacker first has to find out which
+    # Default epsilons of sweeps; ``("",)`` for a mechanism without epsilon, and empty to leave it out
     swept: tuple[str, ...] = ()
+    # Default epsilons of the attack, likewise; None if errors should not propose to attack it
     attacked: tuple[str, ...] | None = None
 
     def rows(self, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> int:  # noqa: ARG002 (others look at it)

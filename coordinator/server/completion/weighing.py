@@ -20,20 +20,7 @@ BLOCK = 2048
 
 
 def squared_errors(features: ItemFeatures, seen: Rows, asked: Rows, workers: int = 1) -> Floats:
-    """Return the squared error of every asked rating, predicted from a user's seen ones and clipped to the range.
-
-    Parameters
-    ----------
-    features : ItemFeatures
-    seen, asked : Rows
-        The same users.
-    workers : int
-        Threads.
-
-    Returns
-    -------
-    ndarray of float64, shape (asked ratings,)
-    """
+    """Return the squared error of every asked rating, predicted from a user's seen ones and clipped to the range."""
 
     def score(bounds: tuple[int, int]) -> Floats:
         known, wanted = seen.block(*bounds), asked.block(*bounds)
@@ -83,16 +70,10 @@ class Fold:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Weighing:
-    """How a course chooses its weight.
+    """How a course chooses its weight."""
 
-    Attributes
-    ----------
-    folds : list of Fold
-        Public users to whom announced models are fitted, and the validation users' shown and asked ratings. Only the
-        choice of shown ratings differs between folds.
-    fitting : Fitting
-    """
-
+    # Public users to whom announced models are fitted, and the validation users' shown and asked ratings. Only the
+    # choice of shown ratings differs between folds
     folds: list[Fold]
     fitting: Fitting
 
@@ -102,22 +83,7 @@ class Weighing:
         return self.folds[0].train
 
     def choose(self, start: FittedModel, crowd: Crowd, book: ReleaseBook) -> float:
-        """Choose the weight of the releases in a book.
-
-        Parameters
-        ----------
-        start : FittedModel
-            A model of the crowd's users without releases, from which every trial starts.
-        crowd : Crowd
-            Public users that announced models are fitted to.
-        book : ReleaseBook
-            Releases so far.
-
-        Returns
-        -------
-        float
-            The chosen weight, one of `WEIGHTS`.
-        """
+        """Choose the weight of the releases in a book."""
         trials = [iterate(start, crowd, self.fitting, ITERATIONS, book=book, weight=weight) for weight in WEIGHTS]
         return WEIGHTS[surest(np.stack([self.errors(trial.features) for trial in trials]))]
 
@@ -135,16 +101,7 @@ class Weighing:
 def surest(errors: Floats2) -> int:
     """Return the setting with the largest gain over the first one, after subtracting what may be chance.
 
-    Parameters
-    ----------
-    errors : ndarray of float64, shape (settings, users)
-        Mean squared errors.
-
-    Returns
-    -------
-    int
-        The setting whose mean gain less `SURE` standard errors (paired over users) is largest, and the first of equals;
-        0 if none is above 0 or there is only one user.
+    Shapes: ``errors`` (settings, users).
     """
     users = errors.shape[1]
     if users < 2 or not errors[0].any():

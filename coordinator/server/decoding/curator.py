@@ -26,18 +26,6 @@ class DiscreteLaplace:
     Dwork, McSherry, Nissim, Smith 2006): on totals that are whole numbers it is ``budget``-differentially private just
     as Laplace noise is, and has no low bits to leak (Ghosh, Roughgarden, Sundararajan 2009).
 
-    Attributes
-    ----------
-    budget : Fraction or None
-        Privacy parameter epsilon of the whole release [nats]; None for no noise.
-    sensitivity : int
-        Most that one user changes the released totals by, summed over them (L1), at least 1.
-
-    Raises
-    ------
-    InputError
-        If the sensitivity is below 1 or the noise's scale above `LARGEST_SCALE`.
-
     Examples
     --------
     >>> noise = DiscreteLaplace(budget=Fraction(1), sensitivity=30)
@@ -47,8 +35,8 @@ class DiscreteLaplace:
     (1800, 1800)
     """
 
-    budget: Epsilon
-    sensitivity: int
+    budget: Epsilon  # Privacy parameter epsilon of the whole release [nats]; None for no noise
+    sensitivity: int  # Most that one user changes the released totals by, summed over them (L1), at least 1
 
     def __post_init__(self) -> None:
         if self.sensitivity < 1:
@@ -118,27 +106,7 @@ def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: byte
     Laplace noise in floating point would leak through its low bits in a deployment (Mironov 2012), so the noise is
     drawn on the whole numbers, where totals live, and the release is of whole numbers.
 
-    Parameters
-    ----------
-    totals : ndarray of int64, any shape
-        Exact totals.
-    epsilon : Fraction or None
-        Privacy parameter of the whole release [nats]; None for no noise.
-    sensitivity : int
-        L1 sensitivity of all totals together, `item_sensitivity`.
-    seed : bytes
-        Sixteen bytes that key the curator's coins: secret, and for one release only. Two releases with noise from
-        one seed tell their difference without noise.
-
-    Returns
-    -------
-    tuple of ndarray of float64, same shape, and DiscreteLaplace
-        Noisy totals, which are whole numbers, and the law of the noise. Same arguments, same noise.
-
-    Raises
-    ------
-    InputError
-        If the seed has not sixteen bytes, or as `DiscreteLaplace`.
+    ``epsilon`` in nats.
     """
     noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)
     drawn = noise.draw(totals.size, _generator(seed, _TOTALS)).reshape(totals.shape)
@@ -148,22 +116,7 @@ def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: byte
 def noisy_symmetric(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:
     """Add discrete Laplace noise to pair totals, one draw a pair: the curator's release about pairs.
 
-    Parameters
-    ----------
-    totals : ndarray of int64, shape (N, N)
-        Totals of the pairs i < j, above the diagonal; what stands on it and below is not looked at.
-    epsilon, sensitivity, seed
-        As `noisy_totals`, with `pair_sensitivity`.
-
-    Returns
-    -------
-    tuple of ndarray of float64, shape (N, N), and DiscreteLaplace
-        Noisy totals, symmetric, with a zero diagonal, and the law of the noise.
-
-    Raises
-    ------
-    InputError
-        As `noisy_totals`, or if the totals are not square.
+    Shapes: ``totals`` (N, N).
     """
     if totals.ndim != 2 or totals.shape[0] != totals.shape[1]:
         raise InputError(f"pair totals have shape {totals.shape}; they must be square, one row and column an item")

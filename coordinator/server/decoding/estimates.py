@@ -17,18 +17,10 @@ from coordinator.server.statistics.scores import ScoreStatistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """How well items are liked, as far as answers tell; sums of two rounds add up to that of both.
+    """How well items are liked, as far as answers tell; sums of two rounds add up to that of both."""
 
-    Attributes
-    ----------
-    weighted : ndarray of float64, shape (N,)
-        Every item's estimate times its information.
-    information : ndarray of float64, shape (N,)
-        Inverse variance of the estimate; 0 where an item was in no pool yet.
-    """
-
-    weighted: Floats
-    information: Floats
+    weighted: Floats  # shape (N,); Every item's estimate times its information
+    information: Floats  # shape (N,); Inverse variance of the estimate; 0 where an item was in no pool yet
 
     def __add__(self, other: Estimates) -> Estimates:
         """Return the estimates of both rounds together."""
@@ -65,14 +57,7 @@ def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int, likes: Fl
 def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tuple[Floats, Floats]:
     """Return contrast and offset of every item of a query's pool: ``E[H S] = contrast (2 b - 1) + offset``.
 
-    Parameters
-    ----------
-    query : Query
-        Of sign sensing.
-    rated : int
-        Number of items w that a user rated.
-    likes : ndarray of float64, shape (M,), optional
-        With centres: how probably users like each item of the pool; by default as the centres tell.
+    Shapes: ``likes`` (M,).
     """
     assert query.pool is not None  # there are no signs without one
     vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon

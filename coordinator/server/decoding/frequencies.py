@@ -15,19 +15,11 @@ from coordinator.server.statistics.counts import CountStatistic
 
 
 class Rates(NamedTuple):
-    """How often a report speaks for a value.
+    """How often a report speaks for a value."""
 
-    Attributes
-    ----------
-    mine, others : float
-        P(the report speaks for v), where v is the device's value (p), and where it is another one (q).
-    both : float
-        P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value
-        only.
-    """
-
-    mine: float
+    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
     others: float
+    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
     both: float = 1.0
 
     @property
@@ -122,12 +114,7 @@ STEPS = 1000
 def range_shares(counts: Ints, own: float, other: float) -> Floats:
     """Return the most probable share of devices in each range, float64, shape (K,), none of them 0.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (K,)
-        Devices that released each range.
-    own, other : float
-        Probability that a device releases its own range, and any other one.
+    Shapes: ``counts`` (K,).
 
     Examples
     --------
@@ -145,12 +132,7 @@ def range_shares(counts: Ints, own: float, other: float) -> Floats:
 def number_shares(shares: Floats, most: int) -> Floats:
     """Return the share of devices that like 0, 1, ... items, shape (numbers,); within a range l has the weight 1 / l.
 
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (K,)
-        Of devices in each range; the i-th ends before ``2**i``, and so does the last, which is open.
-    most : int
-        Number of items that are asked about.
+    Shapes: ``shares`` (K,).
 
     Examples
     --------

@@ -41,21 +41,7 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     algorithm: no luck of a start is among the errors, as the theory of `scenarios.theory.prediction` takes it. Beside
     scores that lie 10^8 widths of a cluster away squares lose digits: the clusters may then be the best nearby only.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (N,)
-        One score an item.
-    clusters : int
-        Number of clusters L; fewer come back where there are fewer distinct scores.
-
-    Returns
-    -------
-    ndarray of int32, shape (N,)
-
-    Raises
-    ------
-    InputError
-        If a score is infinite or no number, or if scores lie too far apart for squares to tell the others.
+    Shapes: ``scores`` (N,).
     """
     if not np.isfinite(scores).all():
         raise InputError(f"{np.sum(~np.isfinite(scores))} of {scores.size} scores are infinite or no number")
@@ -81,28 +67,7 @@ def _each_nearest(centred: Floats, found: Ints, clusters: int) -> bool:
 
 
 def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder: str) -> Model:
-    """Return the item model that a statistic tells.
-
-    Parameters
-    ----------
-    statistic : ScoreStatistic
-        Sum of the devices' releases.
-    sensing : float
-        Sensing probability p of each set that the query asks about.
-    clusters : int
-        Number of item clusters L, at least 2 and at most N.
-    decoder : {"centred", "paper"}
-        Which scores k-means runs on.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    InputError
-        If the decoder is unknown or the number of clusters impossible.
-    """
+    """Return the item model that a statistic tells."""
     if decoder not in DECODERS:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
     if not 2 <= clusters <= statistic.scores.size:

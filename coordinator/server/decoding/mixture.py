@@ -23,18 +23,7 @@ def height(
 ) -> float:
     """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes.
 
-    Parameters
-    ----------
-    value, precision : ndarray of float64, shape (N,)
-        Estimates and the inverse of their variances.
-    point : ndarray of float64, shape (2 L,)
-        Levels and logits.
-    prior : ndarray of float64, shape (3,)
-        Mean and precision of a normal density of each level, and how many items more each share counts as if it had.
-    slope, curve : ndarray of float64, shapes (2 L,) and (2 L, 2 L)
-        Receive the gradient, and minus the matrix of second derivatives.
-    known : ndarray of float64, shape (2 L,)
-        Receives that matrix' diagonal as it were if every item's cluster were known: never less.
+    Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``known`` (2 L,).
     """
     many = point.size // 2
     levels, logits = point[:many], point[many:]
@@ -192,22 +181,12 @@ NO_PRIOR = np.zeros(3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mixture:
-    """Levels and shares of L clusters, the highest first.
+    """Levels and shares of L clusters, the highest first."""
 
-    Attributes
-    ----------
-    levels, shares : ndarray of float64, shape (L,)
-        The mean of a cluster's estimates, and the cluster's share of the items.
-    doubts : ndarray of float64, shape (L,)
-        Standard errors that the levels would have if it were known which items belong to each.
-    likelihood : float
-        Log-likelihood of the estimates, up to a number that depends on their errors only.
-    """
-
-    levels: Floats
+    levels: Floats  # shape (L,); The mean of a cluster's estimates, and the cluster's share of the items
     shares: Floats
-    doubts: Floats
-    likelihood: float
+    doubts: Floats  # shape (L,); Standard errors that the levels would have if it were known which items belong to each
+    likelihood: float  # Log-likelihood of the estimates, up to a number that depends on their errors only
 
 
 def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
@@ -224,14 +203,7 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
     Clusters start with equal numbers of items, cut at the widest gaps, and as equal stretches between the extremes of
     all items and of the better known half; two and three clusters also start with few items at either end.
 
-    Parameters
-    ----------
-    value, error : ndarray of float64, shape (N,)
-        Estimates and their standard errors, finite and above 0.
-    clusters : int
-        Number of clusters L.
-    further : sequence of ndarray of int64, shape (N,)
-        More labels to start from.
+    Shapes: ``value``, ``error`` (N,); ``further`` (N,).
     """
     centre, unit = float(value.mean()), float(value.std()) or 1.0
     scaled, precision = (value - centre) / unit, (unit / error) ** 2

@@ -43,20 +43,7 @@ def cleaned(pairs: Floats2, liked: Floats, noise: float) -> tuple[float, Floats2
     have standard deviation sigma, has eigenvalues up to ``2 sigma sqrt(M)`` (Wigner). They are shrunk to
     ``sign(l) sqrt(l^2 - 4 sigma^2 M)``.
 
-    Parameters
-    ----------
-    pairs : ndarray of float64, shape (M, M)
-        Estimated shares of devices that like both items; the diagonal does not matter.
-    liked : ndarray of float64, shape (M,)
-        Estimated shares f that like each.
-    noise : float
-        Standard deviation sigma of the shares of pairs.
-
-    Returns
-    -------
-    alpha : float
-    excess : ndarray of float64, shape (M, M)
-        C, cleaned.
+    Shapes: ``pairs`` (M, M); ``liked`` (M,); ``excess`` (M, M).
     """
     expected = np.outer(liked, liked)
     np.fill_diagonal(expected, 0.0)
@@ -72,11 +59,7 @@ def cleaned(pairs: Floats2, liked: Floats, noise: float) -> tuple[float, Floats2
 def ease(second: Floats2) -> Floats2:
     """Return EASE's weights: row i has what a like of item i adds to the scores of the others.
 
-    Parameters
-    ----------
-    second : ndarray of float64, shape (M, M)
-        Symmetric: shares of devices that like both items, on the diagonal each. It need not be positive definite:
-        the ridge follows from its lowest eigenvalue.
+    Shapes: ``second`` (M, M).
     """
     lowest = float(np.linalg.eigvalsh(second)[0])
     ridge = max(LEAST_RIDGE, -STEP * lowest + ABOVE)
@@ -89,12 +72,7 @@ def ease(second: Floats2) -> Floats2:
 def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: float) -> ItemToItem:
     """Return the item-item model of some items; its numbers lie on the public grid.
 
-    Parameters
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items, ascending.
-    liked, pairs, noise
-        As for `cleaned`.
+    Shapes: ``pool`` (M,).
     """
     alpha, excess = cleaned(pairs, liked, noise)
     second = alpha * np.outer(liked, liked) + excess
@@ -105,13 +83,7 @@ def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: float) -> 
 def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rates, Ints, int]) -> ItemToItem:
     """Return the item-item model that counts tell, whether devices answered or an aggregate was drawn.
 
-    Parameters
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items, ascending.
-    liked, pairs : tuple
-        How often reports speak for a value, how many spoke for each item or pair (the counts of dummies may follow),
-        and how many devices reported.
+    Shapes: ``pool`` (M,).
     """
     many = pool.size
     rates, counts, devices = pairs
@@ -129,17 +101,10 @@ FEWEST, EDGE = 1e-5, 0.01
 
 
 class Subspace(NamedTuple):
-    """What stands out of the noise.
+    """What stands out of the noise."""
 
-    Attributes
-    ----------
-    vectors : ndarray of float64, shape (M, k)
-        Orthonormal eigenvectors, the strongest first.
-    strengths, overlaps : ndarray of float64, shape (k,)
-        Eigenvalues without noise, and how far each vector is right: expected squared cosines.
-    """
-
-    vectors: Floats2
+    vectors: Floats2  # shape (M, k); Orthonormal eigenvectors, the strongest first
+    # shape (k,); Eigenvalues without noise, and how far each vector is right: expected squared cosines
     strengths: Floats
     overlaps: Floats
 
@@ -156,12 +121,7 @@ class Subspace(NamedTuple):
 def subspace(matrix: Floats2, noise: float) -> Subspace:
     """Return the eigenvectors of a symmetric matrix that stand out of its noise, at most `MOST`.
 
-    Parameters
-    ----------
-    matrix : ndarray of float64, shape (M, M)
-        With a diagonal of 0.
-    noise : float
-        Standard deviation sigma of its entries; 0 for none.
+    Shapes: ``matrix`` (M, M).
     """
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1][:MOST], vectors[:, ::-1][:, :MOST]
@@ -175,12 +135,7 @@ def subspace(matrix: Floats2, noise: float) -> Subspace:
 def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
     """Return the matrix of mean agreements with signs of pairs, from -1 to 1, and its noise.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (M (M - 1) / 2,)
-        Devices whose bit was the sign of a pair, in the order of an upper triangle's rows.
-    answered, items : int
-        Devices that answered, at least 1, and M.
+    Shapes: ``counts`` (M (M - 1).
     """
     return pair_matrix(2 * counts / answered - 1, items), 1 / math.sqrt(answered)
 
@@ -188,16 +143,7 @@ def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
 def tastes_of_pairs(pool: Indices, told: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
     """Return directions of taste among all items, for devices; their numbers lie on the public grid.
 
-    Parameters
-    ----------
-    pool : ndarray of int32, shape (M,)
-        The items whose pairs were asked about; no direction tells anything of others.
-    told : Subspace
-        What stands out of the noise.
-    contrast : float
-        Mean agreement for each unit of a pair's covariance, `moments.anchor.pair_contrast`.
-    rated, liked : ndarray of float64, shape (N,)
-        Share of people who rated each item, and mean rating from -1 to 1, of all items.
+    Shapes: ``pool`` (M,); ``rated``, ``liked`` (N,).
     """
     vectors = np.zeros((rated.size, told.strengths.size))
     vectors[pool] = told.directions(contrast)
@@ -212,9 +158,6 @@ def tastes_of_pairs(pool: Indices, told: Subspace, contrast: float, *, rated: Fl
 def likeness(one: Floats2, other: Floats2) -> float:
     """Return the mean squared cosine of the angles between two subspaces of one dimension, from 0 to 1.
 
-    Parameters
-    ----------
-    one, other : ndarray of float64, shape (M, j) and (M, k)
-        Orthonormal columns. If j is below k, the missing directions count as orthogonal.
+    Shapes: ``one``, ``other`` (M, j).
     """
     return float(np.square(one.T @ other).sum() / max(other.shape[1], 1))

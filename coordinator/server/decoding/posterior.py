@@ -33,17 +33,8 @@ FAINT = 16.0
 def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:
     """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
 
-    Parameters
-    ----------
-    value, error : ndarray of float64, shape (N,)
-        Estimates and their standard errors, finite and above 0.
-    near : sequence of Mixture
-        Mixtures near which maxima of the posterior are looked for, at least one.
-    some : ndarray of int32
-        Items from whose estimates levels and shares are learned.
+    Shapes: ``value``, ``error`` (N,).
 
-    Notes
-    -----
     The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
     standard deviation, and all shares are equally probable. Every cluster has at least one item.
     """
@@ -185,30 +176,16 @@ def _add(weight: float, local: Floats2, level: Floats, told: Floats2, means: Flo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posterior:
-    """What the server believes after some rounds.
+    """What the server believes after some rounds."""
 
-    Attributes
-    ----------
-    cluster : ndarray of int32, shape (N,)
-        The most probable cluster of every item; cluster 0 has the highest level.
-    doubt : ndarray of float64, shape (N,)
-        Probability that its true cluster is another one.
-    expected : ndarray of float64, shape (N,)
-        Posterior mean of every item's level.
-    mixture : Mixture or None
-        The likeliest levels and shares; None if some item has been in no pool yet.
-    apart : bool
-        Whether the clusters stand apart, which means that the estimates are much more likely with L clusters than with
-        fewer. If not, no item is decided, and every doubt is at least ``1 - 1/L``.
-    disputed : ndarray of bool, shape (N,), or None
-        Items whose label fresh devices did not confirm, which are not decided; None if none were asked.
-    """
-
-    cluster: Indices
-    doubt: Floats
-    expected: Floats
-    mixture: Mixture | None
+    cluster: Indices  # shape (N,); The most probable cluster of every item; cluster 0 has the highest level
+    doubt: Floats  # shape (N,); Probability that its true cluster is another one
+    expected: Floats  # shape (N,); Posterior mean of every item's level
+    mixture: Mixture | None  # The likeliest levels and shares; None if some item has been in no pool yet
+    # Whether the clusters stand apart, which means that the estimates are much more likely with L clusters than with
+    # fewer. If not, no item is decided, and every doubt is at least ``1 - 1/L``
     apart: bool
+    # shape (N,); Items whose label fresh devices did not confirm, which are not decided; None if none were asked
     disputed: Bools | None = None
 
     def decided(self, failure: float) -> Bools:
@@ -305,16 +282,6 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     """Return the posterior from mixtures that fit the estimates with their known noise.
 
     Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integral`.
-
-    Parameters
-    ----------
-    estimates : Estimates
-        Of all rounds so far.
-    clusters : int
-        Number of clusters L.
-    failure : float
-        Allowed probability that any label is wrong. L clusters stand apart if they are ``N / failure`` times as likely
-        as L - 1 clusters, each at its best fit.
     """
     known = estimates.information > 0
     if not known.all():

@@ -12,18 +12,10 @@ from coordinator.protocol.messages import Model
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PublicCounts:
-    """Likes of people whose ratings are public.
+    """Likes of people whose ratings are public."""
 
-    Attributes
-    ----------
-    counts : ndarray of int64, shape (N,)
-        People who like each item.
-    sizes : ndarray of int64, shape (P,)
-        How many items each person likes.
-    """
-
-    counts: Ints = field(repr=False)
-    sizes: Ints = field(repr=False)
+    counts: Ints = field(repr=False)  # shape (N,); People who like each item
+    sizes: Ints = field(repr=False)  # shape (P,); How many items each person likes
 
     def posterior(self, told: Floats, error: Floats, most: int) -> tuple[Floats, Floats]:
         """Return popularity, weighted by inverse variances, and its standard error, float64, shape (N,) each.
@@ -31,12 +23,7 @@ class PublicCounts:
         The variance of ``(c + 1) / P`` is taken for ``(c + 1) / P^2``. Devices tell of at most ``most`` likes each, so
         that what they tell is scaled by how many more likes public people have.
 
-        Parameters
-        ----------
-        told, error : ndarray of float64, shape (N,)
-            Shares of private devices that like each item, as they told them, and standard errors.
-        most : int
-            Likes that a device's set holds at most.
+        Shapes: ``told``, ``error`` (N,).
         """
         people, counts = self.sizes.size, self.counts + 1.0
         scale = float(self.sizes.sum() / max(np.minimum(self.sizes, most).sum(), 1))

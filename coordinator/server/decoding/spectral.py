@@ -21,25 +21,6 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
 
     The L eigenvectors of the affinity matrix with eigenvalues largest in magnitude give each item a profile; k-means
     with k = L sorts the profiles.
-
-    Parameters
-    ----------
-    statistic : PairStatistic
-        What the devices' releases sum up to.
-    clusters : int
-        Number of item clusters L, at least 2 and below N.
-    decoder : {"centred", "paper"}
-        Whether answers are centred; centring halves the users needed (spec section 4).
-
-    Returns
-    -------
-    Model
-        The score is an item's sum of affinities, with its standard error; cluster 0 has the highest mean score.
-
-    Raises
-    ------
-    InputError
-        If the decoder is unknown or the number of clusters impossible.
     """
     if decoder not in CENTRES:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(CENTRES)}")
@@ -53,24 +34,7 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
 def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
     """Return the item model that a symmetric affinity matrix tells.
 
-    Parameters
-    ----------
-    affinity : ndarray of float64, shape (N, N)
-        How alike each pair of items is; the diagonal is 0.
-    clusters : int
-        Number of item clusters L, at least 2 and below N.
-    error : float
-        Standard error of a row's sum.
-
-    Returns
-    -------
-    Model
-        As `decode_pairs`.
-
-    Raises
-    ------
-    InputError
-        If the number of clusters is impossible.
+    Shapes: ``affinity`` (N, N).
     """
     items = len(affinity)
     if not 2 <= clusters < items:

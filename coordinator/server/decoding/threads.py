@@ -40,18 +40,7 @@ def k_means(
 
     More threads would gain nothing with so few points, and would wait for each other on a busy machine.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (N, D)
-        What is clustered.
-    clusters : int
-        Number of clusters.
-    starts : int
-        Number of starts, of which the best result counts.
-    centres : ndarray of float64, shape (L, D) or None
-        Centres to start from; None for k-means++.
-    weights : ndarray of float64, shape (N,) or None
-        Weight of each point; None for equal weights.
+    Shapes: ``points`` (N, D); ``centres`` (L, D); ``weights`` (N,).
     """
     from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is clustered)
 

@@ -18,21 +18,11 @@ from coordinator.server.statistics.scores import ScoreStatistic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curator:
-    """A trusted curator, who sees ratings and publishes a model under ``epsilon``-differential privacy of one user.
+    """A trusted curator, who sees ratings and publishes a model under ``epsilon``-differential privacy of one user."""
 
-    Attributes
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of everything that is published [nats]; None for no noise.
-    rated : int
-        Most ratings w of a user, to which the noise of totals is scaled.
-    seed : bytes
-        Sixteen bytes that key the curator's own coins, which nobody else knows.
-    """
-
-    epsilon: Epsilon
-    rated: int
-    seed: bytes = field(repr=False)
+    epsilon: Epsilon  # Privacy parameter of everything that is published [nats]; None for no noise
+    rated: int  # Most ratings w of a user, to which the noise of totals is scaled
+    seed: bytes = field(repr=False)  # Sixteen bytes that key the curator's own coins, which nobody else knows
 
 
 def decode_shares(statistic: ScoreStatistic, *, clusters: int) -> Model:

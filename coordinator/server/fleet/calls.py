@@ -25,35 +25,13 @@ T = TypeVar("T")
 
 
 def pause(attempt: int, what: str, error: Exception) -> None:
-    """Wait before another attempt, longer each time.
-
-    Parameters
-    ----------
-    attempt : int
-        Number of the failed attempt, from 0.
-    what : str
-        What failed, for the error.
-    error : Exception
-        Why.
-
-    Raises
-    ------
-    LostError
-        If there were too many.
-    """
+    """Wait before another attempt, longer each time."""
     require_less(attempt + 1, MOST_ATTEMPTS, what, error)
     time.sleep(pause_after(attempt))
 
 
 def got(answer: Any, *, within: float | None = None) -> Any:
-    """Return the object behind a reference, or a list of them; raise our own errors without Ray's wrapper.
-
-    Parameters
-    ----------
-    answer : reference or list of references
-    within : float, optional
-        Seconds after which Ray's ``GetTimeoutError`` is raised.
-    """
+    """Return the object behind a reference, or a list of them; raise our own errors without Ray's wrapper."""
     try:
         return ray.get(answer) if within is None else ray.get(answer, timeout=within)
     except ray.exceptions.RayTaskError as error:
@@ -64,13 +42,7 @@ def got(answer: Any, *, within: float | None = None) -> Any:
 
 @contextmanager
 def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[None]:
-    """Let Ray's errors of these kinds end the block as an error of ours; those that `losses` calls faults stay.
-
-    Raises
-    ------
-    LostError
-        In their place.
-    """
+    """Let Ray's errors of these kinds end the block as an error of ours; those that `losses` calls faults stay."""
     try:
         yield
     except kinds as error:
@@ -78,13 +50,7 @@ def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[N
 
 
 def again(attempt: Callable[[], T], what: str) -> T:
-    """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm.
-
-    Raises
-    ------
-    LostError
-        If too many fail.
-    """
+    """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm."""
     for number in itertools.count():
         try:
             return attempt()
@@ -116,25 +82,7 @@ def carry(
     lost: Callable[[int], None] = lambda _: None,
     made: Callable[[Flight, Any], Any] = lambda _, answer: answer,
 ) -> None:
-    """Carry out what a panel decides, until it has all answers.
-
-    Parameters
-    ----------
-    panel : Panel
-    send : callable
-        Calls a block.
-    landed, lost : callable
-        Called after every answered or lost call, and ``lost`` with the number of blocks that will be asked again.
-    made : callable
-        Makes what the panel gets of what a flight brings, where that is left to this process.
-
-    Raises
-    ------
-    LostError
-        If a block was lost too often.
-    BlindrecError
-        The error with which a block refused.
-    """
+    """Carry out what a panel decides, until it has all answers."""
     flying: dict[Any, Flight] = {}
     while not panel.done:
         while question := panel.question(time.monotonic()):
@@ -180,17 +128,7 @@ def _ended(flying: dict[Any, Flight], until: float | None) -> list[Any]:
 
 
 class RayHosts:
-    """Hosts that are Ray actors; see `coordinator.server.rounds.conductor.Hosts`. A host that dies is asked again.
-
-    Parameters
-    ----------
-    cohorts : Cohorts
-        Which host has which addresses.
-    window : int
-        Most calls in flight.
-    lost : callable
-        Called with the number of blocks that are asked again.
-    """
+    """Hosts that are Ray actors; see `coordinator.server.rounds.conductor.Hosts`. A host that dies is asked again."""
 
     def __init__(self, cohorts: Cohorts, window: int, lost: Callable[[int], None]) -> None:
         self._window, self._lost = window, lost

@@ -12,17 +12,10 @@ from coordinator.server.rounds.conductor import Block, Check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohorts:
-    """Which host to ask for which stretch of addresses.
+    """Which host to ask for which stretch of addresses."""
 
-    Attributes
-    ----------
-    bounds : list of (int, int)
-        The cohorts, ``[first, stop)`` each, ascending.
-    hosts : list of object
-        Cohort k belongs to host k modulo their number, so that neighbouring cohorts are asked at the same time.
-    """
-
-    bounds: list[tuple[int, int]]
+    bounds: list[tuple[int, int]]  # The cohorts, ``[first, stop)`` each, ascending
+    # Cohort k belongs to host k modulo their number, so that neighbouring cohorts are asked at the same time
     hosts: list[Any]
 
     def blocks(self, first: int, stop: int) -> list[Block]:
@@ -47,15 +40,7 @@ def side_by_side(bounds: Sequence[tuple[int, int]], hosts: int) -> list[list[tup
 
 
 class LocalHosts:
-    """Hosts in this process; see `coordinator.server.rounds.conductor.Hosts`.
-
-    Parameters
-    ----------
-    cohorts : Cohorts
-        Which host has which addresses.
-    threads : ThreadPoolExecutor or None
-        Threads that ask several hosts at the same time; None to ask one after the other.
-    """
+    """Hosts in this process; see `coordinator.server.rounds.conductor.Hosts`."""
 
     def __init__(self, cohorts: Cohorts, threads: ThreadPoolExecutor | None = None) -> None:
         self._threads = threads

@@ -36,11 +36,6 @@ class Gauges:
     """The gauges of one run, in the process of its coordinator; nothing but a `Tally` gets there.
 
     They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
-
-    Parameters
-    ----------
-    run : str
-        The run's public name, which is their label.
     """
 
     def __init__(self, run: str) -> None:
@@ -59,15 +54,7 @@ MOST_HELD, HELD_PAUSE = 16, 0.005
 
 
 class RayFleet:
-    """The devices and processes that a server can call on Ray; see `coordinator.server.rounds.conductor.Fleet`.
-
-    Parameters
-    ----------
-    devices : dict
-        Which host has which addresses, by the name of the devices' kind in the run.
-    layout : Layout
-        Number of workers, and of devices in a call.
-    """
+    """The devices and processes that a server can call on Ray; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(self, devices: Mapping[str, Cohorts], layout: Layout) -> None:
         self._devices, self._layout = devices, layout
@@ -111,19 +98,7 @@ class RayFleet:
 
 
 class Coordinator:
-    """The plain class behind the actor.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is learned.
-    devices : dict
-        Which host has which addresses, by kind.
-    layout : Layout
-        Number of workers, and of devices in a call.
-    measured : str or None
-        The run's public name, if Ray's metrics are to tell how far it has come; None if not.
-    """
+    """The plain class behind the actor."""
 
     def __init__(
         self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
@@ -178,11 +153,6 @@ class Coordinator:
 def start_coordinator(
     plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
 ) -> Any:
-    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run.
-
-    Returns
-    -------
-    ray.actor.ActorHandle
-    """
+    """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
     actor: Any = ray.remote(Coordinator)
     return actor.options(num_cpus=0, max_concurrency=2).remote(plan, devices, layout, measured)

@@ -19,21 +19,11 @@ bits of such a block."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How devices are divided among processes.
+    """How devices are divided among processes."""
 
-    Attributes
-    ----------
-    devices : int
-        Number of devices.
-    workers : int
-        Device blocks that are computed at the same time.
-    devices_per_actor : int
-        Size of a cohort.
-    """
-
-    devices: int
-    workers: int
-    devices_per_actor: int
+    devices: int  # Number of devices
+    workers: int  # Device blocks that are computed at the same time
+    devices_per_actor: int  # Size of a cohort
 
     def __post_init__(self) -> None:
         for name in ("devices", "workers", "devices_per_actor"):
@@ -59,19 +49,7 @@ class Layout:
 
 
 def require_round(query: Query, devices: int, workers: int = 1) -> None:
-    """Refuse a round that takes more memory than this machine has left, before anybody is asked.
-
-    Parameters
-    ----------
-    query : Query
-    devices : int
-        Devices that are asked at the same time by each of the ``workers``; 0 where they are asked elsewhere.
-    workers : int
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a round that takes more memory than this machine has left, before anybody is asked."""
     width = max(query.bits, int(query.parameters.get(OUTPUTS, 0)))
     what = f"{query}, {width:,} {'bits' if width == query.bits else 'outputs'} a device,"
     require_memory(workers * round_bytes(devices, width), what, "ask for less at once")

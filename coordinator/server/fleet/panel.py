@@ -22,22 +22,7 @@ def pause_after(attempt: int) -> float:
 
 
 def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
-    """Raise an error after ``most`` failed attempts.
-
-    Parameters
-    ----------
-    attempts, most : int
-        How many attempts failed, and how many may fail.
-    what : str
-        What failed, for the error.
-    error : Exception
-        Why the last one failed.
-
-    Raises
-    ------
-    LostError
-        If there were enough.
-    """
+    """Raise an error after ``most`` failed attempts."""
     if attempts >= most:
         raise LostError(f"{what}, {most} times ({reason(error)}); {remedy(error)}, then resume") from None
 
@@ -58,17 +43,6 @@ class Panel:
 
     A block's answer counts once, and only in its current epoch. Answers of earlier calls are dropped: they may come
     from a process that was taken for dead, or arrive twice.
-
-    Parameters
-    ----------
-    blocks : iterable of Block
-        The blocks to ask, in this order.
-    check : callable
-        Called with every block and its answer before the answer counts.
-    window : int
-        Most blocks in flight.
-    most : int
-        How often a block may be lost before the panel gives up.
     """
 
     def __init__(self, blocks: Iterable[Block], check: Check, *, window: int, most: int = MOST_ATTEMPTS) -> None:
@@ -100,10 +74,7 @@ class Panel:
 
         Lost blocks come first once their pause is over.
 
-        Parameters
-        ----------
-        now : float
-            The driver's clock [seconds].
+        ``now`` in seconds.
         """
         if len(self._flying) >= self._window:
             return None
@@ -118,13 +89,7 @@ class Panel:
         return Question(number, self._epochs[number], self._blocks[number])
 
     def answered(self, number: int, epoch: int, answer: Any) -> bool:
-        """Take in a block's answer; return whether it counts.
-
-        Raises
-        ------
-        InputError
-            If it is no answer to the question; the error names the devices.
-        """
+        """Take in a block's answer; return whether it counts."""
         if not self._current(number, epoch):
             return False
         block = self._blocks[number]
@@ -140,11 +105,6 @@ class Panel:
         """Note that a call was lost; return whether it was the block's current call, so that the block is asked again.
 
         The pause before the next call doubles with each loss. Other blocks are asked meanwhile.
-
-        Raises
-        ------
-        LostError
-            If the block was lost too often.
         """
         if not self._current(number, epoch):
             return False

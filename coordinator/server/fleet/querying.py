@@ -37,13 +37,7 @@ def alone(workers: int, own: Own | None) -> bool:
 
 
 class Aggregator:
-    """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash.
-
-    Parameters
-    ----------
-    own : Own, optional
-        The experimenter's own mechanism.
-    """
+    """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash."""
 
     def __init__(self, own: Own | None = None) -> None:
         admit(own)
@@ -53,13 +47,7 @@ class Aggregator:
         aggregate(query, no_release(query))
 
     def aggregate(self, query: Query, release: Release, first: int, stop: int) -> tuple[Statistic, Release | Sealed]:
-        """Return the statistic of the release of devices ``first`` to ``stop - 1``, and what digests it.
-
-        Raises
-        ------
-        InputError
-            If it is no answer of these devices to the query.
-        """
+        """Return the statistic of the release of devices ``first`` to ``stop - 1``, and what digests it."""
         check_question(query)
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of the devices", stop, first, MOST_DEVICES)
@@ -75,12 +63,7 @@ class Aggregator:
 
 
 def start_aggregators(count: int, own: Own | None = None) -> list[Any]:
-    """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them.
-
-    Returns
-    -------
-    list of ray.actor.ActorHandle
-    """
+    """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them."""
     actor: Any = ray.remote(Aggregator)
     options = actor.options(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
     return [options.remote(own) for _ in range(count)]
@@ -94,19 +77,7 @@ Count = Callable[[int], None]
 
 
 class Querying:
-    """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`.
-
-    Parameters
-    ----------
-    cohorts : Cohorts
-        Which host has which addresses.
-    layout : Layout
-        Number of workers, and of devices in a call.
-    own : Own or None
-        The experimenter's own mechanism.
-    more, retried : callable
-        Called with the number of new answers, and of repeated calls.
-    """
+    """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`."""
 
     def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
         self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried

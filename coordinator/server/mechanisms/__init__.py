@@ -13,13 +13,7 @@ from coordinator.server.server_half import ServerHalf
 
 @cache
 def found() -> dict[str, ServerHalf]:
-    """Return every mechanism by its name.
-
-    Raises
-    ------
-    RoomError
-        If two have the same name, or share a setting with a different type or text.
-    """
+    """Return every mechanism by its name."""
     halves = declared(__name__, __path__, "SERVER", ServerHalf)
     fields: dict[str, tuple[ServerHalf, str]] = {}
     for half in halves:
@@ -36,13 +30,7 @@ def _by_query() -> dict[str, ServerHalf]:
 
 
 def half_of(design: str) -> ServerHalf:
-    """Return the half that reads queries of a design, `Query.design`.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return the half that reads queries of a design, `Query.design`."""
     if own := admitted(design):
         return server_half(own)
     if (half := _by_query().get(design)) is None:

@@ -37,25 +37,11 @@ class MaxSense:
     """MaxSense: each item is sensed with probability ``theta / rated``; the bit is 1 if a sensed item was liked.
 
     Source: Banerjee, Hegde, Massoulié, Figure 2 and Theorem 15 [5.1].
-
-    Attributes
-    ----------
-    items : int
-        Number of items N, at least 1.
-    rated : int
-        Number of items w that a user rated: public, typical where users differ; 1 to N.
-    theta : float
-        Expected number of a user's rated items that are sensed, in (0, rated].
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
     """
 
-    items: int
-    rated: int
-    theta: float = 1.0
+    items: int  # Number of items N, at least 1
+    rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
+    theta: float = 1.0  # Expected number of a user's rated items that are sensed, in (0, rated]
 
     name: ClassVar[str] = "maxsense"
     widest: ClassVar[float] = 1.0
@@ -250,27 +236,13 @@ class MultiMaxSense:
 
     Source: Banerjee, Hegde, Massoulié, Figure 3 and Theorem 16, with ``p = theta / rated`` (there theta = 1).
 
-    Attributes
-    ----------
-    items, rated, theta
-        As for `pool_designs.MaxSense`.
-    questions : int
-        Sets Q that each device is asked about, each under ``epsilon / Q``; at most ``1 / p``.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-
-    Notes
-    -----
     Sets hold ``N p`` items, rounded to a whole number of at least 1. Where ``1 / p`` or ``N p`` is no whole number, the
     last set of the partition is smaller; it is never asked about.
     """
 
-    items: int
+    items: int  # As for `pool_designs.MaxSense`
     rated: int
-    questions: int
+    questions: int  # Sets Q that each device is asked about, each under ``epsilon / Q``; at most ``1 / p``
     theta: float = 1.0
 
     def __post_init__(self) -> None:

@@ -46,25 +46,11 @@ class FrequencySettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
-    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`.
+    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`."""
 
-    Attributes
-    ----------
-    items : int
-        Number of items N, at least 1.
-    rated : int
-        Number of items w that a user rated: public, typical where users differ; 1 to N.
-    told : {"liked", "rated"}
-        Whether the random item is drawn from the liked or from all rated items.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-    """
-
-    items: int
-    rated: int
+    items: int  # Number of items N, at least 1
+    rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
+    # one of "liked", "rated"; Whether the random item is drawn from the liked or from all rated items
     told: str = "liked"
 
     name: ClassVar[str]
@@ -91,14 +77,7 @@ class FrequencyDesign:
         pool: Indices | None = None,
         expected: Floats | None = None,
     ) -> Query:
-        """Return the query of one round about the items of ``pool``, by default all.
-
-        Raises
-        ------
-        InputError
-            If only likes are told and the query is about some of the items. How often a device names one of them would
-            depend on how it likes the others, which no round tells.
-        """
+        """Return the query of one round about the items of ``pool``, by default all."""
         told, many = 1 if self.told == "liked" else 2, self.items if pool is None else pool.size
         if told == 1 and many < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
@@ -162,13 +141,7 @@ class FrequencyHalf(ServerHalf):
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `frequencies.popularity`.
-
-        Raises
-        ------
-        InputError
-            If the decoder is unknown, or rounds asked about pools.
-        """
+        """Return the item model of k-means on the items' popularity; see `frequencies.popularity`."""
         from coordinator.server.decoding.frequencies import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
@@ -313,14 +286,9 @@ class Hadamard(FrequencyDesign):
 
     With one row it is the Hadamard bit. Source: Acharya, Sun and Zhang (2019). Several rows that each device draws for
     itself, so that one transform counts them, are our addition.
-
-    Attributes
-    ----------
-    rows : int
-        Rows t of a device; 0 for as many as have the least noise.
     """
 
-    rows: int = 0
+    rows: int = 0  # Rows t of a device; 0 for as many as have the least noise
 
     name: ClassVar[str] = "hadamard"
 
@@ -376,13 +344,7 @@ FAINT = Fraction(1, 10**9)
 
 
 def subset_rates(query: Query) -> Rates:
-    """Return how often a subset holds a value of the device's own, and another one, as the channel has it.
-
-    Raises
-    ------
-    InputError
-        If the two hardly differ, so that nothing could be estimated.
-    """
+    """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
     from coordinator.server.decoding.frequencies import Rates
 
     channel = public_half(query.design).channel(query)
@@ -404,15 +366,9 @@ class SubsetSettings(FrequencySettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset(FrequencyDesign):
-    """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016).
+    """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016)."""
 
-    Attributes
-    ----------
-    chosen : int
-        Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more.
-    """
-
-    chosen: int = 0
+    chosen: int = 0  # Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more
 
     name: ClassVar[str] = "subset"
 

@@ -49,26 +49,13 @@ class Pairwise:
     """Pairwise-Preference: a uniform pair of items each; the bit is 1 if the device agrees about them.
 
     Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
-
-    Attributes
-    ----------
-    items : int
-        Number of items N, 2 to `pair_statistics.MOST_ITEMS`.
-    agreement : {"rated-equal", "equal", "positive"}
-        Both rated and rated alike (the paper's analysis, the default); liked alike, where unrated counts as not liked
-        (its Figure 1 to the letter); both liked (the slides).
-    rated_public : bool
-        Whether the pair is drawn among the device's rated items, which are public then.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
     """
 
-    items: int
+    items: int  # Number of items N, 2 to `pair_statistics.MOST_ITEMS`
+    # one of "rated-equal", "equal", "positive"; Both rated and rated alike (the paper's analysis, the default); liked
+    # alike, where unrated counts as not liked (its Figure 1 to the letter); both liked (the slides)
     agreement: str = "rated-equal"
-    rated_public: bool = False
+    rated_public: bool = False  # Whether the pair is drawn among the device's rated items, which are public then
 
     def __post_init__(self) -> None:
         check_items(self.items)

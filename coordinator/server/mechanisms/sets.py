@@ -56,27 +56,12 @@ Step = tuple[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedSets(ABC):
-    """Sets of items that groups of devices are asked for; subclasses define `steps` and `question`.
+    """Sets of items that groups of devices are asked for; subclasses define `steps` and `question`."""
 
-    Attributes
-    ----------
-    items, rated : int
-        Number of items N, and how many of them a user rated, typically.
-    chosen : int
-        Values in a release of the last group; 0 for as many as have the least noise.
-    counted_group : float
-        Share of devices that tell how many items they like; 0 for none.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
-    """
-
-    items: int
+    items: int  # Number of items N, and how many of them a user rated, typically
     rated: int
-    chosen: int = 0
-    counted_group: float = 0.0
+    chosen: int = 0  # Values in a release of the last group; 0 for as many as have the least noise
+    counted_group: float = 0.0  # Share of devices that tell how many items they like; 0 for none
 
     name: ClassVar[str] = "pairs"
 
@@ -176,20 +161,11 @@ class Groups:
     """Each device is in one group, and answers one question under its whole epsilon.
 
     Which items later groups are asked about, and how large their sets are, follows from what earlier ones released.
-
-    Attributes
-    ----------
-    design : GroupedSets
-        What is asked, and where the groups end.
-    epsilon : Fraction or None
-        Privacy parameter of an answer [nats]; None for no noise.
-    public_seed : bytes
-        Sixteen bytes that key the public coins.
     """
 
-    design: GroupedSets
-    epsilon: Epsilon
-    public_seed: bytes
+    design: GroupedSets  # What is asked, and where the groups end
+    epsilon: Epsilon  # Privacy parameter of an answer [nats]; None for no noise
+    public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next group's round, or None once all groups, or all devices, were asked."""
@@ -228,24 +204,12 @@ class _Common(TypedDict):
 class LikedPairs(GroupedSets):
     """The set mechanism over items and over pairs of items.
 
-    Attributes
-    ----------
-    items, rated, chosen, counted_group
-        See `GroupedSets`; ``chosen`` are pairs k in a release.
-    pair_items, pair_likes : int
-        Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`.
-    first_group, second_group : float
-        Shares of the devices; all others name pairs.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
+    ``items``, ``rated``, ``chosen``, ``counted_group``: See `GroupedSets`; ``chosen`` are pairs k in a release.
     """
 
-    pair_items: int = 200
+    pair_items: int = 200  # Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`
     pair_likes: int = 0
-    first_group: float = 0.2
+    first_group: float = 0.2  # Shares of the devices; all others name pairs
     second_group: float = 0.15
 
     def __post_init__(self) -> None:
@@ -506,14 +470,10 @@ class LikedSet(FrequencyDesign):
     """A report speaks for the values that it names, each of which may be one of several of the device's own.
 
     Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
-
-    Attributes
-    ----------
-    padded, chosen : int
-        Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
-        `moments.sets.best_sizes`.
     """
 
+    # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
+    # `moments.sets.best_sizes`
     padded: int = 0
     chosen: int = 0
 
@@ -564,13 +524,7 @@ class SetHalf(FrequencyHalf):
         return CountedSet.name if settings.counted_group else self.name
 
     def design(self, settings: Any, world: World) -> Any:
-        """Return the set mechanism in a world; with a counted group that of two groups.
-
-        Raises
-        ------
-        InputError
-            If settings are outside their ranges there, or both the size of sets and a group that tells it are given.
-        """
+        """Return the set mechanism in a world; with a counted group that of two groups."""
         told = settings.model_dump()
         if not told.pop("counted_group"):
             return LikedSet(items=world.items, rated=world.rated, **told)

@@ -43,29 +43,15 @@ class SignSensing:
     A like counts +1 and a dislike -1; if the sum is 0 the device tosses a fair coin. With several sign vectors the
     device names a vector, with its sign, under which its sum is large. This takes a few bits, and needs fewer users at
     the same epsilon. Source: ours (the paper's MaxSense uses likes only and needs a sensing rate).
-
-    Attributes
-    ----------
-    items : int
-        Number of items N, at least 1.
-    rated : int
-        Number of items w that a user rated: public, typical where users differ; 1 to N.
-    vectors : int
-        Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has
-        ``1 + log2 m`` bits.
-    centred : bool
-        Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
-        several sign vectors they are counted from 0.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
     """
 
-    items: int
-    rated: int
+    items: int  # Number of items N, at least 1
+    rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
+    # Sign vectors m that a device chooses among, a power of two up to `MOST_VECTORS`. The answer has ``1 + log2 m``
+    # bits
     vectors: int = 1
+    # Whether ratings are counted from their expected values once the server has any; see `centred_moments`. With
+    # several sign vectors they are counted from 0
     centred: bool = True
 
     name: ClassVar[str] = "sign"

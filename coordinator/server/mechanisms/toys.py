@@ -44,20 +44,11 @@ class ItemQuery:
     """Item query: "is (i, z) your rating?", one bit about one item of the pool and one value. Not private.
 
     Source: Banerjee, Hegde, Massoulié, after Theorem 10 [4.3].
-
-    Attributes
-    ----------
-    items : int
-        Number of items N.
-    rated : int
-        Number of items w that a user rated, which is public; it determines the size of a round.
-    answers : int
-        Number of yeses that an item needs.
     """
 
-    items: int
-    rated: int = 1
-    answers: int = 1
+    items: int  # Number of items N
+    rated: int = 1  # Number of items w that a user rated, which is public; it determines the size of a round
+    answers: int = 1  # Number of yeses that an item needs
 
     def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
@@ -77,18 +68,11 @@ class UntilLearned:
 
     An item is learned once ``answers`` devices have said yes about it. The policy stops when all items are learned or
     no fresh device is left.
-
-    Attributes
-    ----------
-    design : ItemQuery
-        What is asked.
-    public_seed : bytes
-        Sixteen bytes that key the public coins.
     """
 
     asks_undecided: ClassVar[bool] = True
-    design: ItemQuery
-    public_seed: bytes
+    design: ItemQuery  # What is asked
+    public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is learned or every device was asked."""
@@ -180,28 +164,14 @@ class Reveal:
     """Devices tell their ratings as they are: not private towards whoever asks.
 
     Source: Banerjee, Hegde, Massoulié, section 1.1 (``full-reveal``); the authors' slides, page 11 (the curator).
-
-    Attributes
-    ----------
-    name : {"full-reveal", "curator-items", "curator-pairs"}
-        The toy, or a trusted curator who will publish noisy totals of items or of pairs of items.
-    items : int
-        Number of items N.
-    most : int
-        Most ratings w that a device tells, which bounds a user's share in the curator's totals.
-    share : float
-        Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``.
-
-    Raises
-    ------
-    InputError
-        If a parameter is outside its range.
     """
 
+    # one of "full-reveal", "curator-items", "curator-pairs"; The toy, or a trusted curator who will publish noisy
+    # totals of items or of pairs of items
     name: str
-    items: int
-    most: int
-    share: float = 1.0
+    items: int  # Number of items N
+    most: int  # Most ratings w that a device tells, which bounds a user's share in the curator's totals
+    share: float = 1.0  # Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``
 
     def __post_init__(self) -> None:
         if self.name == "curator-pairs":

@@ -17,25 +17,7 @@ from coordinator.server.moments.probabilities import NEGLIGIBLE, hypergeometric_
 def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
     """Mean of a product of item factors over the uniform subsets of a given size.
 
-    Parameters
-    ----------
-    factors : array of float, shape (L,)
-        Factor of every item of each cluster, at least 0.
-    sizes : array of int, shape (L,)
-        Items in each cluster, at least 0.
-    chosen : int
-        Size of the subsets, 0 to the number of items.
-
-    Returns
-    -------
-    float
-        ``sum over (k_1..k_L) of prod_l C(n_l, k_l) x_l^(k_l) / C(n, chosen)``; relative error below 1e-10 for
-        a million items and subsets of some thousands.
-
-    Raises
-    ------
-    InputError
-        If no subset has that size.
+    Shapes: ``factors`` (L,); ``sizes`` (L,).
 
     Examples
     --------
@@ -55,25 +37,7 @@ def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, mark
     Of ``population`` items a uniform subset of ``marked`` is marked, and an independent uniform subset of ``drawn``
     is drawn; the items that are both, r of them, are a uniform r-subset of the items that ``sizes`` counts.
 
-    Parameters
-    ----------
-    factors : array of float, shape (L,)
-        Factor of every item of each cluster, in [0, 1].
-    sizes : array of int, shape (L,)
-        Items in each cluster; may sum to less than ``population``, where some items are known not to be both.
-    population, marked, drawn : int
-        Sizes of the hypergeometric distribution of r.
-
-    Returns
-    -------
-    float
-        ``sum_r Hyp(r; population, marked, drawn) mean_product(factors, sizes, r)``, over the r whose mass is not
-        negligible (absolute error below 1e-15).
-
-    Raises
-    ------
-    InputError
-        If there are more marked or drawn items than items, or more of both than ``sizes`` counts.
+    Shapes: ``factors`` (L,); ``sizes`` (L,).
 
     Examples
     --------
@@ -136,24 +100,8 @@ DECODERS = ("paper", "centred")
 class BlockParameters:
     """Parameters of the bipartite stochastic block model, of which the moments are functions.
 
-    Parameters
-    ----------
-    rated : int
-        Items each user rated, w; 1 to N.
-    like : array of float, shape (K, L)
-        ``like[k, l]``: probability that a user of class k likes an item of cluster l.
-    class_shares : array of float, shape (K,)
-        Share of the users in each class, alpha; sums to 1.
-    cluster_sizes : array of int, shape (L,)
-        Number of items in each cluster, each at least 1; they sum to N.
+    Shapes: ``like`` (K, L); ``class_shares`` (K,); ``cluster_sizes`` (L,).
 
-    Raises
-    ------
-    InputError
-        If shapes disagree or a value is outside its range.
-
-    Notes
-    -----
     The model of Banerjee, Hegde, Massoulié, *The Price of Privacy in Untrusted Recommendation Engines*, section 2:
     every user rates a uniform w-subset of the items, independently of the ratings' values.
     """
@@ -186,21 +134,7 @@ class BlockParameters:
 class SketchMoments:
     """Moments of one design's answers and of the item scores ``B_i = sum_u H_ui S_u``.
 
-    Parameters
-    ----------
-    sensing : float
-        Expected number of a user's sensing sets that hold a given item; for MaxSense the sensing probability p.
-    epsilon : float
-        Privacy parameter of one answer [nats]; ``math.inf`` without noise.
-    private_rate : float
-        ``P(S0 = 1)``, the rate of the private bit.
-    answer_rate : float
-        ``q = P(S = 1)``, the rate of the released bit.
-    effect : array of float, shape (L,)
-        ``P(S = 1 | i sensed, C(i) = l) - q``, computed without subtracting, so that it is exact for large N too.
-    noise_paper, noise_centred : float
-        Variance that one user adds to one item's score, around shifts common to all items, for the decoder that
-        sums ``H S`` and the one that sums ``H (S - mean S)``.
+    ``epsilon`` in nats; ``effect`` (L,).
     """
 
     sensing: float
@@ -222,20 +156,7 @@ class SketchMoments:
         return self.answer_rate + self.effect
 
     def expected_score(self, users: int, decoder: str) -> Floats:
-        """Give the expected score of an item of each cluster.
-
-        Parameters
-        ----------
-        users : int
-            Answers received, U.
-        decoder : {"paper", "centred"}
-            Score ``sum H S``, or ``sum H (S - mean S)`` with the mean of the same U answers.
-
-        Returns
-        -------
-        array of float, shape (L,)
-            ``U p P(S = 1 | i sensed)``; centred ``(U - 1) p (P(S = 1 | i sensed) - q)``.
-        """
+        """Give the expected score of an item of each cluster."""
         if _checked(users, decoder) == "paper":
             return users * self.sensing * self.given_sensed
         return (users - 1) * self.sensing * self.effect
@@ -259,28 +180,8 @@ class SketchMoments:
 def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: float) -> SketchMoments:
     """Give the exact moments of MaxSense.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    sensing : float
-        Sensing probability ``p = theta / w`` of each item, strictly between 0 and 1.
-    epsilon : float
-        Privacy parameter of the released bit [nats], above 0; ``math.inf`` releases the private bit.
+    ``epsilon`` in nats.
 
-    Returns
-    -------
-    SketchMoments
-        Rates exact for finite N and w. Noise to leading order: the sensing of one item and the answer are treated
-        as independent, which leaves out a share of the variance of the order of ``effect / (q (1 - q))``.
-
-    Raises
-    ------
-    InputError
-        If ``sensing`` or ``epsilon`` is out of range.
-
-    Notes
-    -----
     MaxSense is Fig. 2 of Banerjee, Hegde, Massoulié. With ``Q_k(set)`` the mean over k-subsets of the product of
     ``1 - p b_j``, the private bit is 0 with probability ``Q_w(all) = (1 - w/N) Q_w(all but i)
     + (w/N) (1 - p b_l) Q_{w-1}(all but i)``, and, given that i of cluster l is sensed, with the same sum but
@@ -338,35 +239,8 @@ def multi_maxsense_moments(
 ) -> SketchMoments:
     """Give the exact moments of Multi-MaxSense.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    set_size : int
-        Items in a sensing set, s; 1 to N.
-    questions : int
-        Sets that each user is asked about, Q: the first Q of a uniformly random ordered partition of the items;
-        at most ``ceil(N / s)``.
-    epsilon : float
-        Privacy parameter of a user's whole answer [nats], above 0: each of the Q bits goes through randomized
-        response at ``epsilon / Q``. ``math.inf`` releases the private bits.
+    ``epsilon`` in nats.
 
-    Returns
-    -------
-    SketchMoments
-        ``sensing`` is ``Q s / N``, at most 1; ``epsilon`` that of one answer bit; ``private_rate`` and ``answer_rate``
-        those of one bit. The noise is half the variance, from one user, of the difference between two items'
-        scores, averaged over all pairs of items; the centred score subtracts the rate q from every bit.
-        Everything is exact for finite N and w where ``Q s <= N``. Where s does not divide N, the last of
-        ``ceil(N / s)`` sets is smaller; if it is asked too, rates and effects are those of full sets.
-
-    Raises
-    ------
-    InputError
-        If ``set_size``, ``questions`` or ``epsilon`` is out of range.
-
-    Notes
-    -----
     Multi-MaxSense is Fig. 3 of Banerjee, Hegde, Massoulié, *The Price of Privacy in Untrusted Recommendation Engines*.
 
     Rates. A set is silent if the user likes none of the r items it shares with the rated ones; r is hypergeometric,

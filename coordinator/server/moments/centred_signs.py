@@ -26,15 +26,9 @@ SMALLER, OWN = 16, 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How often a rating decides the sign of its device's sum.
+    """How often a rating decides the sign of its device's sum."""
 
-    Attributes
-    ----------
-    liked, disliked : ndarray of float64, shape (M,)
-        If it is a like, and if it is a dislike, of each item of the pool.
-    """
-
-    liked: Floats
+    liked: Floats  # shape (M,); If it is a like, and if it is a dislike, of each item of the pool
     disliked: Floats
 
     @property
@@ -53,17 +47,8 @@ class Reach:
 def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
     """Return how often ratings of a pool's items decide a device's sign.
 
-    Parameters
-    ----------
-    centres : ndarray of int32, shape (M,)
-        What the query brings, in units of ``1 / UNIT`` of a like.
-    likes : ndarray of float64, shape (M,)
-        Probability that a rated item is liked. The server takes ``(1 + centre / UNIT) / 2``: what it expects.
-    items, rated : int
-        N and w.
+    Shapes: ``centres`` (M,); ``likes`` (M,).
 
-    Notes
-    -----
     The law of X, by its characteristic function: the number of the device's other ratings in the pool is
     hypergeometric; each one's size is that of a random other item of the pool, its sign a fair coin. That a user rates
     an item only once is left out where sizes differ: a relative change of the order of ``1 / M`` in pools of which a

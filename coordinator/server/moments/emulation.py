@@ -20,21 +20,11 @@ from coordinator.server.moments.blocks import mean_product
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crowd:
-    """Devices of a block model that are not simulated one by one.
+    """Devices of a block model that are not simulated one by one."""
 
-    Attributes
-    ----------
-    likes : ndarray of float64, shape (K, M)
-        Probability that a user of each class likes each item of the query.
-    class_shares : ndarray of float64, shape (K,)
-        Shares of the user classes.
-    rated, users : int
-        Number of items w that every user rated, and of users who answer.
-    """
-
-    likes: Floats2
-    class_shares: Floats
-    rated: int
+    likes: Floats2  # shape (K, M); Probability that a user of each class likes each item of the query
+    class_shares: Floats  # shape (K,); Shares of the user classes
+    rated: int  # Number of items w that every user rated, and of users who answer
     users: int
 
 

@@ -24,18 +24,10 @@ NODES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyMoments:
-    """What one round about the whole catalogue tells of an item of each cluster.
+    """What one round about the whole catalogue tells of an item of each cluster."""
 
-    Attributes
-    ----------
-    level : ndarray of float64, shape (L,)
-        Mean of an item's estimate.
-    variance : ndarray of float64, shape (L,)
-        Its variance for one user; that of U users is a U-th of it.
-    """
-
-    level: Floats
-    variance: Floats
+    level: Floats  # shape (L,); Mean of an item's estimate
+    variance: Floats  # shape (L,); Its variance for one user; that of U users is a U-th of it
 
     @property
     def profile(self) -> Floats:
@@ -64,18 +56,7 @@ def rated_shares(block: BlockParameters) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1 << 16)
 def told_share(pool: int, *, items: int, rated: int, likes: float) -> float:
-    """Return the probability that a user names one item of a pool, for each unit of how much users like that item.
-
-    Parameters
-    ----------
-    pool : int
-        Items M of the pool.
-    items, rated : int
-        N and w.
-    likes : float
-        Share of the pool's ratings that are likes, in (0, 1], taken to be that of every item: 1 where all that is rated
-        is told, and then this is exact.
-    """
+    """Return the probability that a user names one item of a pool, for each unit of how much users like that item."""
     none = mean_product(np.array([1 - likes, 1.0]), np.array([pool, items - pool]), rated)
     return (1 - none) / (pool * likes)
 
@@ -86,19 +67,7 @@ MEDIAN = 0.5
 def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
     """Return the probabilities of 0, 1, ..., ``rated`` likes among a uniform ``rated``-subset of the items.
 
-    Parameters
-    ----------
-    like : ndarray of float64, shape (L,)
-        Probability that an item of each cluster is liked.
-    sizes : ndarray of int64, shape (L,)
-        Items in each cluster; they sum to at least ``rated``.
-    rated : int
-        Size of the subsets.
-
-    Returns
-    -------
-    ndarray of float64, shape (rated + 1,)
-        Right to some 1e-13.
+    Shapes: ``like`` (L,); ``sizes`` (L,).
 
     Examples
     --------
@@ -137,15 +106,7 @@ def kept_shares(block: BlockParameters, padded: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def kept_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -> float:
-    """Return the probability that one item of a pool is in a user's set, for each unit of how much users like it.
-
-    Parameters
-    ----------
-    pool, items, rated, likes
-        As for `frequencies.told_share`.
-    padded : int
-        Values in a set.
-    """
+    """Return the probability that one item of a pool is in a user's set, for each unit of how much users like it."""
     of = likes_of(np.array([likes, 0.0]), np.array([pool, items - pool]), rated)
     return float(of @ np.minimum(np.arange(rated + 1), padded)) / (pool * likes)
 
@@ -156,14 +117,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
 
     They minimise ``v / f^2`` of an item of a pool, v at f / 2, where each rating is a like with probability 1/2.
 
-    Parameters
-    ----------
-    pool, rated : int
-        Items of the pool, and how many of them a user rated, typically.
-    epsilon : Fraction or None
-        Privacy parameter of the subset [nats].
-    padded, chosen : int
-        Sizes that are given; 0 for the best.
+    ``epsilon`` in nats.
     """
     others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
@@ -182,14 +136,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
 def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int:
     """Return the size of subsets that tells a value of such a share with the least noise.
 
-    Parameters
-    ----------
-    values, own : int
-        Number of values with dummies, and of those in every device's set.
-    epsilon : Fraction or None
-        Privacy parameter of the subset [nats].
-    share : float
-        Assumed share of devices whose set holds the value.
+    ``epsilon`` in nats.
     """
     return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
 
@@ -211,20 +158,7 @@ def sizes_for(
     if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
     is these whom popular items tell least of. k has the least noise for the mean share of devices that have a value.
 
-    Parameters
-    ----------
-    likes : tuple of float
-        Shares of devices that like 0, 1, ... items of the pool.
-    pool : int
-        Items of the pool.
-    epsilon : Fraction or None
-        Privacy parameter of the subset [nats].
-    together : int
-        Items that make up a value: 1, or 2 where values are pairs; w is no less.
-    kept, chosen : int
-        Sizes that are given; 0 to choose them.
-    most : int
-        Likes that devices keep at most.
+    ``epsilon`` in nats.
     """
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
     own = kept or max(together, min(median, most, pool))

@@ -14,57 +14,31 @@ class NoSignal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YesMoments:
-    """Item queries, in which every item gets so many yeses.
+    """Item queries, in which every item gets so many yeses."""
 
-    Attributes
-    ----------
-    answers : int
-        Number of yeses that an item needs.
-    """
-
-    answers: int
+    answers: int  # Number of yeses that an item needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealMoments:
-    """Full reveal, in which users tell everything or nothing.
+    """Full reveal, in which users tell everything or nothing."""
 
-    Attributes
-    ----------
-    share : float
-        Probability that a user tells.
-    """
-
-    share: float
+    share: float  # Probability that a user tells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TotalMoments:
-    """A curator's noisy totals of items.
+    """A curator's noisy totals of items."""
 
-    Attributes
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of the totals [nats].
-    """
-
-    epsilon: Epsilon
+    epsilon: Epsilon  # Privacy parameter of the totals [nats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairTotals:
-    """A curator's noisy totals of pairs of items.
+    """A curator's noisy totals of pairs of items."""
 
-    Attributes
-    ----------
-    alike : ndarray of float64, shape (L, L)
-        Probability that two rated items are rated alike, by their clusters.
-    scale : float
-        Scale of the Laplace noise on each pair.
-    """
-
-    alike: Floats
-    scale: float
+    alike: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
+    scale: float  # Scale of the Laplace noise on each pair
 
     @property
     def profile(self) -> Floats:

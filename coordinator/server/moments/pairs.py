@@ -17,15 +17,7 @@ from coordinator.server.moments.blocks import DECODERS, BlockParameters
 class BlockSignal:
     """Moments of the entries of a symmetric item matrix with zero diagonal, by the clusters of the two items.
 
-    Parameters
-    ----------
-    means, variances, thirds : array of float, shape (L, L)
-        First three cumulants of an entry.
-    sizes : array of int, shape (L,)
-        Items in each cluster, each at least 1.
-    shared : array of float, shape (L, L, L)
-        ``shared[l, m, k]``: covariance of ``A_ij`` and ``A_ik``, i in cluster l, j in m, k in k; 0 if entries are
-        independent. Positive semidefinite for each l.
+    Shapes: ``means``, ``variances``, ``thirds`` (L, L); ``sizes`` (L,); ``shared`` (L, L, L).
     """
 
     means: Floats
@@ -52,15 +44,9 @@ class BlockSignal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairMoments:
-    """Pairwise-Preference's answers.
+    """Pairwise-Preference's answers."""
 
-    Attributes
-    ----------
-    rates : ndarray of float64, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair; see `pair_agreement`.
-    """
-
-    rates: Floats
+    rates: Floats  # shape (L, L); ``P(S = 1)`` by the clusters of the pair; see `pair_agreement`
 
     @property
     def profile(self) -> Floats:
@@ -73,27 +59,7 @@ def pair_agreement(
 ) -> Floats:
     """Return P(S = 1) of a device asked about two items, by their clusters.
 
-    Parameters
-    ----------
-    parameters : BlockParameters
-        The block model.
-    agreement : {"rated-equal", "equal", "positive"}
-        Both rated and rated alike; liked alike, where unrated counts as not liked; both liked.
-    epsilon : float
-        Privacy parameter [nats]; ``math.inf`` for none.
-    rated_public : bool, default False
-        Whether the rated items are public and the pair is uniform among the device's own, instead of among all
-        items. Over the devices the pair is still uniform among all pairs; "equal" and "rated-equal" coincide.
-
-    Returns
-    -------
-    ndarray of float64, shape (L, L)
-        Symmetric; the diagonal stands for two different items of one cluster.
-
-    Raises
-    ------
-    InputError
-        If the agreement is unknown, or rated items are public and w is below 2.
+    ``epsilon`` in nats.
     """
     if agreement not in AGREEMENTS:
         raise InputError(f"agreement is {agreement!r}; choose one of {', '.join(AGREEMENTS)}")
@@ -118,26 +84,7 @@ def pair_agreement(
 def pair_signal(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> BlockSignal:
     """Return the entries' moments of Pairwise-Preference's affinity matrix.
 
-    Parameters
-    ----------
-    rates : array of float, shape (L, L)
-        ``P(S = 1)`` by the clusters of the pair, from `pair_agreement`.
-    sizes : array of int, shape (L,)
-        Items in each cluster.
-    users : int
-        Answers received, U, at least 1; a pair is asked about Poisson with mean ``n = 2 U / (N (N - 1))`` times.
-    decoder : {"centred", "paper"}
-        Whether S or S less its mean rate is summed.
-
-    Returns
-    -------
-    BlockSignal
-        Compound Poisson: ``n E[(S - centre)^k]``, k = 1, 2, 3.
-
-    Raises
-    ------
-    InputError
-        If the decoder is unknown, users below 1, or shapes disagree.
+    Shapes: ``rates`` (L, L); ``sizes`` (L,).
     """
     if decoder not in DECODERS:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
@@ -156,28 +103,7 @@ def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int, scale:
 
     ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1) + Laplace(scale)``, ``A_ii = 0``.
 
-    Parameters
-    ----------
-    alike : array of float, shape (L, L)
-        Probability that two rated items are rated alike: `pair_agreement` with
-        ``rated_public=True`` and ``epsilon=math.inf``.
-    sizes : array of int, shape (L,)
-        Items in each cluster.
-    users, rated : int
-        Users U and rated items per user w.
-    scale : float
-        Scale of the Laplace noise, at least 0.
-
-    Returns
-    -------
-    BlockSignal
-        A user touches many pairs, so that entries of a row are correlated, ``shared``; without noise this is what
-        limits the curator. Entries without a common item are taken as independent.
-
-    Raises
-    ------
-    InputError
-        If users, rated or the scale is out of range, or shapes disagree.
+    Shapes: ``alike`` (L, L); ``sizes`` (L,).
     """
     items = int(sizes.sum())
     if users < 1 or not 2 <= rated <= items or not scale >= 0:

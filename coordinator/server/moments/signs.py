@@ -16,15 +16,9 @@ from coordinator.server.moments.probabilities import binomial_mass, hypergeometr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignMoments:
-    """Answers of one round of sign sensing about all items.
+    """Answers of one round of sign sensing about all items."""
 
-    Attributes
-    ----------
-    contrast : float
-        See `sign_contrast`.
-    """
-
-    contrast: float
+    contrast: float  # See `sign_contrast`
 
 
 def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> float:
@@ -34,16 +28,7 @@ def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, kept: int,
     best are each more probable by the channel's contrast; the sums of these over k are what one rating moves. With one
     vector it is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the probability of a tie.
 
-    Parameters
-    ----------
-    pool : int
-        Items M of the pool.
-    items, rated : int
-        N and w.
-    vectors, kept : int
-        Sign vectors m, and signed vectors that count as the best, at most m.
-    epsilon : Fraction or None
-        Privacy parameter of the answer [nats]; None for no noise.
+    ``epsilon`` in nats.
     """
     best = _best_sums(pool, items, rated, vectors)
     return choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast * float(best[kept - 1])
@@ -86,15 +71,9 @@ def _more(count: Ints, many: int, chance: Floats | float) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorMoments:
-    """What answers about pairs follow: how much each class likes items of each cluster.
+    """What answers about pairs follow: how much each class likes items of each cluster."""
 
-    Attributes
-    ----------
-    ratings : ndarray of float64, shape (K, L)
-        Mean rating, in [-1, 1].
-    """
-
-    ratings: Floats
+    ratings: Floats  # shape (K, L); Mean rating, in [-1, 1]
 
     @property
     def profile(self) -> Floats:
@@ -114,14 +93,7 @@ def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> flo
     and independent whatever its ratings are. So ``g2 = tanh(epsilon / 2) w (w - 1) / (N (N - 1)) E[tie(p - 1)]``,
     where h is hypergeometric: ``w - 2`` draws from ``N - 2`` items, ``M - 2`` of them in the pool.
 
-    Parameters
-    ----------
-    pool : int
-        Items M of the pool, 2 to N.
-    items, rated : int
-        N, at least 2, and w.
-    epsilon : Fraction or None
-        Privacy parameter of the answer [nats]; None for no noise.
+    ``epsilon`` in nats.
     """
     if rated < 2:
         return 0.0

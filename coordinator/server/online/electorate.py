@@ -14,20 +14,7 @@ from coordinator.server.online.recommender import NO_LIMIT, Rule
 def tally(votes: Bits, place: Indices, weight: Floats, sums: Floats) -> int:
     """Add up survivors' weights by the object that they vote for.
 
-    Parameters
-    ----------
-    votes : ndarray of uint8
-        One round's votes.
-    place : ndarray of int32, shape (survivors,)
-        Where each survivor's vote stands in ``votes``.
-    weight : ndarray of float64, shape (survivors,)
-    sums : ndarray of float64, shape (m,)
-        Overwritten.
-
-    Returns
-    -------
-    int
-        Place among the survivors of the first one that votes for no object of the round; -1 if all are in order.
+    Shapes: ``place`` (survivors,); ``weight`` (survivors,); ``sums`` (m,).
     """
     sums[:] = 0.0
     for k in range(place.size):
@@ -52,27 +39,8 @@ def strike(
 ) -> int:
     """Give survivors their strikes and close the ranks of those that survive them.
 
-    Parameters
-    ----------
-    votes : ndarray of uint8
-        One round's votes.
-    place, number : ndarray of int32, shape (survivors,)
-        Where each survivor's vote stands, and which voter it is; those that survive move to the front.
-    weight : ndarray of float64, shape (survivors,)
-        Moves with them.
-    first, second : ndarray of int32, shape (voters,)
-        D-strikes ``a`` and R-strikes ``b`` of every voter.
-    chosen : int
-        The object recommended.
-    liked : bool
-        What the client says of it.
-    rule : ndarray of int32, shape (3,)
-        Most R-strikes, D-strikes and strikes in all that are survived.
-
-    Returns
-    -------
-    int
-        Number of voters that survive.
+    Shapes: ``place``, ``number`` (survivors,); ``weight`` (survivors,); ``first``, ``second`` (voters,); ``rule``
+    (3,).
     """
     kept = 0
     for k in range(place.size):
@@ -106,21 +74,9 @@ def expose(votes: Bits, place: Indices, number: Indices, ratios: Floats, exposur
 class Electorate:
     """Voters of one service, numbered 0 to n - 1 in the order of their addresses.
 
-    Parameters
-    ----------
-    voters : int
-        Their number n.
-    rule : Rule
-        The rule for kicking voters out.
-    addresses : ndarray of int32, optional
-        The voters' addresses, for errors.
-
-    Attributes
-    ----------
-    first_strikes, second_strikes : ndarray of int32, shape (n,)
-        D-strikes ``a`` and R-strikes ``b``, frozen when a voter is kicked out.
-    exposure : ndarray of float64, shape (n,)
-        ``ln Pr[recommendations so far] - ln Pr'[...]``, where Pr' is the same service without this voter [nats].
+    Shapes: ``first_strikes``, ``second_strikes``: shape (n,); D-strikes ``a`` and R-strikes ``b``, frozen when a
+    voter is kicked out; ``exposure``: shape (n,); ``ln Pr[recommendations so far] - ln Pr'[...]``, where Pr' is
+    the same service without this voter [nats].
     """
 
     def __init__(self, voters: int, rule: Rule, addresses: Indices | None = None) -> None:
@@ -151,13 +107,7 @@ class Electorate:
         self._place = np.arange(self._number.size, dtype=np.int32)
 
     def sums(self, votes: Bits, objects: int, round_number: int) -> Floats:
-        """Return survivors' votes, by weight, for each of ``objects``.
-
-        Raises
-        ------
-        InputError
-            If a voter votes for no object of the round.
-        """
+        """Return survivors' votes, by weight, for each of ``objects``."""
         found = np.empty(objects)
         wrong = tally(votes, self._place, self._weight, found)
         if wrong >= 0:
@@ -172,19 +122,7 @@ class Electorate:
         expose(votes, self._place, self._number, ratios, self.exposure)
 
     def learn(self, votes: Bits, chosen: int, factors: tuple[float, float], *, liked: bool) -> None:
-        """Take in the client's answer.
-
-        Parameters
-        ----------
-        votes : ndarray of uint8
-            The round's votes.
-        chosen : int
-            The object recommended.
-        factors : (float, float)
-            Factors for the weights of voters who voted for it, and of the others.
-        liked : bool
-            The client's answer.
-        """
+        """Take in the client's answer."""
         if factors != (1.0, 1.0):
             reweigh(votes, self._place, self._weight, chosen, *factors)
         if self._kicks:

@@ -59,32 +59,17 @@ Limits = Callable[[int, int], Rule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a recommender is told of the client and its voters.
+    """What a recommender is told of the client and its voters."""
 
-    Attributes
-    ----------
-    rounds, objects : int
-        T rounds of m objects.
-    diversity : int
-        D: the largest number of rounds in which the client likes more than one object.
-    radius : int
-        R: the largest number of rounds in which a peer votes for a disliked object.
-    peers : int
-        P: the smallest number of peers.
-    voters : int
-        Number of invited voters. If one of them stays away because of its budget, nobody's votes are used, because the
-        proofs for P peers do not hold if some of them are missing.
-    epsilon : float
-        Privacy loss of all rounds together [nats]; naive composition only.
-    """
-
-    rounds: int
+    rounds: int  # T rounds of m objects
     objects: int
-    diversity: int = 0
-    radius: int = 0
-    peers: int = 1
+    diversity: int = 0  # D: the largest number of rounds in which the client likes more than one object
+    radius: int = 0  # R: the largest number of rounds in which a peer votes for a disliked object
+    peers: int = 1  # P: the smallest number of peers
+    # Number of invited voters. If one of them stays away because of its budget, nobody's votes are used, because the
+    # proofs for P peers do not hold if some of them are missing
     voters: int = 0
-    epsilon: float = math.inf
+    epsilon: float = math.inf  # Privacy loss of all rounds together [nats]; naive composition only
 
 
 class Recommender(Protocol):
@@ -109,62 +94,33 @@ class Unweighted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRecommender:
-    """What a recommender declares about itself.
+    """What a recommender declares about itself."""
 
-    Attributes
-    ----------
-    name, about : str
-        As the command line knows it, and one line of help.
-    order : int
-        Its place in lists; equal places are ordered by name.
-    build : callable
-        Makes the recommender from what is promised.
-    limits : callable
-        Returns the kick-out rule for (D, R).
-    weighting : callable or None
-        Returns the constants of p-REC's RecommendByWeight for (T, m); None if it recommends in another way.
-    sharp : bool
-        Whether it uses the tuned weighting, which is for two objects only.
-    ours : bool
-        Whether it is our own, and neither the paper's nor a rival.
-    bounded : bool
-        Whether Theorem P and (L) of the spec hold: it recommends by weight, and never kicks a peer out.
-    promised : bool
-        Whether it needs D and R; otherwise it is for ``D = R = 0`` only.
-    weighted : bool
-        Whether voters' weights differ, so that their exposure is not computed.
-    proved_epsilon : callable or None
-        Returns the epsilon [nats] that is proved in another way than by Theorem P.
-    proved_loss : callable or None
-        Returns the expected loss that is proved in another way than by (L).
-    epsilon_of : str or None
-        If it takes an epsilon: the recommender whose proved epsilon is the default. None if it takes none.
-    exact : tuple of str
-        Quantities whose exact worst case is computed over p-REC_sim's survivors: ``"epsilon"``, ``"loss"``.
-    compared : tuple of str
-        Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
-        ``"theorem-6"`` it also meets the halving adversary in the online sweep.
-    drawn, bound_drawn : bool
-        Whether figures show it, and its proved loss beside the measured one.
-    """
-
-    name: str
+    name: str  # As the command line knows it, and one line of help
     about: str
-    build: Callable[[Promise], Recommender]
-    limits: Limits
-    order: int = 1000
+    build: Callable[[Promise], Recommender]  # Makes the recommender from what is promised
+    limits: Limits  # Returns the kick-out rule for (D, R)
+    order: int = 1000  # Its place in lists; equal places are ordered by name
+    # Returns the constants of p-REC's RecommendByWeight for (T, m); None if it recommends in another way
     weighting: Callable[[int, int], Weighting] | None = None
-    sharp: bool = False
-    ours: bool = False
+    sharp: bool = False  # Whether it uses the tuned weighting, which is for two objects only
+    ours: bool = False  # Whether it is our own, and neither the paper's nor a rival
+    # Whether Theorem P and (L) of the spec hold: it recommends by weight, and never kicks a peer out
     bounded: bool = False
-    promised: bool = True
-    weighted: bool = False
+    promised: bool = True  # Whether it needs D and R; otherwise it is for ``D = R = 0`` only
+    weighted: bool = False  # Whether voters' weights differ, so that their exposure is not computed
+    # Returns the epsilon [nats] that is proved in another way than by Theorem P
     proved_epsilon: Callable[[Promise], float] | None = None
+    # Returns the expected loss that is proved in another way than by (L)
     proved_loss: Callable[[Promise], float] | None = None
+    # If it takes an epsilon: the recommender whose proved epsilon is the default. None if it takes none
     epsilon_of: str | None = None
+    # Quantities whose exact worst case is computed over p-REC_sim's survivors: ``"epsilon"``, ``"loss"``
     exact: tuple[str, ...] = ()
+    # Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
+    # ``"theorem-6"`` it also meets the halving adversary in the online sweep
     compared: tuple[str, ...] = ("rounds", "ratings")
-    drawn: bool = True
+    drawn: bool = True  # Whether figures show it, and its proved loss beside the measured one
     bound_drawn: bool = True
 
     @property

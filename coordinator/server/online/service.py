@@ -44,36 +44,18 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The record of a service, which the trusted coordinator keeps; the client sees only ``chosen``.
+    """The record of a service, which the trusted coordinator keeps; the client sees only ``chosen``."""
 
-    Attributes
-    ----------
-    chosen : ndarray of uint8, shape (T,)
-        The recommendations.
-    liked : ndarray of bool, shape (T,)
-        The client's answers.
-    electors : ndarray of int32
-        Addresses of the voters that took part, ascending.
-    survivors : ndarray of int64, shape (T,)
-        Voters alive before each round.
-    log_likelihood : float
-        ``ln Pr[chosen]`` [nats].
-    exposure : ndarray of float64, shape (electors,)
-        Each elector's privacy loss: ``ln Pr[chosen] - ln Pr[chosen without this voter]`` [nats]. NaN if weights differ,
-        because it is not computed then.
-    alive : ndarray of bool, shape (electors,)
-    first_strikes, second_strikes : ndarray of int32, shape (electors,)
-        D-strikes and R-strikes.
-    """
-
-    chosen: Bits
-    liked: Bools
-    electors: Indices = field(repr=False)
-    survivors: Ints
-    log_likelihood: float
+    chosen: Bits  # shape (T,); The recommendations
+    liked: Bools  # shape (T,); The client's answers
+    electors: Indices = field(repr=False)  # Addresses of the voters that took part, ascending
+    survivors: Ints  # shape (T,); Voters alive before each round
+    log_likelihood: float  # ``ln Pr[chosen]`` [nats]
+    # shape (electors,); Each elector's privacy loss: ``ln Pr[chosen] - ln Pr[chosen without this voter]`` [nats]. NaN
+    # if weights differ, because it is not computed then
     exposure: Floats = field(repr=False)
-    alive: Bools = field(repr=False)
-    first_strikes: Indices = field(repr=False)
+    alive: Bools = field(repr=False)  # shape (electors,)
+    first_strikes: Indices = field(repr=False)  # shape (electors,); D-strikes and R-strikes
     second_strikes: Indices = field(repr=False)
 
     @property
@@ -87,13 +69,7 @@ Pick = Callable[[int, Floats], int]
 
 
 def by_coin(coin: bytes) -> Pick:
-    """Return a function that draws by the coordinator's own coins; drawing a round again gives the same object.
-
-    Parameters
-    ----------
-    coin : bytes
-        Sixteen bytes that the client does not know.
-    """
+    """Return a function that draws by the coordinator's own coins; drawing a round again gives the same object."""
     words = as_words(coin)
     stream = words[0] ^ words[1]
 
@@ -214,13 +190,7 @@ class _Course:
 
 
 def missing_ratios(recommender: Recommender, sums: Floats, chances: Floats, chosen: int) -> Floats:
-    """Return how much a round's log-likelihood changes without one voter, by the object that it votes for.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        ``ln p(chosen | sums) - ln p(chosen | sums less one vote for j)`` for each object j; 0 where nobody votes for j.
-    """
+    """Return how much a round's log-likelihood changes without one voter, by the object that it votes for."""
     found = np.zeros(sums.size)
     for vote in np.flatnonzero(sums >= 1):
         fewer = sums.copy()

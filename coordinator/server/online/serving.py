@@ -25,56 +25,29 @@ VOTERS, CLIENTS = "voters", "clients"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPlan:
-    """The plan of one client's service.
+    """The plan of one client's service."""
 
-    Attributes
-    ----------
-    service : Service
-        The service as voters are told of it.
-    promise : Promise
-        What the recommender is told.
-    coin : bytes
-        The coordinator's own, sixteen bytes that the client does not know.
-    """
-
-    service: Service
-    promise: Promise
-    coin: bytes
+    service: Service  # The service as voters are told of it
+    promise: Promise  # What the recommender is told
+    coin: bytes  # The coordinator's own, sixteen bytes that the client does not know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedClient:
-    """A client who was served.
+    """A client who was served."""
 
-    Attributes
-    ----------
-    number : int
-        Its place among the clients, from 0.
-    service : bytes
-        Digest of the service that voters entered.
-    served : Served
-    seconds : float
-    """
-
-    number: int
-    service: bytes
+    number: int  # Its place among the clients, from 0
+    service: bytes  # Digest of the service that voters entered
     served: Served
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPlan:
-    """The clients to serve, in this order; see `coordinator.server.rounds.conductor.Plan`.
-
-    Attributes
-    ----------
-    clients : tuple of ClientPlan
-    voters : int
-        Addresses of voters lie below this.
-    """
+    """The clients to serve, in this order; see `coordinator.server.rounds.conductor.Plan`."""
 
     clients: tuple[ClientPlan, ...]
-    voters: int
+    voters: int  # Addresses of voters lie below this
 
     @property
     def own(self) -> None:
@@ -96,14 +69,7 @@ class ServingPlan:
 
 
 class Serving:
-    """Serves client after client; see `coordinator.server.rounds.conductor.Learning`.
-
-    Parameters
-    ----------
-    plan : ServingPlan
-    fleet : Fleet
-        It has `VOTERS` and `CLIENTS`.
-    """
+    """Serves client after client; see `coordinator.server.rounds.conductor.Learning`."""
 
     def __init__(self, plan: ServingPlan, fleet: Fleet) -> None:
         self._plan, self._fleet = plan, fleet
@@ -142,13 +108,7 @@ class Serving:
         return over
 
     def repeat(self, over: ServedClient) -> None:
-        """Take in a client who was served before an interruption.
-
-        Raises
-        ------
-        InputError
-            If the service differs from the present plan.
-        """
+        """Take in a client who was served before an interruption."""
         service = self._plan.clients[over.number].service
         if (over.number, over.service) != (len(self._served), service.id):
             raise InputError(
@@ -174,14 +134,7 @@ class Serving:
 
 
 class Line:
-    """How a service reaches voters and the client; see `coordinator.server.online.service.Transport`.
-
-    Parameters
-    ----------
-    fleet : Fleet
-    voters : int
-        Addresses of voters lie below this.
-    """
+    """How a service reaches voters and the client; see `coordinator.server.online.service.Transport`."""
 
     def __init__(self, fleet: Fleet, voters: int) -> None:
         self._voters, self._clients, self._count = fleet.hosts(VOTERS), fleet.hosts(CLIENTS), voters

@@ -17,21 +17,12 @@ from coordinator.protocol.compiled import compiled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """The constants of RecommendByWeight.
+    """The constants of RecommendByWeight."""
 
-    Attributes
-    ----------
-    rounds : int
-        T, at least 2.
-    objects : int
-        m, at least 2.
-    sharp : bool
-        Ours, for m = 2 only: ``rho = 0`` and ``lambda = 2 ln T``, which halves the privacy loss for at most one more
-        disliked object (spec section 5, tuning). Otherwise the paper's ``rho = 1/(2m)``, ``lambda = 2 m ln T``.
-    """
-
-    rounds: int
-    objects: int
+    rounds: int  # T, at least 2
+    objects: int  # m, at least 2
+    # Ours, for m = 2 only: ``rho = 0`` and ``lambda = 2 ln T``, which halves the privacy loss for at most one more
+    # disliked object (spec section 5, tuning). Otherwise the paper's ``rho = 1/(2m)``, ``lambda = 2 m ln T``
     sharp: bool = False
 
     def __post_init__(self) -> None:

@@ -45,19 +45,7 @@ class Hosts(Protocol):
         ...
 
     def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
-        """Ask blocks a question; return their answers in the order of the blocks.
-
-        Parameters
-        ----------
-        question : object
-            What every block is asked.
-        blocks : sequence of Block
-            The blocks to ask.
-        check : callable
-            Called with every block and its answer.
-        *shared : object
-            Objects that go to all blocks with the question, such as a model; each is sent once to every machine.
-        """
+        """Ask blocks a question; return their answers in the order of the blocks."""
         ...
 
 
@@ -100,13 +88,7 @@ class Learning(Protocol[R, O_co]):
         ...
 
     def repeat(self, over: R) -> None:
-        """Take in a stored round of an interrupted run, without asking anybody.
-
-        Raises
-        ------
-        BlindrecError
-            If it cannot be a round of this run.
-        """
+        """Take in a stored round of an interrupted run, without asking anybody."""
         ...
 
     def outcome(self) -> O_co:
@@ -146,13 +128,7 @@ class Plan(Protocol[R, O_co]):
 
 
 class Conductor(Generic[R, O_co]):
-    """Conducts one round after the other until all are over.
-
-    Parameters
-    ----------
-    learning : Learning
-        The learning before its first round.
-    """
+    """Conducts one round after the other until all are over."""
 
     def __init__(self, learning: Learning[R, O_co]) -> None:
         self._learning = learning

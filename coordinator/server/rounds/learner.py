@@ -21,16 +21,11 @@ from coordinator.server.statistics.statistic import Statistic
 class Learner(ABC):
     """How the server turns statistics into an item model; a mechanism's half makes its own, see `ServerHalf.learner`.
 
-    Attributes
-    ----------
-    asks : tuple of str
-        The designs (`Query.design`) whose answers it reads.
-    own : Own or None
-        The experimenter's own mechanism, if the run has one; every process of the run admits it.
+    Shapes: ``asks``: The designs (`Query.design`) whose answers it reads.
     """
 
     __slots__ = ()
-    own: Own | None
+    own: Own | None  # The experimenter's own mechanism, if the run has one; every process of the run admits it
 
     @property
     @abstractmethod
@@ -38,13 +33,7 @@ class Learner(ABC):
         """The designs whose answers it reads."""
 
     def checked(self, ask: Ask | None, policy: Policy, state: ServerState) -> Ask | None:
-        """Return a round whose answers can be read.
-
-        Raises
-        ------
-        PolicyError
-            If it asks a design that is none of `asks`.
-        """
+        """Return a round whose answers can be read."""
         if ask and ask.query.design not in self.asks:
             names = " or ".join(map(repr, self.asks))
             raise PolicyError(
@@ -76,21 +65,11 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumLearner(Learner):
-    """Decodes the sum of all rounds.
+    """Decodes the sum of all rounds."""
 
-    Attributes
-    ----------
-    half : Decoder
-        The mechanism's half.
-    how : Decoding
-        Number of clusters, decoder, and what is added or weighed with the sum.
-    own : Own or None
-        As for `Learner`.
-    """
-
-    half: Decoder
-    how: Decoding
-    own: Own | None = None
+    half: Decoder  # The mechanism's half
+    how: Decoding  # Number of clusters, decoder, and what is added or weighed with the sum
+    own: Own | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -104,30 +83,15 @@ class SumLearner(Learner):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PosteriorLearner(Learner):
-    """Takes every item's most probable cluster, from the estimates of all rounds.
+    """Takes every item's most probable cluster, from the estimates of all rounds."""
 
-    Attributes
-    ----------
-    design : PoolDesign
-        Reads estimates of every item from the answers.
-    clusters : int
-        Number of item clusters L.
-    confidence : float
-        Probability that all decided labels are to be right.
-    assume_malicious : float
-        Share of liars that decided labels must withstand.
-    verifies : bool
-        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
-    own : Own or None
-        As for `Learner`.
-    """
-
-    design: PoolDesign
-    clusters: int
-    confidence: float = 0.95
-    assume_malicious: float = 0.0
+    design: PoolDesign  # Reads estimates of every item from the answers
+    clusters: int  # Number of item clusters L
+    confidence: float = 0.95  # Probability that all decided labels are to be right
+    assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
+    # Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`
     verifies: bool = False
-    own: Own | None = None
+    own: Own | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -28,23 +28,7 @@ _OURS = "coordinator."
 
 
 def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
-    """Return a policy's next round, or None where it stops.
-
-    Parameters
-    ----------
-    policy : Policy
-        Anybody's.
-    state : ServerState
-        The state after all rounds so far.
-    most_rounds : int
-        How many rounds there may be.
-
-    Raises
-    ------
-    PolicyError
-        If the policy raised something, returned no round, asks about unknown items or devices or an impossible epsilon,
-        or does not stop. The error is one line that names the policy and the round.
-    """
+    """Return a policy's next round, or None where it stops."""
     where = whose(policy, state)
     try:
         ask = policy.next_query(state)
@@ -65,16 +49,6 @@ class Rested:
     """A fresh copy of a policy, which must ask the same as the policy that has seen all rounds.
 
     A resumed run needs this, because it continues with a new policy that has not seen the earlier rounds.
-
-    Parameters
-    ----------
-    policy : Policy
-        The policy before the first round; blindrec's own policies are not copied.
-
-    Raises
-    ------
-    PolicyError
-        If it cannot be copied.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -89,13 +63,7 @@ class Rested:
                 ) from error
 
     def hold(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
-        """Refuse the policy's next round if a fresh copy would ask something else in this state.
-
-        Raises
-        ------
-        PolicyError
-            If the two differ.
-        """
+        """Refuse the policy's next round if a fresh copy would ask something else in this state."""
         if self._made is None:
             return
         fresh = copy.deepcopy(self._made)
@@ -190,22 +158,12 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRound:
-    """Ask every device the same query once, and stop: the papers' non-adaptive protocol.
-
-    Attributes
-    ----------
-    design : Design
-        What is asked.
-    epsilon : Fraction or None
-        Privacy parameter of the answer [nats]; None for no noise.
-    public_seed : bytes
-        Sixteen bytes that key the public coins.
-    """
+    """Ask every device the same query once, and stop: the papers' non-adaptive protocol."""
 
     rounds: ClassVar[int] = 1
-    design: Design
-    epsilon: Epsilon
-    public_seed: bytes
+    design: Design  # What is asked
+    epsilon: Epsilon  # Privacy parameter of the answer [nats]; None for no noise
+    public_seed: bytes  # Sixteen bytes that key the public coins
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the only round, or None once it was asked."""
@@ -217,18 +175,10 @@ class OneRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
-    """The same question in a fixed number of rounds, each of which asks for an equal share of all answers.
+    """The same question in a fixed number of rounds, each of which asks for an equal share of all answers."""
 
-    Attributes
-    ----------
-    setting : Setting
-        Design, privacy and number of answers of a device.
-    rounds : int
-        Number of rounds, at least 1.
-    """
-
-    setting: Setting
-    rounds: int
+    setting: Setting  # Design, privacy and number of answers of a device
+    rounds: int  # Number of rounds, at least 1
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every answer was given."""
@@ -259,18 +209,12 @@ class Eliminate:
 
     Nothing is decided before the clusters stand apart: until then every round doubles the users asked so far. The
     policy stops when all items are decided at the setting's confidence, or when no device has an answer left.
-
-    Attributes
-    ----------
-    setting : Setting
-        Its design must ask about pools (MaxSense, sign sensing).
-    share : float
-        Share of the open items that a round decides on average, in (0, 1). A smaller share means more rounds, and fewer
-        users who are asked about items that are almost decided.
     """
 
     asks_undecided: ClassVar[bool] = True
-    setting: Setting
+    setting: Setting  # Its design must ask about pools (MaxSense, sign sensing)
+    # Share of the open items that a round decides on average, in (0, 1). A smaller share means more rounds, and fewer
+    # users who are asked about items that are almost decided
     share: float = SHARE
 
     def next_query(self, state: ServerState) -> Ask | None:
@@ -295,14 +239,9 @@ class ItemByItem:
 
     Every item gets a pilot round. While the clusters do not stand apart, the next round is about the item with the
     least information and doubles it; afterwards it is about the first open item.
-
-    Attributes
-    ----------
-    setting : Setting
-        As for `Eliminate`.
     """
 
-    setting: Setting
+    setting: Setting  # As for `Eliminate`
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
@@ -372,23 +311,8 @@ def users_to_decide(
 ) -> float:
     """Return the users after which so many of the open items should be decided, on average.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        What is known; its clusters stand apart.
-    open_ones : ndarray of bool, shape (N,)
-        The pool of the round.
-    rates : ndarray of float64, shape (M,)
-        Information of a device's answer about each of them.
-    goal : float
-        How many of them the round should decide, fewer than all.
-    failure : float
-        Probability of a wrong label that is allowed, in all.
-    assume_malicious : float
-        Share of liars that decided items must withstand: the edge moves away with every user.
+    Shapes: ``open_ones`` (N,); ``rates`` (M,).
 
-    Notes
-    -----
     The log-odds of an item's cluster against the next one are a Brownian motion in the information I about the item:
     with a gap g between the levels they drift by ``g^2 I / 2`` with variance ``g^2 I``.
     """
@@ -420,13 +344,7 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
 
 
 def pool_design(setting: Setting) -> PoolDesign:
-    """Return the setting's design, which must ask about pools.
-
-    Raises
-    ------
-    InputError
-        If it does not.
-    """
+    """Return the setting's design, which must ask about pools."""
     design = setting.design
     if not isinstance(design, PoolDesign):
         raise InputError(f"{type(design).__name__} asks about no pools of items; choose {POOLED}")
@@ -443,21 +361,12 @@ class Verifying:
 
     A round has so many users that a right label is disputed with the probability `DISPUTED`: an item's estimate lies
     ``z`` standard errors from the middle between two levels. Source: ours (spec "Lying devices", section 5).
-
-    Attributes
-    ----------
-    policy : Policy
-        Its rounds come first.
-    setting : Setting
-        As the policy's.
-    size : int
-        Items of a pool, at most.
     """
 
     asks_undecided: ClassVar[bool] = True
-    policy: Policy
-    setting: Setting
-    size: int
+    policy: Policy  # Its rounds come first
+    setting: Setting  # As the policy's
+    size: int  # Items of a pool, at most
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item was asked about again, or no device is left."""
@@ -496,21 +405,11 @@ def verified(posterior: Posterior, state: ServerState) -> Posterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """What a run says of its policy, beside the setting that every policy is told.
+    """What a run says of its policy, beside the setting that every policy is told."""
 
-    Attributes
-    ----------
-    devices : int
-        Number of devices that can be asked.
-    rounds : int
-        Number of rounds of policy fixed.
-    verify : int or None
-        Items of a pool when fresh devices verify labels at the end; None if they do not.
-    """
-
-    devices: int
-    rounds: int = 2
-    verify: int | None = None
+    devices: int  # Number of devices that can be asked
+    rounds: int = 2  # Number of rounds of policy fixed
+    verify: int | None = None  # Items of a pool when fresh devices verify labels at the end; None if they do not
 
 
 def one_round(setting: Setting, options: PolicyOptions) -> Policy:  # noqa: ARG001 (as all of them)
@@ -519,13 +418,7 @@ def one_round(setting: Setting, options: PolicyOptions) -> Policy:  # noqa: ARG0
 
 
 def fixed(setting: Setting, options: PolicyOptions) -> Policy:
-    """Return the policy of a fixed number of rounds.
-
-    Raises
-    ------
-    InputError
-        If devices give too few answers for them, or pools do not divide them.
-    """
+    """Return the policy of a fixed number of rounds."""
     answers = options.devices * setting.answers_per_device
     if options.rounds > answers:
         raise InputError(f"rounds is {options.rounds}, but all devices give {answers} answers; ask for fewer rounds")

@@ -26,52 +26,24 @@ ANEW = "start in a new folder"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """A finished round.
+    """A finished round."""
 
-    Attributes
-    ----------
-    ask : Ask
-        What was asked, and whom.
-    statistic : Statistic
-        The sum of the answers.
-    digest : bytes
-        SHA-256 of all releases.
-    size : int
-        Bytes of all releases as messages.
-    """
-
-    ask: Ask
-    statistic: Statistic
-    digest: bytes
-    size: int = 0
+    ask: Ask  # What was asked, and whom
+    statistic: Statistic  # The sum of the answers
+    digest: bytes  # SHA-256 of all releases
+    size: int = 0  # Bytes of all releases as messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a run on the server's side.
+    """The result of a run on the server's side."""
 
-    Attributes
-    ----------
-    state : ServerState
-        Queries of all rounds and the sum of their statistics.
-    model : Model
-        The learned item model.
-    releases_sha256 : str
-        Digest over all releases in device order.
-    size : int
-        Bytes of all releases as messages, which went through the coordinator.
-    posterior : Posterior or None
-        How sure the server is of every item's cluster, if there are estimates.
-    failure : str or None
-        What went wrong with the policy, if the model was learned from the rounds before that.
-    """
-
-    state: ServerState
-    model: Model
-    releases_sha256: str
-    size: int = 0
-    posterior: Posterior | None = None
-    failure: str | None = None
+    state: ServerState  # Queries of all rounds and the sum of their statistics
+    model: Model  # The learned item model
+    releases_sha256: str  # Digest over all releases in device order
+    size: int = 0  # Bytes of all releases as messages, which went through the coordinator
+    posterior: Posterior | None = None  # How sure the server is of every item's cluster, if there are estimates
+    failure: str | None = None  # What went wrong with the policy, if the model was learned from the rounds before that
 
 
 class QueryRounds:
@@ -79,22 +51,7 @@ class QueryRounds:
 
     Between rounds it holds the sum of all statistics, and the query and counts of every round.
 
-    Parameters
-    ----------
-    policy : Policy
-        Decides which query comes next.
-    learner : Learner
-        Decoder and number of clusters.
-    transport : Transport
-        Carries the queries.
-    devices : int
-        Number of devices that can be asked.
-    budget : Fraction or None
-        What a device may spend in all [nats]; None for no limit.
-    most_rounds : int
-        A policy that asks for more rounds is assumed never to stop.
-    more : callable
-        Called with the number of answers of each stored round.
+    ``budget`` in nats.
     """
 
     def __init__(
@@ -122,11 +79,6 @@ class QueryRounds:
         """Take in a stored round of an interrupted run, as it is.
 
         The policy is not asked again, because the last bits of a float may differ on another processor.
-
-        Raises
-        ------
-        PolicyError
-            If it cannot be a round of this run.
         """
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
@@ -135,13 +87,7 @@ class QueryRounds:
         self._more(over.ask.stop - over.ask.first)
 
     def next(self) -> Round | None:
-        """Conduct the next round; return None if the policy stopped or failed.
-
-        Raises
-        ------
-        PolicyError
-            If the policy failed before anything was asked.
-        """
+        """Conduct the next round; return None if the policy stopped or failed."""
         if self._failure or (ask := self._next()) is None:
             return None
         self._tally = replace(self._tally, undecided=self._undecided(ask))
@@ -151,18 +97,7 @@ class QueryRounds:
         return over
 
     def outcome(self) -> Outcome:
-        """Learn from all rounds.
-
-        Returns
-        -------
-        Outcome
-            If the policy failed after some rounds, it is learned from these and names the ``failure``.
-
-        Raises
-        ------
-        PolicyError
-            If nothing was asked.
-        """
+        """Learn from all rounds."""
         if not self._state.asked:
             where = whose(self._policy, self._state)
             raise PolicyError(
@@ -252,15 +187,9 @@ def conduct(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.Plan`.
+    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.Plan`."""
 
-    Attributes
-    ----------
-    policy, learner, devices, budget, most_rounds
-        As for `coordinator.server.rounds.rounds.QueryRounds`.
-    """
-
-    policy: Policy
+    policy: Policy  # As for `coordinator.server.rounds.rounds.QueryRounds`
     learner: Learner
     devices: int
     budget: Epsilon = None
@@ -298,13 +227,7 @@ class QueryPlan:
 def require_same(
     policy: Policy, learner: Learner, earlier: Iterable[Round], *, devices: int, budget: Epsilon = None
 ) -> None:
-    """Check that a policy whose code has changed would have asked the rounds of an interrupted run.
-
-    Raises
-    ------
-    PolicyError
-        If it would ask something else or raises an error, so that it is another policy.
-    """
+    """Check that a policy whose code has changed would have asked the rounds of an interrupted run."""
     state = ServerState(devices=devices, budget=budget)
     for number, over in enumerate(earlier):
         ask = learner.checked(next_ask(policy, state, most_rounds=number + 1), policy, state)

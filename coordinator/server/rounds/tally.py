@@ -11,33 +11,18 @@ from coordinator.protocol.budget import Epsilon, add, as_float, within
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Where a learning stands.
+    """Where a learning stands."""
 
-    Attributes
-    ----------
-    count : int
-        Answers, devices or rounds that have come in, with those of the round that goes on.
-    rounds : int
-        Rounds, batches or clients that are over.
-    planned : int or None
-        How many of them there will be, where that is known beforehand.
-    answers : int or None
-        Answers in the rounds that are over; None where units are counted that are whole experiments.
-    refused : int or None
-        Devices in these rounds that refused for lack of budget; None where devices do not say so.
-    epsilon : float or None
-        What a device has spent at most in the rounds that are over, by what it was asked [nats]; infinite where answers
-        have no noise, None as for ``answers``.
-    undecided : int or None
-        Items that were not decided when the latest round was asked, where the policy asks about these only.
-    """
-
-    count: int = 0
-    rounds: int = 0
-    planned: int | None = None
+    count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on
+    rounds: int = 0  # Rounds, batches or clients that are over
+    planned: int | None = None  # How many of them there will be, where that is known beforehand
+    # Answers in the rounds that are over; None where units are counted that are whole experiments
     answers: int | None = 0
-    refused: int | None = 0
+    refused: int | None = 0  # Devices in these rounds that refused for lack of budget; None where devices do not say so
+    # What a device has spent at most in the rounds that are over, by what it was asked [nats]; infinite where answers
+    # have no noise, None as for ``answers``
     epsilon: float | None = 0.0
+    # Items that were not decided when the latest round was asked, where the policy asks about these only
     undecided: int | None = None
 
 
@@ -46,10 +31,7 @@ class Spending:
 
     Devices ``starts[i]`` to ``starts[i + 1] - 1`` were asked alike. Sums are exact.
 
-    Parameters
-    ----------
-    budget : Fraction or None
-        What a device may spend in all [nats]; None for no limit.
+    ``budget`` in nats.
 
     Examples
     --------

@@ -26,37 +26,20 @@ def leaf_of(width: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:
-    """The digests of a release that has been added up, which stand for its bits.
+    """The digests of a release that has been added up, which stand for its bits."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query it answers.
-    first, count, width : int
-        The devices and their bits, as for `coordinator.protocol.messages.Release`.
-    leaves : bytes
-        SHA-256 of every whole leaf of these devices, one after the other.
-    size : int
-        Bytes of the release as a message.
-    """
-
-    query_id: bytes
-    first: int
+    query_id: bytes  # Which query it answers
+    first: int  # The devices and their bits, as for `coordinator.protocol.messages.Release`
     count: int
     width: int
-    leaves: bytes
-    size: int
+    leaves: bytes  # SHA-256 of every whole leaf of these devices, one after the other
+    size: int  # Bytes of the release as a message
 
 
 def seal(release: Release | Sealed) -> Release | Sealed:
     """Return the digests of a release that holds whole leaves; a smaller release is returned as it is.
 
     A leaf holds the devices from a multiple of `leaf_of` to the next one, whoever carries them.
-
-    Raises
-    ------
-    ValueError
-        If the release begins or ends within a leaf and reaches into another one.
     """
     leaf = leaf_of(release.width)
     if isinstance(release, Sealed):
@@ -128,17 +111,6 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
     answered, then of the bits, both in the order of devices, packed across blocks and padded once; then of the public
     pairs that the bits are about, if releases carry them. The digest of a round is that of its only leaf, or the
     SHA-256 of its leaves' digests in order.
-
-    Parameters
-    ----------
-    releases : sequence of Release or Sealed
-        In any order; together they cover a stretch of devices without gap or overlap.
-
-    Raises
-    ------
-    ValueError
-        If a device is missing or occurs twice, the releases answer different queries, or one of them begins or ends
-        within a leaf and reaches into another one.
     """
     ordered = sorted(map(seal, releases), key=lambda one: one.first)
     for left, right in itertools.pairwise(ordered):

@@ -13,23 +13,14 @@ from coordinator.server.statistics.statistic import Statistic
 
 @dataclass(frozen=True, kw_only=True)
 class CountStatistic(Statistic):
-    """Sums over the devices that answered; see `Statistic`.
-
-    Attributes
-    ----------
-    sums : ndarray of int64, shape (any,)
-        Sums of the class's ``count``; if two have different sizes, the shorter one is padded with zeros.
-    told : int
-        Ones among the released bits.
-    pooled : int
-        Devices that were asked about a pool of items, and counted only for that pool.
-    """
+    """Sums over the devices that answered; see `Statistic`."""
 
     counts: ClassVar[tuple[str, ...]] = ("sums",)
 
+    # shape (any,); Sums of the class's ``count``; if two have different sizes, the shorter one is padded with zeros
     sums: Ints
-    told: int
-    pooled: int = 0
+    told: int  # Ones among the released bits
+    pooled: int = 0  # Devices that were asked about a pool of items, and counted only for that pool
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks, or rounds, together."""
@@ -60,33 +51,17 @@ GROUPS = RANKED, SHARED, PAIRED, SIZED, SIZED_TOP = ("ranked", "shared", "paired
 
 @dataclass(frozen=True, kw_only=True)
 class GroupStatistic(Statistic):
-    """Sums over the devices that answered; see `Statistic`. Counts of a group that was not asked are empty.
-
-    Attributes
-    ----------
-    ranked : ndarray of int64
-        Devices of the first group whose subset held each value: all items, and dummies.
-    shared : ndarray of int64
-        The same of the second group: the most liked items, and dummies.
-    paired : ndarray of int64
-        The same of the third group: pairs of these items, and dummies.
-    sized, sized_top : ndarray of int64
-        Devices that released each range of how many items they like, of all and of the most liked.
-    heard : ndarray of int64, shape (5,)
-        Devices that answered, by groups.
-    told : int
-        Ones among the released bits.
-    """
+    """Sums over the devices that answered; see `Statistic`. Counts of a group that was not asked are empty."""
 
     counts: ClassVar[tuple[str, ...]] = (*GROUPS, "heard")
 
-    ranked: Ints
-    shared: Ints
-    paired: Ints
-    sized: Ints
+    ranked: Ints  # Devices of the first group whose subset held each value: all items, and dummies
+    shared: Ints  # The same of the second group: the most liked items, and dummies
+    paired: Ints  # The same of the third group: pairs of these items, and dummies
+    sized: Ints  # Devices that released each range of how many items they like, of all and of the most liked
     sized_top: Ints
-    heard: Ints
-    told: int
+    heard: Ints  # shape (5,); Devices that answered, by groups
+    told: int  # Ones among the released bits
 
     @property
     def ones(self) -> int:

@@ -12,13 +12,7 @@ from coordinator.server.statistics.statistic import no_answer
 
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
-    """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent.
-
-    Raises
-    ------
-    InputError
-        If the release is none of the query, or reports a number from ``outputs`` on.
-    """
+    """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent."""
     release.require(query)
     values = np.empty(release.count, np.int32)
     values_of(release.unpacked(), values)
@@ -31,14 +25,7 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
     """Return the statistic of one block's release.
 
-    Parameters
-    ----------
-    query : Query
-        What was asked.
-    release : Release
-        Its answer.
-    supports : ndarray of int64, shape (K,)
-        Answering devices whose report speaks for each private value.
+    Shapes: ``supports`` (K,).
     """
     answered = release.answered_mask()
     return CountStatistic(

@@ -21,20 +21,12 @@ MOST_PAIRED_ITEMS = 5000
 
 @dataclass(frozen=True, kw_only=True)
 class PairStatistic(Statistic):
-    """Sums over the devices that answered; sums of two blocks add up to that of both.
-
-    Attributes
-    ----------
-    pairs : ndarray of int64, shape (N, N)
-        Upper triangle: answering devices that were asked about the pair.
-    agreed : ndarray of int64, shape (N, N)
-        Upper triangle: those of them whose bit was 1.
-    """
+    """Sums over the devices that answered; sums of two blocks add up to that of both."""
 
     counts: ClassVar[tuple[str, ...]] = ("pairs", "agreed")
 
-    pairs: Ints
-    agreed: Ints
+    pairs: Ints  # shape (N, N); Upper triangle: answering devices that were asked about the pair
+    agreed: Ints  # shape (N, N); Upper triangle: those of them whose bit was 1
 
     @cached_property
     def ones(self) -> int:
@@ -49,13 +41,7 @@ class PairStatistic(Statistic):
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
-    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate`.
-
-    Raises
-    ------
-    InputError
-        If the catalogue has more than `MOST_PAIRED_ITEMS` items.
-    """
+    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate`."""
     from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
     from coordinator.protocol.public_draws import random_pairs  # noqa: PLC0415 (compiled)
 

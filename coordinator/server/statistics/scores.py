@@ -25,27 +25,15 @@ FLUSH = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreStatistic(Statistic):
-    """Sums over the devices that answered; sums of two blocks add up to that of both.
-
-    Attributes
-    ----------
-    sensed : ndarray of int64, shape (N,)
-        ``sum_u H_ui``: answering devices that sensed item i.
-    scores : ndarray of int64, shape (N,)
-        ``sum_u H_ui S_u``: those of them whose bit was 1.
-    ones : int
-        ``sum_u S_u``, over all questions.
-    questions : int
-        Bits that a device answers.
-    """
+    """Sums over the devices that answered; sums of two blocks add up to that of both."""
 
     counts: ClassVar[tuple[str, ...]] = ("sensed", "scores")
     same: ClassVar[tuple[str, ...]] = ("questions",)
 
-    sensed: Ints
-    scores: Ints
-    ones: int
-    questions: int = 1
+    sensed: Ints  # shape (N,); ``sum_u H_ui``: answering devices that sensed item i
+    scores: Ints  # shape (N,); ``sum_u H_ui S_u``: those of them whose bit was 1
+    ones: int  # ``sum_u S_u``, over all questions
+    questions: int = 1  # Bits that a device answers
 
     @property
     def answer_rate(self) -> float:
@@ -139,14 +127,7 @@ def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
 def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStatistic:
     """Return the statistic of one block's release from its counts.
 
-    Parameters
-    ----------
-    query : Query
-        What was asked.
-    release : Release
-        Its answer.
-    counts : ndarray of int64, shape (2, items of the pool or of the catalogue)
-        How many answering devices sensed an item, and how many of those answered 1.
+    Shapes: ``counts`` (2, items of the pool or of the catalogue).
     """
     if query.pool is not None:
         inside, counts = counts, np.zeros((2, query.items), np.int64)
@@ -291,13 +272,7 @@ def _refuse(query: Query, release: Release, wrong: int) -> None:
 
 
 def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
-    """Return for each item how many devices told that they rated it (``sensed``), and liked it (``scores``).
-
-    Raises
-    ------
-    InputError
-        If a device likes an item that it did not rate, or tells more ratings than were asked for.
-    """
+    """Return for each item how many devices told that they rated it (``sensed``), and liked it (``scores``)."""
     release.require(query)
     answered, (sensed, scores) = release.answered_mask(), np.zeros((2, query.items), np.int64)
     most = int(query.parameters["most"])
@@ -313,13 +288,7 @@ def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
 
 
 def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
-    """Return for each pair of items how many devices rated both, and how many of these alike.
-
-    Raises
-    ------
-    InputError
-        As `aggregate_revealed`.
-    """
+    """Return for each pair of items how many devices rated both, and how many of these alike."""
     check_items(query.items)
     if _DENSE * int(query.parameters["most"]) > query.items:
         asked = aggregate_revealed(query, release)  # refuses what is no answer

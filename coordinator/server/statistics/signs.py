@@ -75,16 +75,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
 def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> Ints:
     """Return how many devices named a vector whose sign of an item is +1, int64, one count an item of the pool.
 
-    Parameters
-    ----------
-    query : Query
-        Of sign sensing.
-    first : int
-        The first device.
-    bits : ndarray of uint8, shape (devices, answer bits)
-        What they released; see `protocol.signs.from_bits`.
-    answered : ndarray of bool, shape (devices,)
-        Those that did not answer do not count.
+    Shapes: ``bits`` (devices, answer bits); ``answered`` (devices,).
     """
     assert query.pool is not None  # a device answers no other
     positive, vector = from_bits(bits)
@@ -95,18 +86,7 @@ def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> 
 def agreements(key: Words, first: int, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
     """Return how many answering devices said what the public sign of a place is, int64, one count a place.
 
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (2,)
-        The round's public key.
-    first : int
-        The first device.
-    positive, answered : ndarray of bool, shape (devices,)
-        Whether each device said +1, and whether it said anything.
-    places : int
-        Signs of a device; see `protocol.signs`.
-    lanes : ndarray of int64, shape (devices,), or int
-        Where the signs that it answered about begin in its public stream.
+    Shapes: ``key`` (2,); ``positive``, ``answered`` (devices,); ``lanes`` (devices,).
     """
     count = positive.size
     even = count + count % 2
@@ -124,24 +104,17 @@ _FULL_ANCHOR = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @dataclass(frozen=True, kw_only=True)
 class AnchorStatistic(Statistic):
-    """Sums over the devices that answered; see `Statistic`. What a round was not about is empty.
-
-    Attributes
-    ----------
-    pairs : ndarray of int64, shape (M (M - 1) / 2,)
-        Devices whose bit was the public sign of a pair of the pool, in the order of an upper triangle's rows.
-    sensed, scores : ndarray of int64, shape (N,)
-        Devices whose public coin had them sense an item, and those of them whose bit was its public sign.
-    ones : int
-        Ones among the released bits.
-    """
+    """Sums over the devices that answered; see `Statistic`. What a round was not about is empty."""
 
     counts: ClassVar[tuple[str, ...]] = ("pairs", "sensed", "scores")
 
+    # shape (M (M - 1); Devices whose bit was the public sign of a pair of the pool, in the order of an upper triangle's
+    # rows
     pairs: Ints
+    # shape (N,); Devices whose public coin had them sense an item, and those of them whose bit was its public sign
     sensed: Ints
     scores: Ints
-    ones: int
+    ones: int  # Ones among the released bits
 
     @property
     def means(self) -> Floats:

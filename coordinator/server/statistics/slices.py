@@ -67,13 +67,7 @@ def column_counts(release: Release) -> Ints:
 
 
 def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -> Ints:
-    """Return how many answering devices released a subset that holds each value, int64, shape (values,).
-
-    Raises
-    ------
-    InputError
-        If a release is no subset of ``chosen`` values.
-    """
+    """Return how many answering devices released a subset that holds each value, int64, shape (values,)."""
     release.require(query)
     words, answered = words_of(release), release.answered_mask().view(np.uint8)
     if is_listed(values, chosen):

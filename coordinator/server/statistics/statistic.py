@@ -19,20 +19,14 @@ MOST = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
-    """Sums over the devices that answered; sums of two blocks add up to that of both.
-
-    Attributes
-    ----------
-    asked, answered, refused : int
-        Devices.
-    """
+    """Sums over the devices that answered; sums of two blocks add up to that of both."""
 
     counts: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are arrays of int64."""
     same: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers that must be equal and are not added up."""
 
-    asked: int
+    asked: int  # Devices
     answered: int
     refused: int
 
@@ -55,13 +49,7 @@ class Statistic:
         )
 
     def shape(self) -> tuple[object, ...]:
-        """Return the type and the sizes of the counts, which must be equal in statistics that are added up.
-
-        Raises
-        ------
-        InputError
-            If its counts are invalid.
-        """
+        """Return the type and the sizes of the counts, which must be equal in statistics that are added up."""
         shapes = [require_array(name, getattr(self, name, None), np.int64, None).shape for name in self.counts]
         for part in fields(self):
             if part.name not in self.counts:
@@ -70,13 +58,7 @@ class Statistic:
 
 
 def merge(first: Statistic, *others: Statistic) -> Statistic:
-    """Return the sum of statistics of one mechanism, in the order given.
-
-    Raises
-    ------
-    InputError
-        If one is no statistic, or not of the same kind and size as the first.
-    """
+    """Return the sum of statistics of one mechanism, in the order given."""
     shape, total = _shape(first), first
     for other in others:
         if _shape(other) != shape:

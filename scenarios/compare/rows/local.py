@@ -49,19 +49,11 @@ PRIOR = 1.0
 
 
 class Rates(NamedTuple):
-    """What is known of single items.
+    """What is known of single items."""
 
-    Attributes
-    ----------
-    rated, liked : ndarray of float64, shape (N,)
-        Share of people who rated each item, and their mean rating from -1 to 1.
-    score, error : ndarray of float64, shape (N,)
-        Share of people who like each, and its standard error.
-    """
-
-    rated: Floats
+    rated: Floats  # shape (N,); Share of people who rated each item, and their mean rating from -1 to 1
     liked: Floats
-    score: Floats
+    score: Floats  # shape (N,); Share of people who like each, and its standard error
     error: Floats
 
 
@@ -178,22 +170,14 @@ def people_of(world: World, asked: Asked) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Local(Row):
-    """A mechanism of `blindrec run` that ranks items by its estimates, not by their clusters.
-
-    Attributes
-    ----------
-    design : str or Mechanism
-        The mechanism's name there, or a user's own.
-    settings : callable
-        Its settings from the comparison's public constants and the number of items.
-    law : callable or None
-        Draws the sum of so many answers; see `scenarios.compare.laws`. None: devices answer, or nobody.
-    """
+    """A mechanism of `blindrec run` that ranks items by its estimates, not by their clusters."""
 
     mechanism: str
     order: int
-    design: str | Mechanism
+    design: str | Mechanism  # The mechanism's name there, or a user's own
+    # Draws the sum of so many answers; see `scenarios.compare.laws`. None: devices answer, or nobody
     law: laws.Law | None
+    # Its settings from the comparison's public constants and the number of items
     settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
 
     trust_model: ClassVar[str] = "local"
@@ -291,16 +275,10 @@ LIKING, JUDGING = 0.3, 0.15
 
 
 class Directions(Row):
-    """Directions of taste by signs of pairs.
-
-    Attributes
-    ----------
-    known : bool
-        Whether rates of single items are public; otherwise devices tell them.
-    """
+    """Directions of taste by signs of pairs."""
 
     trust_model, mechanism, order = "local", "directions", 60
-    known: ClassVar[bool] = False
+    known: ClassVar[bool] = False  # Whether rates of single items are public; otherwise devices tell them
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: World, asked: Asked) -> Advised:

@@ -51,20 +51,12 @@ class Popularity(Row):
 
 @dataclass(frozen=True, slots=True)
 class Fitted(Row):
-    """A model of items that is fitted to all likes.
-
-    Attributes
-    ----------
-    fit : callable
-        Takes the likes and the constants.
-    inverts : bool
-        Whether a matrix as large as people or items is inverted.
-    """
+    """A model of items that is fitted to all likes."""
 
     mechanism: str
     order: int
-    fit: Callable[[Any, Comparison], Scorer]
-    inverts: bool = False
+    fit: Callable[[Any, Comparison], Scorer]  # Takes the likes and the constants
+    inverts: bool = False  # Whether a matrix as large as people or items is inverted
 
     trust_model: ClassVar[str] = "none"
 

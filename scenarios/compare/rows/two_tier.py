@@ -42,16 +42,11 @@ def split_people(world: World, asked: Asked) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Public(Row):
-    """A model of public people's likes alone, which private people apply to their own.
-
-    Attributes
-    ----------
-    fit : callable or None
-        Takes the public likes and the constants; None to rank items by how many public people like them.
-    """
+    """A model of public people's likes alone, which private people apply to their own."""
 
     mechanism: str
     order: int
+    # Takes the public likes and the constants; None to rank items by how many public people like them
     fit: Callable[[Any, Comparison], Scorer] | None = None
 
     trust_model: ClassVar[str] = "two-tier"
@@ -68,17 +63,11 @@ class Public(Row):
 
 @dataclass(frozen=True, slots=True)
 class Weighed(Row):
-    """Popularity among public people and private devices' answers, weighted by their precision.
-
-    Attributes
-    ----------
-    lifts : bool
-        Whether public people's co-occurrences, as lifts, are multiplied by it and EASE applied.
-    """
+    """Popularity among public people and private devices' answers, weighted by their precision."""
 
     mechanism: str
     order: int
-    lifts: bool
+    lifts: bool  # Whether public people's co-occurrences, as lifts, are multiplied by it and EASE applied
 
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
@@ -123,17 +112,11 @@ def ratings_left(table: RatingTable, world: World) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Completed(Row):
-    """Ratings that public people's tell, and what private devices release once about their completed ones.
-
-    Attributes
-    ----------
-    how : str
-        The mechanism of `blindrec two-tier`; `NONE` if no private device is asked.
-    """
+    """Ratings that public people's tell, and what private devices release once about their completed ones."""
 
     mechanism: str
     order: int
-    how: str
+    how: str  # The mechanism of `blindrec two-tier`; `NONE` if no private device is asked
 
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"public"})

@@ -23,24 +23,12 @@ _MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingFile:
-    """A readable rating file.
+    """A readable rating file."""
 
-    Attributes
-    ----------
-    path : Path
-        The file, or the archive around it.
-    member : str or None
-        The name inside the archive; None for a plain file.
-    parquet : bool
-        Whether it is Apache Parquet; otherwise it is text.
-    first_line : str
-        The first line that is not empty, without its end; empty for Parquet.
-    """
-
-    path: Path
-    member: str | None
-    parquet: bool
-    first_line: str
+    path: Path  # The file, or the archive around it
+    member: str | None  # The name inside the archive; None for a plain file
+    parquet: bool  # Whether it is Apache Parquet; otherwise it is text
+    first_line: str  # The first line that is not empty, without its end; empty for Parquet
 
     @property
     def name(self) -> str:
@@ -63,25 +51,7 @@ class RatingFile:
 
 
 def open_ratings(path: Path) -> RatingFile:
-    """Look at the file at ``path`` and say what it is.
-
-    Parameters
-    ----------
-    path : Path
-        A text or Parquet file, or a zip archive that holds one. Of several files in an archive the one called
-        ``ratings.csv``, ``ratings.dat``, ``ratings.parquet`` or ``u.data`` is taken.
-
-    Returns
-    -------
-    RatingFile
-        The file, not yet read.
-
-    Raises
-    ------
-    InputError
-        If there is no such file, it is a directory, is empty, cannot be opened, is not text, or is an archive
-        with no or several files that could be meant, or takes more memory than is left.
-    """
+    """Look at the file at ``path`` and say what it is."""
     if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the rating file inside it")
     if not path.exists():

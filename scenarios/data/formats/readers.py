@@ -32,38 +32,19 @@ _THIN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingColumns:
-    """Ratings in the file's own order.
+    """Ratings in the file's own order."""
 
-    Attributes
-    ----------
-    users, items : Indices
-        int32[ratings], positions in the labels.
-    values : Floats
-        float64[ratings], finite and in the format's range.
-    user_labels, item_labels : pyarrow.StringArray
-        The file's own ids, each once, in no special order.
-    place : callable
-        From a rating, from 0, to where it stands in the file, in words.
-    source : str
-        The format's name.
-    times : Floats or None
-        float64[ratings], when each was given, in seconds of any origin; None where that was not read.
-    skipped : int
-        Bad lines that were left out.
-    apart : str
-        Which ratings stand apart from all others, as a warning; empty where none do.
-    """
-
-    users: Indices
+    users: Indices  # int32[ratings], positions in the labels
     items: Indices
-    values: Floats
-    user_labels: pa.StringArray
+    values: Floats  # float64[ratings], finite and in the format's range
+    user_labels: pa.StringArray  # The file's own ids, each once, in no special order
     item_labels: pa.StringArray
-    place: Place
-    source: str
+    place: Place  # From a rating, from 0, to where it stands in the file, in words
+    source: str  # The format's name
+    # float64[ratings], when each was given, in seconds of any origin; None where that was not read
     times: Floats | None = None
-    skipped: int = 0
-    apart: str = ""
+    skipped: int = 0  # Bad lines that were left out
+    apart: str = ""  # Which ratings stand apart from all others, as a warning; empty where none do
 
     def __repr__(self) -> str:
         return f"RatingColumns({len(self.values)} ratings, {self.source})"
@@ -71,22 +52,12 @@ class RatingColumns:
 
 @dataclass(slots=True, kw_only=True)
 class Faults:
-    """The lines of a file that cannot be read, and why.
-
-    Attributes
-    ----------
-    file : RatingFile
-    unit : str
-        What a row is called, a line of text or a row of Parquet.
-    first : int
-        Number of the first row, among those that are not empty, from 1.
-    torn : list of (int, callable)
-        Numbers of rows that the parser left out, ascending, and why; they are no rows of its table.
-    """
+    """The lines of a file that cannot be read, and why."""
 
     file: RatingFile
-    unit: str = "line"
-    first: int = 1
+    unit: str = "line"  # What a row is called, a line of text or a row of Parquet
+    first: int = 1  # Number of the first row, among those that are not empty, from 1
+    # Numbers of rows that the parser left out, ascending, and why; they are no rows of its table
     torn: list[tuple[int, Reason]] = field(default_factory=list)
     _rows: list[tuple[Ints, Reason]] = field(default_factory=list)
 
@@ -114,13 +85,7 @@ class Faults:
         return good
 
     def dealt_with(self, rows: int, *, skip: bool) -> int:
-        """Return how many lines are bad, of the torn ones and ``rows`` rows of the table.
-
-        Raises
-        ------
-        InputError
-            If there are some, and they are not to be skipped: it names ten at most.
-        """
+        """Return how many lines are bad, of the torn ones and ``rows`` rows of the table."""
         good = self.good(rows)
         count = len(self.torn) + (0 if good is None else int(np.count_nonzero(~good)))
         if count and not skip:
@@ -151,14 +116,7 @@ class Faults:
 
 
 def from_table(table: pa.Table, form: RatingFormat, bad: Faults, *, skip: bool) -> RatingColumns:
-    """Take the ratings out of a table whose columns are encoded as dictionaries; seen is 1 where no column rates.
-
-    Raises
-    ------
-    InputError
-        If rows are bad, and these are not to be skipped: an id is empty, or a rating is no finite number in the range
-        of `form`. If no row is left.
-    """
+    """Take the ratings out of a table whose columns are encoded as dictionaries; seen is 1 where no column rates."""
     user, item, *rating = form.fields
     users, user_labels = _identities(table[user], user, bad)
     items, item_labels = _identities(table[item], item, bad)
@@ -318,21 +276,7 @@ _GAP = "gap "
 
 
 def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> tuple[pa.Table, Faults]:
-    """Parse the text of ``file`` into columns of dictionary-encoded texts.
-
-    Returns
-    -------
-    pyarrow.Table
-        The columns of user, item and rating, that of times where ``times`` asks for it and there is one, or all columns
-        of a wide format. Empty lines are passed over; an empty value is an empty text.
-    Faults
-        Rows that have more or fewer columns than are due, which the table leaves out, and those that are not UTF-8.
-
-    Raises
-    ------
-    InputError
-        If there is no row at all, or the file cannot be read.
-    """
+    """Parse the text of ``file`` into columns of dictionary-encoded texts."""
     names = None if form.names is None else [name or f"{_GAP}{k}" for k, name in enumerate(form.names)]
     used = list(names) if names and form.wide else [*form.fields, *filter(None, [form.time if times else ""])]
     used += [name for name in names or () if name.startswith(_GAP)]  # nothing may stand there
@@ -417,29 +361,7 @@ _UNRATED = 99.0  # Jester's mark of a joke that was not rated
 def read_columns(
     file: RatingFile, columns: Columns | None, *, times: bool = False, skip: bool = False
 ) -> RatingColumns:
-    """Read the ratings of ``file``, in a format recognised from its content.
-
-    Parameters
-    ----------
-    file : RatingFile
-        An opened file.
-    columns : tuple of str or None
-        See `recognise_text`; None to recognise them.
-    times : bool
-        Whether to read when ratings were given, where the file tells.
-    skip : bool
-        Whether to leave out lines that cannot be read; they are counted.
-
-    Returns
-    -------
-    RatingColumns
-        At least one rating, in the file's order.
-
-    Raises
-    ------
-    InputError
-        If the format is not known, or a row does not fit it; see `scenarios.data.datasets.read_ratings`.
-    """
+    """Read the ratings of ``file``, in a format recognised from its content."""
     try:
         if file.parquet:
             return _read_parquet(file, columns, times=times, skip=skip)

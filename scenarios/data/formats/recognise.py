@@ -28,37 +28,19 @@ _WIDEST = 1e9  # of a named column, whose scale nobody has stated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatingFormat:
-    """How to read a rating file.
+    """How to read a rating file."""
 
-    Attributes
-    ----------
-    name : str
-        The format's name, as reports print it.
-    fields : tuple of str
-        The columns of the user, the item and the rating; only the first two where what is seen is liked.
-    time : str
-        The column of times; empty where there is none.
-    low, high : float
-        The range of a rating, both ends included.
-    delimiter : str
-        One character between columns; unused for Parquet.
-    names : tuple of str or None
-        The columns in their order, where the file does not name them; None where it does. A column with an
-        empty name holds nothing.
-    quoted : bool
-        Whether a value may stand in double quotes.
-    wide : bool
-        Whether a line holds all ratings of one user (Jester): first their number, then a column for every item.
-    """
-
-    name: str
-    fields: Columns
-    time: str = ""
-    low: float = -_WIDEST
+    name: str  # The format's name, as reports print it
+    fields: Columns  # The columns of the user, the item and the rating; only the first two where what is seen is liked
+    time: str = ""  # The column of times; empty where there is none
+    low: float = -_WIDEST  # The range of a rating, both ends included
     high: float = _WIDEST
-    delimiter: str = ","
+    delimiter: str = ","  # One character between columns; unused for Parquet
+    # The columns in their order, where the file does not name them; None where it does. A column with an empty name
+    # holds nothing
     names: tuple[str, ...] | None = None
-    quoted: bool = False
+    quoted: bool = False  # Whether a value may stand in double quotes
+    # Whether a line holds all ratings of one user (Jester): first their number, then a column for every item
     wide: bool = False
 
     @property
@@ -68,26 +50,7 @@ class RatingFormat:
 
 
 def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
-    """Recognise the format of a text file.
-
-    Parameters
-    ----------
-    file : RatingFile
-        An opened text file.
-    columns : tuple of str or None
-        The names of the user, item and rating columns, perhaps with that of times, or without that of ratings; their
-        numbers, from 1, where the file has no line of names; None to recognise them.
-
-    Returns
-    -------
-    RatingFormat
-        MovieLens (three forms), Jester, or a table with named columns, or with numbered ones.
-
-    Raises
-    ------
-    InputError
-        If the format is not known, or `columns` does not fit the file.
-    """
+    """Recognise the format of a text file."""
     if columns is not None and all(map(str.isdecimal, columns)):
         return _numbered(file, columns)
     known = _nameless(file.first_line)
@@ -123,18 +86,7 @@ def _numbered(file: RatingFile, columns: Columns) -> RatingFormat:
 
 
 def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: str) -> tuple[Columns, str]:
-    """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones.
-
-    Returns
-    -------
-    tuple of str, and str
-        The columns, and that of times; empty where there is none.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, is meant twice, or cannot be told from another.
-    """
+    """Choose the user, item and rating columns out of ``header``, by the names given or by the usual ones."""
     present = ", ".join(header[:20])
     times = [column for column in header if re.sub(r"[^a-z]", "", column.lower()) in _TIMES]
     time = times[0] if len(times) == 1 else ""

@@ -16,24 +16,13 @@ Beside = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the keys of an experiment's record go; the first result that it has is the main one.
+    """Where the keys of an experiment's record go; the first result that it has is the main one."""
 
-    Attributes
-    ----------
-    results : tuple of (str, tuple of str)
-        Keys of what was measured, each with those of predictions, bounds and rivals beside it.
-    asked, budget : tuple of str
-    epsilons : tuple of (str, str)
-        Keys of epsilons, and whose they are.
-    people : str
-        Key of their number.
-    """
-
-    results: Beside
+    results: Beside  # Keys of what was measured, each with those of predictions, bounds and rivals beside it
     asked: tuple[str, ...]
     budget: tuple[str, ...]
-    epsilons: tuple[tuple[str, str], ...]
-    people: str
+    epsilons: tuple[tuple[str, str], ...]  # Keys of epsilons, and whose they are
+    people: str  # Key of their number
 
 
 def _keys(names: str) -> tuple[str, ...]:

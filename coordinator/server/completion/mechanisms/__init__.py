@@ -11,13 +11,7 @@ from coordinator.server.completion.reading import SecondOrderServer
 
 @functools.cache
 def found() -> dict[str, SecondOrderServer]:
-    """Return every mechanism's server half by its name, in the order in which mechanisms are listed.
-
-    Raises
-    ------
-    RoomError
-        If one is missing.
-    """
+    """Return every mechanism's server half by its name, in the order in which mechanisms are listed."""
     halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda half: (half.name,))
     if missing := found_in_public().keys() - halves.keys():
         raise RoomError(f"{__name__} has no half of {min(missing)!r}; declare it in a module there")

@@ -16,26 +16,14 @@ from coordinator.server.online.recommender import NamedRecommender
 
 @functools.cache
 def found() -> Mapping[str, NamedRecommender]:
-    """Return all recommenders by name, in their declared order.
-
-    Raises
-    ------
-    RoomError
-        If a module declares none, or two have a name in common.
-    """
+    """Return all recommenders by name, in their declared order."""
     every = declared(__name__, __path__, "RECOMMENDERS", NamedRecommender)
     every.sort(key=lambda one: (one.order, one.name))
     return MappingProxyType(by_name(every, lambda one: (one.name,)))
 
 
 def recommender_of(name: str) -> NamedRecommender:
-    """Return a recommender by its name.
-
-    Raises
-    ------
-    InputError
-        If there is none.
-    """
+    """Return a recommender by its name."""
     if name not in found():
         raise InputError(f"recommender is {name!r}; choose among {', '.join(found())}")
     return found()[name]
