@@ -138,7 +138,7 @@ class Log:
             ) from None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """Yield the lines in order, without a torn last line of a file; a complete one that has no line break counts."""
+        """Yield the lines in order, without a torn last line of a file; a complete one without a line break counts."""
         self._count = 0
         for path in files_of(self._folder, self._kind):
             for number, told in self._lines(path):
