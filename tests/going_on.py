@@ -25,7 +25,7 @@ TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
 LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
-from scenarios.store.chain import Chain
+from scenarios.store.record_log import Chain
 from scenarios.cli import main
 keep = Chain.keep
 def waiting(self, record):

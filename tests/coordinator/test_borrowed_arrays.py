@@ -79,8 +79,8 @@ CALL = """
 import os
 import numpy as np
 from actors import kernels
-from coordinator.protocol import streams
-print(len(streams.device_streams(np.zeros(2, np.uint64), 0, 3)), sum(streams.device_streams.stats.cache_hits.values()))
+from coordinator.protocol import hashing
+print(len(hashing.device_streams(np.zeros(2, np.uint64), 0, 3)), sum(hashing.device_streams.stats.cache_hits.values()))
 """
 
 

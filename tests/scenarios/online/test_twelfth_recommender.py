@@ -23,8 +23,7 @@ from scenarios.sweep.online_planted import AXES, compared_on
 TWELFTH = '''
 """The first object, always."""
 import numpy as np
-from coordinator.server.online import rules
-from coordinator.server.online.recommender import NamedRecommender, Unweighted
+from coordinator.server.online.recommender import NamedRecommender, Unweighted, everybody
 
 class First(Unweighted):
     def chances(self, sums):
@@ -32,7 +31,7 @@ class First(Unweighted):
 
 RECOMMENDERS = (
     NamedRecommender(
-        name="first-object", about="ever the first; epsilon 0", build=lambda _: First(), limits=rules.everybody,
+        name="first-object", about="ever the first; epsilon 0", build=lambda _: First(), limits=everybody,
         proved_epsilon=lambda _: 0.0, compared=("rounds", "radius", "ratings", "theorem-6"),
     ),
 )

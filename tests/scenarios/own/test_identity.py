@@ -79,7 +79,7 @@ def test_settings_count() -> None:
 
 HELPED = """
 from {package}.helping import share
-from coordinator.protocol.own import Mechanism
+from coordinator.protocol.custom import Mechanism
 class Mine(Mechanism):
     def query(self, catalogue): return share(catalogue)
 """
@@ -107,7 +107,7 @@ def test_helper_packages_count_where_they_are_named(folder: Path) -> None:
 
 
 CELL = """
-from coordinator.protocol.own import Mechanism
+from coordinator.protocol.custom import Mechanism
 class InACell(Mechanism):
     many: int = {many}
     def query(self, catalogue): return {answer}
@@ -143,7 +143,7 @@ def test_what_has_no_source_has_no_identity(monkeypatch: pytest.MonkeyPatch) -> 
 
 TYPED = """
 from fractions import Fraction
-from coordinator.protocol.own import Mechanism
+from coordinator.protocol.custom import Mechanism
 class Mine(Mechanism):
     share: float = 0.5
     rounds: int = 2

@@ -55,7 +55,7 @@ def stop_at(number):
         os.kill(os.getpid(), signal.SIGINT)
 """
 POLICY = """
-from coordinator.server.rounds.schedules import Fixed
+from coordinator.server.rounds.policies import Fixed
 
 def twice(setting):
     return Fixed(setting=setting, rounds=2)

@@ -14,7 +14,7 @@ import pytest
 
 PUBLIC = """
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.payloads import Signs
+from coordinator.protocol.second_order_public import Signs
 from coordinator.protocol.second_order_public import A_BIT
 
 
@@ -79,7 +79,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run
-from scenarios.sweep.two_tier_plan import ASKED
+from scenarios.sweep.two_tier import ASKED
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
 told = {"found": list(found()), "help": TwoTier.model_fields["epsilon"].description}
