@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -275,6 +277,13 @@ _BLOCK = 1 << 24  # bytes parsed at a time
 _GAP = "gap "
 
 
+_ROW = re.compile(r"Row #(\d+): ")
+
+
+def _passed_over(_: Any) -> None:
+    """Say nothing of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends."""
+
+
 def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> tuple[pa.Table, Faults]:
     """Parse the text of ``file`` into columns of dictionary-encoded texts."""
     names = None if form.names is None else [name or f"{_GAP}{k}" for k, name in enumerate(form.names)]
@@ -297,6 +306,7 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
         strings_can_be_null=False,
         check_utf8=False,
     )
+    hook, sys.unraisablehook = sys.unraisablehook, _passed_over
     try:
         with file.open() as opened:
             table = pyarrow.csv.read_csv(
@@ -305,7 +315,12 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # one line of names, without a line end
             need_ratings(0, file)
+        if row := _ROW.search(str(error)):  # torn and not UTF-8: the parser cannot hand on what is in it
+            line = file.line_number(int(row[1]))
+            raise InputError(f"line {line} of {file.name} does not fit {form.name}: correct or drop it") from error
         raise unreadable(file.name, error) from error
+    finally:
+        sys.unraisablehook = hook
     need_ratings(table.num_rows + len(bad.torn), file)
     return _in_utf8(table, form, bad), bad
 
