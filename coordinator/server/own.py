@@ -74,8 +74,8 @@ class OwnDesign:
         asked = np.arange(world.items, dtype=np.int32) if pool is None else pool
         told = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=asked)
         question = self._checked(guarded(mechanism, "query", round_number, told), round_number)
-        width, noun = max((question.bits, "bits"), (question.outputs, "outputs"))
-        what = f"a question of {type(mechanism).__name__} for {width:,} {noun} a device"
+        width = question.bits or width_of(question.outputs)  # an output is named by so many bits
+        what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
         require_memory(round_bytes(1, width), what, "ask for less at once")
         sizes = {OUTPUTS: question.outputs, VALUES: question.values}
         return Query(
