@@ -10,7 +10,6 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
-from scipy import special
 
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import Epsilon, as_float
@@ -111,6 +110,8 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
     cosines, log_sines = np.cos(angles), np.log(np.sin(angles))
     scale = math.lgamma(dimension / 2) - math.lgamma((dimension - 1) / 2) - math.log(math.pi) / 2
     mass = 2 * np.exp(scale + (dimension - 2) * log_sines) * cosines * step
+    from scipy import special  # noqa: PLC0415 (settings load no scipy)
+
     below = special.betainc(0.5, (dimension - 1) / 2, cosines**2)
 
     def total(kept: int) -> float:
