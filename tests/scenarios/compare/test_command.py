@@ -159,7 +159,7 @@ def test_what_cannot_be_compared_is_told_in_a_line(
 def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> None:
     """No name holds the comma between names: every row can be named, and a name selects that row alone."""
     assert not [row.mechanism for row in found().values() if "," in row.mechanism]
-    one = ("--epsilon", 1, "--scale", 1, "--seeds", 1, "--public", 0.2, "--json", "-")
+    one = ("--epsilon", 1, "--scale", 1, "--seeds", 3, "--public", 0.2, "--json", "-")
     told = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *FEW[:4], *one)
     assert {(row["trust_model"], row["mechanism"]) for row in told.result["rows"]} == {
         *((model, "popularity") for model in ("none", "curator", "two-tier")),

@@ -95,7 +95,7 @@ def test_a_coarse_grid_tells_what_a_fine_one_does(blindrec: Command, tmp_path: P
     """The command draws what it needs beyond the grid; its rows stay those of the grid."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=60, each=24))
     rows = ("--mechanisms", "popularity,set", "--trust-models", "none,local", "--likes", 12, "--devices", 0)
-    told = ("compare", ratings, "--like-from", 4, *rows, "--epsilon", 2, "--json", "-")
+    told = ("compare", ratings, "--backend", "inprocess", "--like-from", 4, *rows, "--epsilon", 2, "--json", "-")
     coarse, fine = (blindrec(*told, "--scale", scale).result for scale in ("1,10000", "1,3,10,30,100,300,1000,10000"))
     (one,), (other,) = coarse["people"], fine["people"]
     assert {row["users"] for row in coarse["rows"] if row["trust_model"] == "local"} == {60, 600_000}
