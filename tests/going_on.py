@@ -69,7 +69,17 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
 
 def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
     """SIGKILL a command on Ray once it has kept so many records, and then all that it had started, if need be."""
-    command = [sys.executable, "-c", _WAITING, str(kept - 1), *map(str, arguments), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-c",
+        _WAITING,
+        str(kept - 1),
+        *map(str, arguments),
+        "--backend",
+        "ray",
+        "--out",
+        str(out),
+    ]
     started: dict[psutil.Process, str] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

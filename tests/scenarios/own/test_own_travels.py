@@ -88,7 +88,7 @@ def test_the_command_runs_it_on_ray_as_in_process(folder: Path) -> None:
     asked = ["--design", "theirs.helped:Helped", "--with", "sketching", "--items", "20", "--rated", "5"]
     run = ["-m", "scenarios", "run", *asked, "--users", "20000"]
     near = ran(folder, *run, "--backend", "inprocess", "--json", "-")
-    far = ran(folder, *run, "--workers", "2", "--devices-per-actor", "10000", "--json", "-")
+    far = ran(folder, *run, "--backend", "ray", "--workers", "2", "--devices-per-actor", "10000", "--json", "-")
     assert far["releases_sha256"] == near["releases_sha256"]
     assert (far["mechanism"], far["actors"]) == (near["mechanism"], 2)
 
