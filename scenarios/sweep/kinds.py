@@ -7,9 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-import pandas as pd
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from rich.console import Console
@@ -18,6 +17,9 @@ from coordinator.protocol.errors import InputError
 from scenarios.given.files import read_toml
 from scenarios.given.validation import refuse_code
 from scenarios.given.values import brief
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers."""
@@ -96,6 +98,8 @@ class Sweep(ABC, Generic[K, U, M]):
 
     def table(self, units: Mapping[K, M], /) -> pd.DataFrame:
         """Return all units with what they found, one row each."""
+        import pandas as pd  # noqa: PLC0415 (the command line lists kinds without tables)
+
         return pd.DataFrame([self.write(key, found) for key, found in units.items()])
 
 
