@@ -87,7 +87,7 @@ def at(name: str, number: int, how: str) -> Fate:
 def stand_in(patch: pytest.MonkeyPatch, *modules: str) -> None:
     """Put the stand-in in Ray's place, in some modules; nobody waits before another attempt."""
     instead = SimpleNamespace(get=_get, put=Reference, wait=_wait, exceptions=ray.exceptions)
-    for module in (*modules, *("coordinator.server.fleet." + name for name in ("retrying", "carrying", "querying"))):
+    for module in (*modules, *("coordinator.server.fleet." + name for name in ("calls", "querying"))):
         patch.setattr(f"{module}.ray", instead)
     patch.setattr("coordinator.server.fleet.panel.FIRST_PAUSE", 0)
 
