@@ -9,13 +9,17 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Many images set it. Then each of a thousand processes would compile pandas and other packages again, for two seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-oldest checks-and-cluster cluster-tests golden-tests other-tests browser-test check docs fix bench figures mutants clean
+.PHONY: demo test test-thorough test-oldest checks-and-cluster cluster-tests golden-tests other-tests browser-test check docs fix bench figures mutants clean
 
 demo: $(VENV)/.runtime            ## set up, then run the main job on an embedded default
 	$(ENV) $(BIN)/blindrec demo --backend ray
 
 test: $(VENV)/.dev                ## set up, then lint, type-check, import contracts, the site, all tests
 	$(MAKE) --no-print-directory --jobs 2 checks-and-cluster other-tests
+
+# A part of them runs by default: fewer examples of a property, fewer points of a crash, some of the planted leaks
+test-thorough:                    ## the same with all examples, cases and sizes
+	BLINDREC_THOROUGH=1 $(MAKE) --no-print-directory test
 
 checks-and-cluster: check
 	$(MAKE) --no-print-directory cluster-tests

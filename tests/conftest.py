@@ -1,5 +1,6 @@
 """Makes what tests share importable by name: tests are imported from their files and see no directory of their own.
 
+`thoroughness` says how much of large tests runs,
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
 `anchored` asks what anchor sensing asks, and knows its coins,
 `answering` has devices that answer here, and `straying` policies that go astray,
@@ -23,6 +24,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -39,9 +41,12 @@ if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
 
 
+THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
+"""Whether `make test-thorough` runs; see `thoroughness`."""
 # No test is about time, and a busy machine draws the same examples as an idle one
 hypothesis.settings.register_profile(
     "untimed",
+    max_examples=100 if THOROUGH else 25,
     deadline=None,
     derandomize=True,
     database=None,
@@ -66,6 +71,7 @@ def _share(name: str) -> None:
 
 
 for shared in (
+    "thoroughness",
     "reference",
     "statistical",
     "worlds",
@@ -107,14 +113,18 @@ for shared in (
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that start Ray's processes come first; run them without `-n`, so that one Ray instance runs at a time.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make test-thorough` runs. Let tests that start Ray's processes come first; run them without `-n`, so that one Ray instance runs at a time.
 
     Raises
     ------
     UsageError
         If the Makefile, which looks for files that say ``mark.cluster``, would not find one of them.
     """
+    if not THOROUGH:
+        long = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     cluster = [item for item in items if item.get_closest_marker("cluster")]
     for path in sorted({item.path for item in cluster}):
         if "mark.cluster" not in path.read_text(encoding="utf-8"):

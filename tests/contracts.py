@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from boundary import SEED, Wire, leaves, shows_a_secret
 from runs import here, of_file, planted_ratings, small, write_movielens
+from thoroughness import size
 
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
@@ -107,11 +108,11 @@ class MechanismContract:
         self, case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Cohorts of one, of an odd number and of all; calls of 64 devices, and of few where many bits come back."""
-        scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=401, seed=11)
+        scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=size(401, 131), seed=11)
         one = here(scenario)
         monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
         monkeypatch.setattr("coordinator.server.fleet.layout.MOST_BITS", 800)
-        for workers, devices_per_actor in ((1, 1), (3, 7), (2, 300), (2, None)):
+        for workers, devices_per_actor in ((1, 1), (3, 7), (2, 100), (2, None)):
             assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
         assert not same(here(scenario.model_copy(update={"seed": 12})), one)
 

@@ -23,6 +23,7 @@ import pandas as pd
 from cutting import Ended, forked
 from lasting import PROVENANCE, lasting
 from squares import Squares
+from thoroughness import size
 from typer.main import get_command
 
 from actors import log
@@ -205,10 +206,10 @@ def runs(family: Family, run: list[str], *, last: int | None = None, every: int 
 def resumed(family: Family, run: list[str]) -> None:
     """Cut a run off at some of its operations, then its resumption at some of its own, and go on."""
     run = [*run, "--out", str(family.out)]
-    for first in family.undisturbed(command(*run))[4::8]:
+    for first in family.undisturbed(command(*run))[4 :: size(8, 16)]:
         family.begin(first)
         _, states = family.cut(command("resume", str(family.out), *LAYOUT), first.copy.name)
-        for number, second in enumerate(states[1::4]):
+        for number, second in enumerate(states[1 :: size(4, 12)]):
             family.begin(second)
             finish(family, run, f"run cut {first.where}, resume {second.where}", again=number % 3 == 0)
 
@@ -241,12 +242,12 @@ def planted(family: Family) -> None:
 
 
 FAMILIES: dict[str, Callable[[Family], None]] = {
-    "run": lambda family: runs(family, RUN),
-    "repeat": lambda family: runs(family, TWICE, every=5),
+    "run": lambda family: runs(family, RUN, every=size(1, 5)),
+    "repeat": lambda family: runs(family, TWICE, every=size(5, 15)),
     "resume": lambda family: resumed(family, RUN),
     "sweep": sweep,
-    "online": lambda family: runs(family, ONLINE, every=3),
-    "two-tier": lambda family: runs(family, TAUGHT, every=5),
+    "online": lambda family: runs(family, ONLINE, every=size(3, 12)),
+    "two-tier": lambda family: runs(family, TAUGHT, every=size(5, 15)),
     "planted": planted,
 }
 

@@ -10,21 +10,22 @@ from pathlib import Path
 
 import pytest
 from runs import CHECKED
+from thoroughness import THOROUGH, size
 
-CALLS, SEED = 25_000, 14
+CALLS, SEED = size(25_000, 6_000), 14
 HERE = Path(__file__).parent
 
 
 @pytest.mark.slow
 def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
-    """In a process of its own, whose compiled code checks the bounds that it does not check elsewhere.
+    """In a process of its own, whose compiled code, if all is run, checks bounds that it does not check elsewhere.
 
     So it fails where it would read foreign memory, and not only where that ends the process. Warnings are errors, too.
     """
     paths = os.pathsep.join([str(HERE), str(HERE.parent)])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "faulthandler", HERE / "hostile.py", str(CALLS), str(SEED)],
-        env={**os.environ, "PYTHONPATH": paths, **CHECKED},
+        env={**os.environ, "PYTHONPATH": paths, **(CHECKED if THOROUGH else {})},
         capture_output=True,
         text=True,
         check=False,
@@ -34,5 +35,5 @@ def test_every_method_of_every_actor_refuses_what_it_cannot_use() -> None:
     answered, refused = told["answered"], told["refused"]
     assert sum(answered.values()) + sum(refused.values()) == CALLS
     assert answered.keys() == refused.keys(), "some method answers nothing, or refuses nothing"
-    assert min(answered.values()) >= 10
-    assert min(refused.values()) >= 300
+    assert min(answered.values()) >= size(10, 2)
+    assert min(refused.values()) >= size(300, 60)

@@ -11,6 +11,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.advice import NOTHING, public_order, recommend
 from actors.device import Cohort, Device
@@ -44,7 +45,7 @@ def brute_force(model: Model, user: User, k: int) -> list[int]:
     return (best + [NOTHING] * k)[:k]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), items=st.integers(1, 9), clusters=st.integers(1, 4), k=st.integers(0, 11))
 def test_advice_is_the_brute_force_order(data: st.DataObject, items: int, clusters: int, k: int) -> None:
     """Few scores, so that ties are common; a tie within a cluster goes to the lower item number."""
@@ -115,7 +116,7 @@ def near_brute_force(model: Model, user: User, k: int) -> list[int]:
     return (inside + sorted(outside, key=lambda item: (-model.score[item], item)) + [NOTHING] * k)[:k]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), items=st.integers(1, 9), k=st.integers(0, 11))
 def test_advice_by_what_goes_together_is_the_brute_force_order(data: st.DataObject, items: int, k: int) -> None:
     """Few numbers, so that ties are common; a device without likes gets what most devices like."""

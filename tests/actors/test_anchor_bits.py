@@ -14,6 +14,7 @@ from anchored import oracle_coins, pair_query, turned_query
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import normal_radius
+from thoroughness import examples
 
 from actors.coins import Coins
 from actors.device import Cohort
@@ -66,7 +67,7 @@ def bits_of(ratings: Ratings, query: Query, first: int, count: int) -> list[int]
     return told
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(2, 140), centred=st.booleans())
 def test_stored_pair_bits_are_the_oracles(data: st.DataObject, items: int, centred: bool) -> None:
     item = st.integers(0, items - 1)
@@ -89,7 +90,7 @@ def test_bits_of_many_pairs_are_the_oracles(first: int) -> None:
         assert bits_of(ratings, query, 0, 60) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 140), classes=st.integers(1, 4), power=st.integers(0, 6))
 def test_stored_turned_bits_are_the_oracles(data: st.DataObject, items: int, classes: int, power: int) -> None:
     """Scores and sums are small whole numbers, so that ties of both are met often."""

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import World
 from statistical import chi_square_fits, normal_radius, rate_fits
+from thoroughness import examples
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Bools2, Floats, Indices2, Ints
@@ -37,7 +38,7 @@ def subset_counts(world: World, count: int) -> Ints:
     return counts[wanted]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 60), first=st.integers(0, 10**12))
 def test_drawn_ratings_are_the_oracles(data: st.DataObject, items: int, first: int) -> None:
     rated = data.draw(st.integers(1, items))

@@ -13,6 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
+from thoroughness import examples
 
 from actors.coins import Coins
 from actors.mechanisms.sign import choose
@@ -140,7 +141,7 @@ def quiet(sums: Sequence[int], kept: int) -> worlds.Row:
     return worlds.row_of(sums, choice_channel(None, choices=2 * len(sums), kept=kept))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), power=st.integers(0, 6), first=st.integers(0, 10**12))
 def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) -> None:
     """Any sums, as large as can be, with ties; devices one at a time equal the block."""
@@ -163,7 +164,7 @@ def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) ->
         assert alone.tolist() == bits[k : k + 1].tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), power=st.integers(0, 6))
 def test_a_named_vector_comes_back(data: st.DataObject, power: int) -> None:
     answers = data.draw(st.lists(st.tuples(st.booleans(), st.integers(0, (1 << power) - 1)), max_size=20))

@@ -13,6 +13,7 @@ import reference
 from deaf import Deaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.client import ClientCohort
 from actors.electors import VoterCohort, VotingDevices
@@ -87,7 +88,7 @@ CLIENTS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(clients=CLIENTS, budget=st.none() | st.fractions(Fraction(1, 9), 4, max_denominator=9), cut=st.integers(1, 9))
 def test_services_of_several_clients_add_up_exactly(
     clients: list[tuple[Fraction, int | None]], budget: Epsilon, cut: int

@@ -13,6 +13,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.ledger import Ledger
 from coordinator.protocol.budget import Epsilon
@@ -48,7 +49,7 @@ class Naive:
         return False
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), charges=CHARGES)
 def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
     budget: Epsilon, charges: list[tuple[Query, int, int]]
@@ -63,7 +64,7 @@ def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
         ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(cuts=st.lists(st.integers(FIRST, STOP), max_size=5), charges=CHARGES)
 def test_a_charge_in_pieces_is_the_charge(cuts: list[int], charges: list[tuple[Query, int, int]]) -> None:
     whole, pieces = Ledger(FIRST, STOP, Fraction(1)), Ledger(FIRST, STOP, Fraction(1))

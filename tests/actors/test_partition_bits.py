@@ -13,6 +13,7 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from coordinator.protocol.budget import Epsilon
@@ -89,7 +90,7 @@ def test_the_oracle_tells_the_cases_apart() -> None:
     assert mixed >= len(CASES) - 2
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(users=USERS, data=st.data(), size=st.integers(1, ITEMS))
 def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], data: st.DataObject, size: int) -> None:
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
@@ -118,7 +119,7 @@ def test_long_blocks_keep_devices_apart(kind: str) -> None:
     assert 0 < int(bits.sum()) < 600
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(cuts=st.lists(st.integers(0, 120), max_size=6), stored=st.booleans())
 def test_every_cut_gives_the_same_release(cuts: list[int], stored: bool) -> None:
     world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(5))

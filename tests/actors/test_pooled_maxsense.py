@@ -13,6 +13,7 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from coordinator.protocol.messages import Query, Release
@@ -59,7 +60,7 @@ def test_bits_are_the_oracles(name: str, pool: str) -> None:
         assert alone.unpacked().tolist() == [[expected[11]]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), items=st.integers(1, 80), sensing=st.sampled_from([0.05, 0.5, 1.0]))
 def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing: float) -> None:
     item = st.integers(0, items - 1)
@@ -94,7 +95,7 @@ def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     assert named.id != plain.id
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(cuts=st.lists(st.integers(0, 200), max_size=8))
 def test_every_cut_gives_the_same_bits_and_sums(cuts: list[int]) -> None:
     query = worlds.maxsense_query(items=150, sensing=0.2, epsilon=Fraction(1), pool=range(0, 150, 4))
@@ -127,7 +128,7 @@ def brute_force(query: Query, bits: Sequence[int], silent: set[int]) -> tuple[li
     return sensed, scores
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 50), bits=st.lists(st.integers(0, 1), min_size=1, max_size=30))
 def test_sums_are_the_oracles(data: st.DataObject, items: int, bits: list[int]) -> None:
     """Items outside the pool stay at 0; devices that did not answer do not count."""

@@ -13,6 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import hoeffding_radius, normal_radius
+from thoroughness import examples
 
 from actors import seeds
 from actors.seeds import RELEASE, device_secrets, private_coins, ratings_streams
@@ -80,7 +81,7 @@ def test_coins_are_the_oracles(first: int) -> None:
         ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16), st.integers(0, 2**62))
 def test_coins_of_any_secret_query_and_device_are_the_oracles(secret: bytes, query_id: bytes, device: int) -> None:
     found = private_coins(as_words(secret), device, 2, RELEASE, as_words(query_id), 3)

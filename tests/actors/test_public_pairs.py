@@ -13,6 +13,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
+from thoroughness import examples
 
 from actors.device import PIECE, Cohort, Device
 from actors.ratings import Ratings
@@ -55,7 +56,7 @@ def pairs_in(release: Release) -> list[list[int]]:
     return pairs
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(users=USERS, data=st.data(), agreement=st.sampled_from(AGREEMENTS), epsilon=st.sampled_from([None, 1, 3]))
 def test_releases_of_stored_users_are_the_oracles(
     users: list[dict[int, bool]], data: st.DataObject, agreement: str, epsilon: int | None
@@ -91,7 +92,7 @@ def test_nobody_with_one_rated_item_can_answer() -> None:
     assert {tuple(pair) for pair in pairs_in(release)} == {(-1, -1)}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(users=USERS, others=USERS)
 def test_silence_is_a_function_of_the_number_of_rated_items(
     users: list[dict[int, bool]], others: list[dict[int, bool]]
@@ -137,7 +138,7 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
         Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(cuts=st.lists(st.integers(0, 90), max_size=6), drawn=st.booleans())
 def test_every_cut_gives_the_same_release_and_the_same_sums(cuts: list[int], drawn: bool) -> None:
     world = worlds.world(items=ITEMS, rated=5)

@@ -12,6 +12,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import World
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
@@ -80,7 +81,7 @@ def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) 
     assert set(expected) == {0, 1}
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(cuts=st.lists(st.integers(0, 300), max_size=8), cohorts=st.lists(st.integers(1, 299), max_size=3, unique=True))
 def test_every_cut_into_cohorts_and_blocks_gives_the_same_bits(cuts: list[int], cohorts: list[int]) -> None:
     world = worlds.world(items=50, rated=6)

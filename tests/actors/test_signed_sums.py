@@ -12,6 +12,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.coins import Coins
@@ -62,7 +63,7 @@ def test_synthetic_sums_are_the_oracles(name: str, pool: str) -> None:
         assert sums_of(worlds.block_ratings(world, 2 * first), query, first, 20) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 140), vectors=st.sampled_from([1, 2, 8, 64]))
 def test_stored_sums_are_the_oracles(data: st.DataObject, items: int, vectors: int) -> None:
     item = st.integers(0, items - 1)
@@ -88,7 +89,7 @@ def test_stored_and_synthetic_devices_of_the_same_ratings_agree(name: str) -> No
         assert bits[0] == bits[1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), name=st.sampled_from(sorted(WORLDS)), vectors=st.sampled_from([1, 4]))
 def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name: str, vectors: int) -> None:
     """A like counts 32 and a dislike -32, less the item's centre: sums, and the bits that follow, of both kinds."""
@@ -104,7 +105,7 @@ def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name:
         assert bits == [worlds.named_bits(query, worlds.SECRET, k, sums) for k, sums in enumerate(expected)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), items=st.one_of(st.integers(1, 24), st.integers(1, 300)), first=st.integers(0, 10**12))
 def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int, first: int) -> None:
     """Also where most are rated, all of them, or one; one row of marks serves more devices than there are stamps.
@@ -123,7 +124,7 @@ def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int
     assert set(room.marks[-64:].tolist()) in ({7}, {0})  # all marks are cleared when stamps are used up
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 60))
 def test_places_in_a_pool(data: st.DataObject, items: int) -> None:
     pool = sorted(data.draw(st.sets(st.integers(0, items - 1), min_size=1)))
@@ -150,7 +151,7 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         assert alone.unpacked().tolist() == [expected[7]]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(cuts=st.lists(st.integers(0, 200), max_size=8), vectors=st.sampled_from([1, 4]))
 def test_every_cut_gives_the_same_bits(cuts: list[int], vectors: int) -> None:
     world = WORLDS["few rated"]

@@ -11,6 +11,7 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from actors.ratings import StoredRatings
@@ -27,7 +28,7 @@ def stored(users: list[dict[int, bool]], behind: list[int], items: int = ITEMS) 
     return StoredRatings(rows=worlds.likes(users, items), user=np.array(behind, np.int32))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(users=USERS, data=st.data(), sensing=st.sampled_from([0.1, 0.5, 1.0]))
 def test_releases_of_stored_users_are_the_oracles(
     users: list[dict[int, bool]], data: st.DataObject, sensing: float
@@ -58,7 +59,7 @@ def test_long_blocks_of_stored_users_keep_devices_apart() -> None:
     assert set(expected) == {0, 1}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(users=USERS, data=st.data())
 def test_rated_returns_each_devices_own_row(users: list[dict[int, bool]], data: st.DataObject) -> None:
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))

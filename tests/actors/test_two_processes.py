@@ -11,6 +11,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.device import Cohort
 from actors.keeper import Keeper
@@ -53,7 +54,7 @@ def charged(ledgers: list[Ledger], number: int, low: int, high: int) -> None:
             ledger.charge(QUERIES[number], first, stop)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(budget=st.sampled_from([Fraction(1), Fraction(5, 6), Fraction(2), Fraction(1, 10), None]), calls=CALLS)
 def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, calls: list[Call]) -> None:
     """As one process that was asked the same: who refuses, and what each device has spent, exactly."""
@@ -85,7 +86,7 @@ def sums_of(stretches: list[tuple[int, int, Epsilon]]) -> list[tuple[int, int, E
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     mine=st.lists(st.integers(0, 3), min_size=1, max_size=6),
     theirs=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=6),

@@ -12,6 +12,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import binomial_bounds, chi_square_fits
+from thoroughness import examples
 
 from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2
@@ -89,7 +90,7 @@ def test_planted_votes_are_the_oracles(objects: int, radius: int, diversity: int
 SPLITS = st.lists(st.integers(0, 12), max_size=4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(electors=SPLITS, rounds=SPLITS, kind=st.sampled_from(["planted", "rating", "table"]))
 def test_votes_are_the_same_in_any_split_of_electors_and_rounds(
     electors: list[int], rounds: list[int], kind: str

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from thoroughness import size
 
 from actors import log
 from actors.keeper import Entry, UnreachableError
@@ -25,7 +26,7 @@ from coordinator.server.completion.batches import BatchPlan
 from coordinator.server.completion.crowd import EXPECT, PublicHost
 from coordinator.server.fleet.panel import Panel
 
-HISTORIES = 1000
+HISTORIES = size(1000, 300)
 """Of all families together: some 15 s of one core; a night takes `python -m benchmarks.faults --histories 1000000`."""
 RUN, ONLINE, TWO_TIER = FAMILIES
 Plant = Callable[[pytest.MonkeyPatch], None]

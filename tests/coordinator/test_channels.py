@@ -12,6 +12,7 @@ import pytest
 import reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.errors import InputError
@@ -23,7 +24,7 @@ EPSILONS = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(EPSILONS)
 @example(Fraction(30))
 @example(Fraction(1, 2**62))
@@ -38,7 +39,7 @@ def test_flips_are_rounded_towards_more_noise_and_by_less_than_one_coin(epsilon:
     assert flips <= COIN // 2
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(EPSILONS)
 def test_rows_sum_to_one_and_the_largest_log_ratio_is_epsilon(epsilon: Fraction) -> None:
     channel = bit_channel(epsilon)
@@ -54,7 +55,7 @@ def test_rows_sum_to_one_and_the_largest_log_ratio_is_epsilon(epsilon: Fraction)
         assert channel.epsilon == pytest.approx(float(largest), rel=1e-12, abs=1e-25)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(EPSILONS)
 def test_contrast_and_threshold_say_the_same(epsilon: Fraction) -> None:
     channel = bit_channel(epsilon)
@@ -105,7 +106,7 @@ CHOICES = st.integers(1, 7).flatmap(lambda power: st.tuples(st.just(1 << power),
 """Signed vectors, a power of two of them, and how many are kept."""
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(EPSILONS, CHOICES)
 @example(Fraction(30), (128, 1))
 @example(Fraction(30), (128, 64))
@@ -124,7 +125,7 @@ def test_a_choice_is_within_its_epsilon_and_not_by_one_coin_less(epsilon: Fracti
     assert channel.misses == reference.misses(epsilon, kept, many - kept)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(EPSILONS, CHOICES)
 def test_epsilon_contrast_and_threshold_of_a_choice(epsilon: Fraction, choices: tuple[int, int]) -> None:
     channel = choice_channel(epsilon, choices=choices[0], kept=choices[1])
@@ -135,7 +136,7 @@ def test_epsilon_contrast_and_threshold_of_a_choice(epsilon: Fraction, choices: 
     assert int(channel.threshold) == channel.misses
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.none() | EPSILONS)
 def test_a_choice_of_two_is_randomized_response(epsilon: Fraction | None) -> None:
     bit, choice = bit_channel(epsilon), choice_channel(epsilon, choices=2, kept=1)

@@ -11,6 +11,7 @@ import pytest
 import statistical
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
@@ -27,7 +28,7 @@ SEED = bytes(range(16))
 RATES = st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RATES, st.integers(1, 10))
 def test_the_law_sums_to_one_and_has_its_variance(budget: Fraction, sensitivity: int) -> None:
     noise = DiscreteLaplace(budget=budget, sensitivity=sensitivity)
@@ -38,7 +39,7 @@ def test_the_law_sums_to_one_and_has_its_variance(budget: Fraction, sensitivity:
     assert law @ values**2 == pytest.approx(noise.variance, rel=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RATES, st.integers(1, 50))
 def test_the_largest_log_ratio_of_neighbours_is_epsilon(budget: Fraction, sensitivity: int) -> None:
     """One total moved by the whole sensitivity: the ratio is ``budget`` wherever noise has not the moved sign."""

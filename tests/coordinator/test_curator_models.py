@@ -9,6 +9,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
@@ -110,7 +111,7 @@ def test_a_user_who_is_added_tells_nothing_beyond_the_totals(name: str, epsilon:
     assert same(published(name, BASE, epsilon=epsilon), published(name, [*BASE, {}], epsilon=epsilon))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     users=st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=2, max_size=8),
     name=st.sampled_from(DESIGNS),

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import World
 from statistical import variance_fits
+from thoroughness import examples
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
@@ -51,7 +52,7 @@ def test_cluster_zero_has_the_highest_mean_even_where_noise_rules() -> None:
     assert means == sorted(means, reverse=True)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(bits=st.lists(st.integers(0, 1), min_size=2, max_size=25), silent=st.sets(st.integers(0, 24)))
 def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: set[int]) -> None:
     """``sum H S`` and ``sum H (S - mean S)`` over the devices that answered, in exact fractions."""
@@ -107,7 +108,7 @@ def test_scores_scatter_by_their_standard_error(decoder: str) -> None:
     assert not variance_fits(found, other**2)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data(), clusters=st.integers(2, 5))
 def test_groups_far_apart_are_found_and_numbered_from_the_top(data: st.DataObject, clusters: int) -> None:
     labels = [*range(clusters), *data.draw(st.lists(st.integers(0, clusters - 1), max_size=20))]
@@ -119,7 +120,7 @@ def test_groups_far_apart_are_found_and_numbered_from_the_top(data: st.DataObjec
 
 
 @given(scores=st.lists(st.sampled_from([0.0, 1.0, 5.0]), min_size=2, max_size=12), clusters=st.integers(2, 8))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_fewer_distinct_scores_are_fewer_clusters(scores: list[float], clusters: int) -> None:
     found = kmeans_on_line(np.array(scores), clusters)
     highest_first = sorted(set(scores), reverse=True)
@@ -132,7 +133,7 @@ def test_fewer_distinct_scores_are_fewer_clusters(scores: list[float], clusters:
     clusters=st.integers(2, 4),
     offset=st.sampled_from([0.0, 1e9]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_other_clusters_have_fewer_squares(scores: list[int], clusters: int, offset: float) -> None:
     """Against every way of cutting the sorted scores; of two equally good ways either is found."""
     numbers = np.array(scores, float)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
 from coordinator.protocol.channels import (
@@ -127,7 +128,7 @@ def test_flipped_bits_have_as_many_times_the_epsilon_of_one(count: int, epsilon:
     assert math.log(ratio) == pytest.approx(channel.epsilon, rel=1e-12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     count=st.integers(1, 4),
     ones=st.one_of(st.none(), st.integers(1, 4)),
@@ -143,7 +144,7 @@ def test_epsilon_is_the_largest_log_ratio_over_all_sketches(
     assert channel.epsilon == pytest.approx(largest, rel=1e-12, abs=1e-15)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(values=st.integers(2, 9), epsilon=st.floats(0.01, 20))
 def test_dust_of_floats_is_mended_and_the_claim_is_never_exceeded(values: int, epsilon: float) -> None:
     claim = Fraction(epsilon)

@@ -18,6 +18,7 @@ import reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
+from thoroughness import examples
 
 import coordinator.protocol
 from coordinator.protocol import channels, second_order_channels
@@ -233,7 +234,7 @@ def test_the_ends_and_a_dense_range_between_are_within_epsilon(name: str) -> Non
 def test_any_epsilon_that_is_taken_is_held(name: str) -> None:
     channel = CHANNELS[name]
 
-    @settings(max_examples=30, derandomize=True)
+    @settings(max_examples=examples(30), derandomize=True)
     @given(exponents(channel))
     @example(Fraction(1, 5))
     def any_epsilon(epsilon: Fraction) -> None:
@@ -274,7 +275,7 @@ def test_the_odds_that_channels_are_built_with_never_exceed_e_to_the_epsilon() -
         assert odds >= low * (1 - Fraction(1, 10**70))
 
 
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=examples(60), derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.fractions(1, 1000, max_denominator=10**20)), max_size=3),
     st.fractions(0, 40, max_denominator=10**6).filter(bool),

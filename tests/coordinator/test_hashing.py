@@ -7,6 +7,7 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.hashing import device_streams, draw
@@ -40,7 +41,7 @@ def test_the_public_stream_of_a_device_is_a_published_vector() -> None:
     assert device_streams(as_words(KEY), device, 1).tolist() == [PUBLISHED[8]]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.binary(min_size=16, max_size=16), st.integers(0, 2**62))
 def test_streams_of_any_key_and_device_are_the_oracles(key: bytes, device: int) -> None:
     expected = [reference.siphash_words(reference.as_key(key), device + k) for k in range(3)]
@@ -54,7 +55,7 @@ def test_draws_are_splitmix64() -> None:
     assert [reference.draw(1234567, lane) for lane in range(4)] == published
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(WORDS, WORDS)
 def test_any_lane_of_any_stream_is_the_oracles(stream: int, lane: int) -> None:
     assert int(draw(*typed(stream, lane))) == reference.draw(stream, lane)

@@ -14,6 +14,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
@@ -57,7 +58,7 @@ def answer(ratings: Ratings, query: Query, first: int, stop: int) -> Release:
     return Cohort(ratings, worlds.SECRET, first, stop, None).answer(query, first, stop)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(users=USERS, data=st.data(), pool=st.sets(st.integers(0, ITEMS - 1), min_size=1))
 def test_bits_and_sums_of_stored_users_are_the_oracles(
     users: list[dict[int, bool]], data: st.DataObject, pool: set[int]

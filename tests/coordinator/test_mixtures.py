@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from statistical import normal_radius, variance_fits
+from thoroughness import examples
 from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Floats, Ints
@@ -125,7 +126,7 @@ def test_likelihoods_of_two_fits_can_be_compared(name: str) -> None:
     assert (np.diff(exact) >= -1e-4).all()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-3, 1.0, 50.0]), shift=st.sampled_from([-3.0, 0.0, 7.0]))
 def test_units_and_order_do_not_matter(seed: int, scale: float, shift: float) -> None:
     sample = draw(PLANTED["halves, errors differ"], items=60, apart=8, seed=seed)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2, norm
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
@@ -65,7 +66,7 @@ def test_rates_equal_full_enumeration(rated: int, epsilon: float) -> None:
     assert moments.answer_rate == pytest.approx(released, rel=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_mean_product_equals_the_mean_over_all_subsets(data: st.DataObject) -> None:
     sizes = np.array(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3)))

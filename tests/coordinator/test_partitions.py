@@ -14,6 +14,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits, normal_radius
+from thoroughness import examples
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Counts, Floats
@@ -41,7 +42,7 @@ def ordered(items: int, count: int, streams: int) -> tuple[Counts, Counts]:
     return chosen, order
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(items=st.integers(1, 70), data=st.data())
 def test_orders_are_the_oracles_and_the_start_is_restored(items: int, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, items))
@@ -77,7 +78,7 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
     assert not chi_square_fits(counts, [1.1 if holds_zero[int(code)] else 1.0 for code in codes])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(items=st.integers(2, 300), data=st.data())
 def test_designs_ask_about_disjoint_full_sets(items: int, data: st.DataObject) -> None:
     rated = data.draw(st.integers(1, items))
@@ -118,7 +119,7 @@ def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:
     return sensed, scores, sum(sum(row) for row, one in zip(bits, heard, strict=True) if one)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), items=st.integers(1, 20), count=st.integers(0, 12), first=st.integers(0, 10**9))
 def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: int, first: int) -> None:
     """Whatever the bits of silent devices, sets that do not fit, every number of questions."""

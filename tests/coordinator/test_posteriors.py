@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from statistical import binomial_bounds, normal_radius
+from thoroughness import examples
 from worlds import Planted, Sample, draw
 
 from coordinator.protocol.arrays import Bools, Floats
@@ -156,7 +157,7 @@ def within(doubts: Sequence[Fraction], threshold: Fraction, failure: Fraction) -
     return sum(min(doubt, threshold) for doubt in doubts) <= failure
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.integers(0, 64), min_size=1, max_size=12), st.integers(0, 128))
 @example([0, 0, 0], 0)
 @example([0, 64, 64], 0)
@@ -177,7 +178,7 @@ def test_decided_items_are_those_of_the_largest_threshold(parts: list[int], allo
     assert not replace(posterior, apart=False).decided(float(failure)).any()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(1e-6, 1))
 def test_the_union_bound_holds(doubts: list[float], failure: float) -> None:
     """Doubts of what is decided, and the threshold for each of the others, stay within what is allowed."""

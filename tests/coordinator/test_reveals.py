@@ -11,6 +11,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
+from thoroughness import examples
 
 from actors.device import Cohort, Device
 from actors.ratings import Ratings
@@ -48,7 +49,7 @@ def answer(ratings: Ratings, query: Query, first: int, stop: int) -> Release:
     return Cohort(ratings, worlds.SECRET, first, stop, None).answer(query, first, stop)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     users=USERS,
     data=st.data(),
@@ -136,7 +137,7 @@ def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int)
     assert not chi_square_fits(counts, [1.06 if code & 1 else 1.0 for code in wanted])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(sizes=st.lists(st.integers(0, 9), max_size=12), most=st.integers(1, 10))
 def test_short_lists_are_kept_whole(sizes: list[int], most: int) -> None:
     starts = np.cumsum([0, *sizes])

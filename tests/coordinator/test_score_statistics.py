@@ -10,6 +10,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import no_release
@@ -35,7 +36,7 @@ def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> 
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     bits=st.lists(st.integers(0, 1), min_size=1, max_size=40),
     silent=st.sets(st.integers(0, 39)),
@@ -49,7 +50,7 @@ def test_a_block_is_its_messages_one_by_one(bits: list[int], silent: set[int], f
     assert worlds.as_numbers(aggregate(query, release)) == brute_force(query, bits, silent, first)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data(), bits=st.lists(st.integers(0, 1), min_size=3, max_size=50))
 def test_blocks_merge_to_the_whole_in_any_order_and_grouping(data: st.DataObject, bits: list[int]) -> None:
     query = worlds.maxsense_query(items=7, sensing=0.4)

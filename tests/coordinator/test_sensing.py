@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reference import law_of
 from scipy import stats
 from statistical import binomial_bounds, chi_square_fits, normal_radius, rate_fits
+from thoroughness import examples
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
@@ -51,7 +52,7 @@ def unhit(sensing: float) -> Decimal:
     return Decimal(sensing) if sensing > 0.5 else 1 - Decimal(sensing)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(PROBABILITIES, ITEMS)
 @example(1.0, 7)
 @example(1 - 2.0**-53, 1000)

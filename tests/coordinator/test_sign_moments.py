@@ -14,6 +14,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
@@ -90,7 +91,7 @@ def tie(rated: int) -> Fraction:
     return Fraction(math.comb(rated - 1, (rated - 1) // 2), 2 ** (rated - 1))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 400), epsilon=st.none() | st.sampled_from([Fraction(1), Fraction(1, 100)]))
 def test_one_vector_about_all_items_is_the_formula(data: st.DataObject, items: int, epsilon: Epsilon) -> None:
     rated = data.draw(st.integers(1, items))
@@ -99,7 +100,7 @@ def test_one_vector_about_all_items_is_the_formula(data: st.DataObject, items: i
     assert contrast == pytest.approx(truth * rated / items * float(tie(rated)), rel=1e-11)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), items=st.integers(1, 300))
 def test_one_vector_about_a_pool_averages_over_how_many_of_it_were_rated(data: st.DataObject, items: int) -> None:
     """Exact: a rated item shares the pool with a hypergeometric number of others."""
@@ -135,7 +136,7 @@ def test_large_catalogues_are_computed_too(pool: int) -> None:
             assert 0 < contrast <= math.tanh(0.5) * rated / 10_000
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), items=st.integers(1, 60), power=st.integers(0, 6))
 def test_the_best_number_to_keep_has_the_largest_contrast(data: st.DataObject, items: int, power: int) -> None:
     rated, pool = data.draw(st.integers(1, items)), data.draw(st.integers(1, items))

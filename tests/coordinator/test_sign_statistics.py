@@ -11,6 +11,7 @@ import reference
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints
 from coordinator.protocol.coins import round_key
@@ -76,7 +77,7 @@ def test_counts_are_those_of_a_naive_sum(devices: int, pool: int) -> None:
         assert found.dtype == np.int64
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), pool=st.integers(1, 140), devices=st.integers(0, 40), vectors=st.sampled_from([1, 2, 8, 64]))
 def test_counts_of_any_answers(data: st.DataObject, pool: int, devices: int, vectors: int) -> None:
     query, first = query_about(pool, vectors), data.draw(st.integers(0, 10**12))
@@ -123,7 +124,7 @@ def test_scores_are_sums_of_signs() -> None:
     np.testing.assert_array_equal(2 * found.scores - found.sensed, sums)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(cuts=st.lists(st.integers(0, 150), max_size=6), vectors=st.sampled_from([1, 4]), all_heard=st.booleans())
 def test_blocks_merge_to_the_whole_in_any_order(cuts: list[int], vectors: int, all_heard: bool) -> None:
     query = query_about(65, vectors)

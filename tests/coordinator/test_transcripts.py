@@ -10,6 +10,7 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.rounds.transcript import Sealed, chain, seal, size_of
@@ -43,7 +44,7 @@ def pieces(query: Query, bits: list[int], silent: set[int], cuts: list[int], fir
     ]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data(), bits=BITS, silent=st.sets(st.integers(0, 59)), first=st.sampled_from([0, 8, 13]))
 def test_any_cut_in_any_order_gives_the_digest(
     data: st.DataObject, bits: list[int], silent: set[int], first: int
@@ -54,7 +55,7 @@ def test_any_cut_in_any_order_gives_the_digest(
     assert digest(list(blocks)) == expected((bits, silent))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(one=BITS, two=BITS, cuts=st.lists(st.integers(1, 60), max_size=4))
 def test_rounds_follow_each_other(one: list[int], two: list[int], cuts: list[int]) -> None:
     rounds = [pieces(QUERY, one, set(), cuts), pieces(NEXT, two, {0}, cuts)]

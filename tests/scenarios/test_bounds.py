@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
 from scenarios.theory import bounds as information
@@ -145,7 +146,7 @@ def test_no_privacy_leaves_private_bounds_silent() -> None:
     assert not any(row["binds"] for row in bounds_rows(found))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     items=st.integers(2, 10**9),
     share=st.floats(0, 1),

@@ -58,7 +58,7 @@ def plugged_in(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
     return belongs, belongs @ first.levels
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_all_labels_are_right_as_often_as_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Binomial, 420 runs: one false alarm in a thousand at the share that is aimed at; 25 runs are wrong.

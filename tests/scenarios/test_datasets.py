@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
 from scenarios.data.datasets import RatingTable, read_ratings
@@ -128,7 +129,7 @@ def test_an_archive_may_hold_more_than_the_ratings(tmp_path: Path) -> None:
     assert triples(read_ratings(zipped(tmp_path / "ml.zip", members))) == [("1", "2", 3.0)]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     ratings=st.dictionaries(
         st.tuples(st.integers(0, 30), st.text("ab,\" \té:'", min_size=1, max_size=3)),

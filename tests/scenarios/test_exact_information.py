@@ -19,6 +19,7 @@ from exact_information import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 from tiny_model import TinyModel, data_channel, possible_data
 
 from coordinator.protocol.arrays import Floats
@@ -128,7 +129,7 @@ def test_sketches_lie_below_every_bound(items: int, rated: int, epsilon: float) 
             assert told[sketch] <= bounds[name], (sketch, name, like)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     items=st.integers(2, 6),
     data=st.data(),
@@ -150,7 +151,7 @@ def test_any_private_channel_lies_below_every_bound(
         assert told <= bound + 1e-15, name
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(items=st.integers(2, 7), seed=st.integers(0, 10**6), share=st.floats(0.05, 0.95), epsilon=st.floats(0.1, 50))
 def test_any_one_bit_sketch_of_one_rating_lies_below_theorem_10(
     items: int, seed: int, share: float, epsilon: float

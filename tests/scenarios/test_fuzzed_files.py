@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 from malformed import begin_no_run, fault, ratings_file
 from runs import Command, refused
+from thoroughness import size
 
 from scenarios.online.config import OnlineScenario
 from scenarios.online.online_experiment import Online
@@ -52,7 +53,7 @@ KEYS = (
     "x" * 100_000,
     '"\\u0000"',
 )
-MUTANTS = 90
+MUTANTS = size(90, 24)
 
 
 def mutated(draw: random.Random, text: bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from malformed import TEXTS, begin_no_run, fault, ratings_file
 from runs import Command
+from thoroughness import size
 
 from scenarios.cli import command_line
 
@@ -35,7 +36,7 @@ COMMANDS: dict[str, list[str]] = {
     "sweep online": ["--backend", "inprocess", "--out", "online"],
     "sweep two-tier": ["--out", "two-tier", *PLANTED],
 }
-EACH = 7
+EACH = size(7, 2)
 """Values that every flag is tried with, drawn from all."""
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
@@ -19,7 +20,7 @@ from scenarios.data.metrics import clustering_scores, ranking_scores
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(pairs=LABELS)
 def test_accuracy_is_the_best_over_all_matchings(pairs: list[tuple[int, int]]) -> None:
     found, truth = np.array(pairs).T
@@ -90,7 +91,7 @@ def test_empty_places_never_hit() -> None:
     assert scores.hit_rate == 0
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(seed=st.integers(0, 2**32 - 1), places=st.integers(1, 8))
 def test_ndcg_equals_scikit_learn(seed: int, places: int) -> None:
     rng = np.random.default_rng(seed)

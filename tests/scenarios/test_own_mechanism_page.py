@@ -54,6 +54,7 @@ def test_a_wrong_shape_is_told_as_the_page_tells_it(blindrec: Command, folder: P
     PAGE.tells(blindrec, *RUN, *HERE)
 
 
+@pytest.mark.thorough
 @pytest.mark.statistical
 def test_what_must_hold_of_every_mechanism_holds_of_it(blindrec: Command) -> None:
     """False alarm: 1e-6 of a sampler and 1e-5 of a prediction, for each choice of settings."""

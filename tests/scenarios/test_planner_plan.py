@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from thoroughness import sample
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
@@ -230,7 +231,7 @@ SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", sample(list(SHAPES), 2))
 def test_the_quick_recommendation_is_that_of_the_plan(shape: str) -> None:
     """`blindrec data` names what `blindrec plan` recommends among all of its candidates, with all their numbers."""
     settings, target, design = SHAPES[shape]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
@@ -56,7 +57,7 @@ def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
     return sorted(item for item in tenths if tenths[item] > mean)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rows=rows_of_ratings, like_from=st.sampled_from([None, 0.3, 0.7]))
 def test_likes_agree_with_exact_arithmetic(rows: Rows, like_from: float | None) -> None:
     table = table_of(rows)
@@ -72,7 +73,7 @@ def test_equal_ratings_are_no_likes_whatever_their_mean_rounds_to(value: float) 
         assert not judge_likes(table_of([dict.fromkeys(range(count), value)], items=40)).any()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     rows=rows_of_ratings,
     per_user=st.integers(0, 3),

@@ -12,6 +12,7 @@ import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import chi_square_fits
+from thoroughness import examples
 
 from actors.second_order.mechanisms.paper import candidate, candidate_values, greedy_swaps, running_sums, shuffle
 from actors.seeds import WHOLE
@@ -46,7 +47,7 @@ def world(items: int, levels: int, copies: int, seed: int) -> tuple[Floats2, Flo
     return scale[None, :] - draws.normal(0, 0.3, items)[:, None], draws.normal(0, 0.5, items)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(1, 40), st.integers(2, 10), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2**63))
 def test_every_item_holds_a_permutation_and_the_sums_are_right(
     items: int, levels: int, copies: int, passes: int, stream: int

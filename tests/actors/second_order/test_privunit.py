@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
+from thoroughness import examples
 
 from actors.coins import Coins
 from actors.second_order.mechanisms.rivals import directions, named
@@ -28,7 +29,7 @@ MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.fractions(Fraction(1, 100), 30), st.integers(1, 400))
 def test_every_answer_has_one_of_two_probabilities(epsilon: Fraction, dimension: int) -> None:
     """A row of the channel, whatever the vector: ``kept`` answers have one, all others the other; they sum to 1."""

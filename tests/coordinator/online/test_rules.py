@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits, Bools
 from coordinator.server.online import recommender
@@ -104,7 +105,7 @@ def environments(draw: st.DrawFn) -> tuple[Bools, Bits, list[int]]:
     return likes, votes, [int(chosen) for chosen in generator.integers(3, size=rounds)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(environment=environments(), rule=st.sampled_from(SOUND))
 def test_no_peer_is_ever_kicked_out_of_a_random_environment(
     environment: tuple[Bools, Bits, list[int]], rule: Limits

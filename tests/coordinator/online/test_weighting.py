@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thoroughness import examples
 
 from coordinator.server.online.weighting import Weighting
 
@@ -113,7 +114,7 @@ def relative(weighting: Weighting, counts: list[int], recommended: int, vote: in
     }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(rounds=ROUNDS, counts=COUNTS.filter(any), votes=st.tuples(PLACES, PLACES), sharp=st.booleans())
 def test_lemma_b(rounds: int, counts: list[int], votes: tuple[int, int], sharp: bool) -> None:
     weighting = Weighting(rounds=rounds, objects=len(counts), sharp=sharp and len(counts) == 2)

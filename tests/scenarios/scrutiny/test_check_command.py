@@ -103,9 +103,9 @@ def test_what_cannot_be_checked_ends_with_one_line(arguments: list[str], told: l
     ("name", "failed"),
     [
         ("LocalHashing", set()),
-        ("Liar", {"log-ratio", "run's size"}),
-        ("Shy", {"log-ratio", "run's size"}),
         ("Crooked", {"sampler", "estimates"}),
+        pytest.param("Liar", {"log-ratio", "run's size"}, marks=pytest.mark.thorough),
+        pytest.param("Shy", {"log-ratio", "run's size"}, marks=pytest.mark.thorough),
     ],
 )
 def test_ones_own_is_checked_alike(name: str, failed: set[str], blindrec: Command) -> None:
