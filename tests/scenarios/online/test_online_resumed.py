@@ -212,6 +212,7 @@ def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_p
     assert left(tmp_path, TIMED) == whole(blindrec)
 
 
+@pytest.mark.thorough
 @pytest.mark.cluster
 def test_a_run_that_was_killed_on_ray_goes_on_in_process(blindrec: Command, whole: Whole, tmp_path: Path) -> None:
     killed_on_ray(tmp_path, 2, *SERVED, "--workers", "1")

@@ -69,6 +69,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert "max_restarts" not in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_ray_validates_the_weight_of_this_process(ray_session: OnRay) -> None:
     """Public users that announced models are fitted to have actors of their own, beside those of all public users."""
     flags = {"planted": SHAPE, "public": 200, "private": 56, "rank": 3, "regularisation": 2, "iterations": 4}
