@@ -57,6 +57,6 @@ class Coins(NamedTuple):
         return self._many(FAIR, -(-items // 64))
 
     def _many(self, purpose: np.uint64, many: int) -> Words2:
-        drawn = np.empty((self.devices, many), np.uint64)
-        place_coins(self.master, self.first, self.devices, purpose, self.query_id, drawn)
-        return drawn
+        coins = np.empty((self.devices, many), np.uint64)
+        place_coins(self.master, self.first, self.devices, purpose, self.query_id, coins)
+        return coins

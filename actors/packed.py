@@ -1,6 +1,6 @@
 """Releases of many bits, written packed: rows of 64-bit words or of short numbers, device by device; compiled.
 
-A block's bits are one row of 64-bit words, the first bit the highest. They are never held as one byte a bit, because at
+A block's bits are one row of 64-bit words, the first bit the highest. They are never stored as one byte a bit: at
 thousands of bits a device that would take longer than drawing them.
 """
 

@@ -136,7 +136,7 @@ class StoredRatings:
             raise ValueError(f"a device stands for a user outside 0 to {self.rows.users - 1}")
 
     @property
-    def told(self) -> StoredOpinions:
+    def stored_opinions(self) -> StoredOpinions:
         """All ratings as compiled code reads them."""
         return StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
 
@@ -154,9 +154,9 @@ class StoredRatings:
         """Return what devices think of items; see `Ratings.opinions`."""
         if not self.rows.items.size:
             return np.full(items.shape, UNRATED, np.uint8)
-        keys, asked = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
-        place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-        return np.where(keys[place] == asked, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
+        keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
+        place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
+        return np.where(keys[place] == targets, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
             np.uint8
         )
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from actors.client import Client, ClientDevices
-from actors.electors import VotingDevices
-from actors.voters import PlantedVoters
+from actors.voters import PlantedVoters, VotingDevices
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging

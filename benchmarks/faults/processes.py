@@ -103,11 +103,11 @@ class Process:
         self._host = site.start(self)
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """As `actors.keeper.Books.read`."""
+        """As `actors.keeper.LedgerClient.read`."""
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """As `actors.keeper.Books.book`; anything may happen before and after."""
+        """As `actors.keeper.LedgerClient.book`; anything may happen before and after."""
         try:
             return self._book(first, stop, known, lines)
         except UnreachableError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from actors.host import DeviceHost
-from actors.keeper import Books, Keeper
+from actors.keeper import Keeper, LedgerClient
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import Own
@@ -41,7 +41,7 @@ class World:
     block: int = 8
     workers: int = 2
 
-    def host(self, crew: Crew, bounds: tuple[int, int], books: Books) -> DeviceHost:
+    def host(self, crew: Crew, bounds: tuple[int, int], books: LedgerClient) -> DeviceHost:
         """Return the cohort of a process of devices."""
         return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
 
