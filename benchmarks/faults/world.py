@@ -53,7 +53,7 @@ class Family(Protocol):
     """Its name on the command line and in the mark of a folder."""
     worlds: Sequence[World]
 
-    def kept(self, out: Path) -> Chain[Any]:
+    def stored_rounds(self, out: Path) -> Chain[Any]:
         """Return the store of a run in a folder."""
         ...
 
@@ -97,9 +97,9 @@ class Straight:
         """Do nothing, because no progress is shown."""
 
 
-def straight(world: World, fleet: Straight, kept: Sequence[Any] = ()) -> Any:
+def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
     conductor = Conductor(world.plan.begin(fleet))
-    for over in kept:
+    for over in rounds:
         conductor.repeat(over)
     return conductor.run(lambda _: None)
