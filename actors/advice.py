@@ -49,13 +49,13 @@ def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int
     Shapes: ``popularity`` (N,).
     """
     top = np.full((rated.users, k), NOTHING, np.int32)
-    others = public_order(near, popularity)[near.pool.size :]
+    fallback = public_order(near, popularity)[near.pool.size :]
     for first, stop in rated.blocks(BLOCK):
-        top[first:stop] = _block(near, others, rated.block(first, stop), k)
+        top[first:stop] = _block(near, fallback, rated.block(first, stop), k)
     return top
 
 
-def _block(near: ItemToItem, others: Indices, rated: Likes, k: int) -> Indices2:
+def _block(near: ItemToItem, fallback: Indices, rated: Likes, k: int) -> Indices2:
     likes, seen = np.zeros((2, rated.users, near.pool.size), np.bool_)
     place = np.full(rated.count, -1)
     place[near.pool] = np.arange(near.pool.size)
@@ -70,7 +70,7 @@ def _block(near: ItemToItem, others: Indices, rated: Likes, k: int) -> Indices2:
         best = ranked[device, : near.pool.size - np.count_nonzero(seen[device])][:k]
         if best.size < k:
             own = rated.items[rated.starts[device] : rated.starts[device + 1]]
-            popular = others[: k - best.size + own.size]
+            popular = fallback[: k - best.size + own.size]
             best = np.concatenate([best, popular[~np.isin(popular, own)]])[:k]
         top[device, : best.size] = best
     return top

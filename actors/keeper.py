@@ -121,11 +121,11 @@ class Keeper:
                     f"the keeper's book has {len(self._lines)} entries, devices knew {position}; what devices spent is "
                     "not known: put its files back as they were, or start in a new folder"
                 )
-            others = self._since(first, stop, position)
-            if lines and not others:
+            new_lines = self._since(first, stop, position)
+            if lines and not new_lines:
                 self._write(entries)
                 self._hold(first, stop, lines)
-            return len(self._lines), others
+            return len(self._lines), new_lines
 
     def _since(self, first: int, stop: int, position: int) -> list[str]:
         firsts, stops = self._bounds[:, position : len(self._lines)]

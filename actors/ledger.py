@@ -98,9 +98,9 @@ class Ledger:
             if not charges and not refusals:  # all of them have booked it, and repeat what they answered
                 return []
             lines = [replace(charge, first=first, stop=stop).line() for first, stop in charges]
-            position, others = self._keeper.book(self.first, self.stop, self._position, lines)
-            self._take(position, others)
-            if not others:
+            position, new_lines = self._keeper.book(self.first, self.stop, self._position, lines)
+            self._take(position, new_lines)
+            if not new_lines:
                 self._ranges = ranges
                 return refusals
 
@@ -156,8 +156,8 @@ class Ledger:
 
     def _holds(self, query_id: bytes, devices: Indices) -> bool:
         with self._lock:
-            others = [block for block in self._ranges if query_id not in block.answered]
-        cuts = np.array([(block.first, block.stop) for block in others], np.int64).reshape(-1, 2)
+            gaps = [block for block in self._ranges if query_id not in block.answered]
+        cuts = np.array([(block.first, block.stop) for block in gaps], np.int64).reshape(-1, 2)
         return bool(np.array_equal(np.searchsorted(devices, cuts[:, 0]), np.searchsorted(devices, cuts[:, 1])))
 
     def spent(self, device: int) -> Epsilon:

@@ -30,14 +30,14 @@ def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -
     order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
     rating of an item counts only beside its ratings of others.
     """
-    wished, others = (np.flatnonzero(collusion.wishes != 0), np.flatnonzero(collusion.wishes == 0))
+    wished, rest = (np.flatnonzero(collusion.wishes != 0), np.flatnonzero(collusion.wishes == 0))
     coins = np.random.default_rng(0)
     wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)
     liked = (collusion.wishes if collusion.ordered else collusion.claims) > 0
     items = np.concatenate(
         [
             _in_turn(coins.permutation(wished), wished_count),
-            _in_turn(coins.permutation(others), collusion.rated - wished_count),
+            _in_turn(coins.permutation(rest), collusion.rated - wished_count),
         ],
         axis=1,
     )

@@ -365,9 +365,9 @@ class PairedSigns(BitLie, SummedSigns):
     def _sums(self, view: LiarsView) -> Indices2:
         pool, sums = view.query.pool, np.empty((view.liars.size, 1), np.int32)
         assert pool is not None  # these queries have one
-        low, high = np.triu_indices(pool.size, 1)
+        first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
-        wishes = np.where(moved[low] != moved[high], claims[low] * claims[high], 0)
+        wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
         agreements(view.streams, mask(wishes > 0), mask(wishes < 0), sums)
         return sums
 

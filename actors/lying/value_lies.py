@@ -151,8 +151,8 @@ def _fill(streams: Words, values: Indices, ends: Indices, sample: Indices2) -> N
         for place in range(sample.shape[1]):
             while place >= ends[group]:
                 group += 1
-            other = place + below(streams[k], place, ends[group] - place)
-            order[place], order[other] = order[other], order[place]
+            swap = place + below(streams[k], place, ends[group] - place)
+            order[place], order[swap] = order[swap], order[place]
         sample[k] = np.sort(order[: sample.shape[1]])
 
 

@@ -44,8 +44,8 @@ def block_model_choices(
         own_class = device_class(stream, model.class_marks)
         values[k] = sides * pool_size
         for step in range(model.rated):  # in random order, until one is in the pool
-            other = step + below(coins[k], step, model.rated - step)
-            item, rated[other] = rated[other], rated[step]
+            swap = step + below(coins[k], step, model.rated - step)
+            item, rated[swap] = rated[swap], rated[step]
             if places[item] >= 0:
                 liked = likes_item(model, stream, own_class, item)
                 if liked or sides == 2:

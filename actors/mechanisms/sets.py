@@ -54,8 +54,8 @@ def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
     for k in range(len(sets)):
         count = 0
         for place in range(sets.shape[1]):
-            for other in range(place):
-                smaller, larger = min(sets[k, place], sets[k, other]), max(sets[k, place], sets[k, other])
+            for partner in range(place):
+                smaller, larger = min(sets[k, place], sets[k, partner]), max(sets[k, place], sets[k, partner])
                 if larger < items:
                     own[k, count] = smaller * (2 * items - smaller - 1) // 2 + larger - smaller - 1
                     count += 1
@@ -76,8 +76,8 @@ def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int
             own[place] = dummies + place - count
             continue
         if count > own.size:
-            other = place + below(coins, place, count - place)
-            liked[place], liked[other] = liked[other], liked[place]
+            swap = place + below(coins, place, count - place)
+            liked[place], liked[swap] = liked[swap], liked[place]
         own[place] = liked[place]
 
 

@@ -90,13 +90,13 @@ class Answers:
 
         They are not where others have booked something about these devices meanwhile, which is taken in instead.
         """
-        position, others = self._keeper.book(
+        position, new_lines = self._keeper.book(
             self._first, self._stop, self._position, [record.line() for record in records]
         )
-        self._take(position, others)
-        if not others:
+        self._take(position, new_lines)
+        if not new_lines:
             self._hold(records)
-        return not others
+        return not new_lines
 
     def _take(self, position: int, lines: Iterable[str]) -> None:
         self._hold([_read(line) for line in lines])

@@ -169,10 +169,10 @@ class PrivateCohort(DeviceBlock):
         """Return what a device of this cohort has released, and under which guarantee; None before it has."""
         require_whole("device", device, self.first, self.stop - 1)
         self._answers.look()
-        if (one := self._answers.get(device)) is None:
+        if (answer := self._answers.get(device)) is None:
             return None
-        epsilon = "" if one.epsilon is None else str(one.epsilon)
-        return Spent(device, one.query_id, one.model, one.mechanism, epsilon, one.guarantee)
+        epsilon = "" if answer.epsilon is None else str(answer.epsilon)
+        return Spent(device, answer.query_id, answer.model, answer.mechanism, epsilon, answer.guarantee)
 
     def _own(self, first: int, stop: int) -> None:
         require_block(first, stop, self.first, self.stop)

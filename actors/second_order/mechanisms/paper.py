@@ -26,8 +26,8 @@ def shuffle(stream: np.uint64, order: Bits2) -> None:
         for k in range(candidates):
             order[item, k] = k
         for k in range(candidates - 1, 0, -1):
-            other = below(stream, item * candidates + k, k + 1)
-            order[item, k], order[item, other] = order[item, other], order[item, k]
+            swap = below(stream, item * candidates + k, k + 1)
+            order[item, k], order[item, swap] = order[item, swap], order[item, k]
 
 
 @compiled
