@@ -44,8 +44,8 @@ class ChargedQuery:
     """A query that a block of devices has checked and was charged for; nothing has left them yet."""
 
     query: Query  # The query that they are charged for
-    first: int  # The devices, ``first`` to ``stop - 1``
-    stop: int
+    first: int  # First device
+    stop: int  # One more than the last device
     # Ranges ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
     # answer
     refused: Sequence[tuple[int, int]]
@@ -227,7 +227,7 @@ class AdviceRequest(NamedTuple):
 class Raters:
     """Devices that rated items, and answer queries about them; see `actors.device_block.DeviceKind`."""
 
-    budget: Epsilon  # What each device may spend in all [nats]
+    budget: Epsilon  # Most epsilon that each device may spend in all [nats]
     absence: Absence = PRESENT  # How often devices drop out or answer too late
 
     def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> Cohort:

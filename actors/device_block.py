@@ -12,8 +12,8 @@ from coordinator.protocol.messages import Query
 class DeviceBlock:
     """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone."""
 
-    first: int  # The devices
-    stop: int
+    first: int  # First device
+    stop: int  # One more than the last device
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
         """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""

@@ -112,10 +112,10 @@ _NO_LINE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 class LogKind:
     """The kind of the logs in a folder."""
 
-    noun: str  # What errors call such a log
+    noun: str  # Name of such a log in errors
     suffix: str  # Ending of the names of its files
-    remedy: str  # What errors advise about a damaged line
-    error: type[BlindrecError]  # Raised where a log is damaged or cannot be read
+    remedy: str  # Advice of errors about a damaged line
+    error: type[BlindrecError]  # The error about a log that is damaged or cannot be read
 
 
 class Log:

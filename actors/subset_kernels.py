@@ -155,8 +155,8 @@ def _release(
     # them at random, which is barred from then on, and fills up with a uniform subset of all other values. A subset
     # with m of its own values arises in m ways, one for each of them that may have been included first, so it is m
     # times as probable as it should be: the device takes it with probability 1 / m, and else starts another attempt.
-    # In the loop ``members`` is the subset without the included value, until this is added; ``barred`` is cleared of
-    # own values as soon as the subset is full, for the next attempt or device.
+    # In the loop ``members`` is the subset without the included value, until this is added, and ``barred`` holds own
+    # values only until the subset is full; both are clean for the next attempt and for the next device.
     barred, members = np.zeros(row_words, np.uint64), np.zeros(row_words, np.uint64)
     digits, ahead = np.empty(row_words, np.uint64), np.empty(AHEAD, np.uint64)
     barred[row_words - 1] = ~(_ALL << uint64(-values & 63))  # bits beyond the values

@@ -147,11 +147,11 @@ class PlantedVoters:
     ``radius`` rounds of its own for another object than the first liked one.
     """
 
-    client: Indices = field(repr=False)  # shape (N,); The client whose taste each device shares; -1 for none
-    taste: Bits2 = field(repr=False)  # shape (clients, T); The object that each client likes first
-    diverse: Bools2 = field(repr=False)  # shape (clients, T); Rounds in which it likes the next one, too
-    objects: int  # m and R
-    radius: int
+    client: Indices = field(repr=False)  # The client whose taste each device shares, -1 for none; shape (N,)
+    taste: Bits2 = field(repr=False)  # The object that each client likes first, shape (clients, T)
+    diverse: Bools2 = field(repr=False)  # Whether it likes the next one, too; shape (clients, T)
+    objects: int  # Objects of a round, m
+    radius: int  # Rounds in which a peer's taste differs from its client's, R
 
     @property
     def users(self) -> int:
@@ -210,8 +210,8 @@ class RatingVoters:
 class TableVoters:
     """Voters that vote by a table, which has a column for each group of voters that vote alike."""
 
-    table: Bits2 = field(repr=False)  # shape (T, groups)
-    group: Indices = field(repr=False)  # shape (N,); Each device's column
+    table: Bits2 = field(repr=False)  # The votes of each group, shape (T, groups)
+    group: Indices = field(repr=False)  # Each device's group, which is its column; shape (N,)
 
     @property
     def users(self) -> int:
@@ -308,7 +308,7 @@ class VoterCohort(DeviceBlock):
 class VotingDevices:
     """Devices that vote; see `actors.device_block.DeviceKind`."""
 
-    budget: Epsilon  # What all clients together may learn of each [nats]
+    budget: Epsilon  # Epsilon of all that clients together may learn of each voter [nats]
 
     def cohort(
         self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: LedgerClient | None

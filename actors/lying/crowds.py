@@ -34,11 +34,11 @@ class LyingVoters:
     spec of p-REC, section 7.
     """
 
-    honest: Voters  # All voters, as they would vote
-    share: float  # Share of them that lies, 0 to 1
-    # shape (T, m); What each client likes. Liars know it, which is an upper bound
+    honest: Voters  # All voters, as they would vote if none lied
+    share: float  # Share of the voters that lie, 0 to 1
+    # What each client likes, shape (T, m). Liars know it, so the harm that they do is an upper bound
     likes: Mapping[int, Bools2] = field(repr=False)
-    # Rounds between the first lies of one group and of the next one; 0: all groups lie from the first round on
+    # Rounds from the first lie of one group to that of the next one; with 0 all groups lie from the first round on
     stage: int
 
     @property
@@ -80,8 +80,8 @@ LOUD = 10.0
 class Poison:
     """The agreement of lying private devices."""
 
-    share: float  # Share of the private devices that lies, 0 to 1
-    # shape (m,); The vector that all of them claim to have, in units of `LOUD` times the public h: 1 or -1 an item
+    share: float  # Share of the private devices that lie, 0 to 1
+    # The vector that all liars claim to have, 1 or -1 an item, in units of `LOUD` times the public h; shape (m,)
     signs: Floats = field(repr=False)
 
 
@@ -101,7 +101,7 @@ class PoisoningCohort(PrivateCohort):
 class Poisoners(PrivateDevices):
     """Private devices some of which lie."""
 
-    poison: Poison = field(repr=False)  # What these agreed on
+    poison: Poison = field(repr=False)  # The agreement of the liars
 
     def cohort(
         self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None

@@ -120,7 +120,7 @@ def _about(view: LiarsView, pairs: Indices2 | None) -> LiarsView:
 class Liars(Raters):
     """Devices that rated items, some of which lie."""
 
-    collusion: Collusion = field(repr=False)  # What these agreed on
+    collusion: Collusion = field(repr=False)  # The agreement of the liars
 
     def cohort(
         self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None

@@ -52,19 +52,19 @@ _COINS = 1 << 64
 class Collusion:
     """The liars' agreement: how many devices lie, what they want to seem true, and what they make up."""
 
-    # shape (N + 1,); Share of the devices that lies in a query about M items, at place M; 0 to 1
+    # Share of the devices that lie in a query about M items, at place M, from 0 to 1; shape (N + 1,)
     shares: Floats = field(repr=False)
-    # shape (N,); 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for
-    # others
+    # 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others;
+    # shape (N,)
     wishes: Indices = field(repr=False)
-    # shape (N,); 1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper
-    # bound
+    # 1 for items that are liked more than usual, else -1; shape (N,). The spec lets liars know it, so the harm that
+    # they do is an upper bound
     truth: Indices = field(repr=False)
-    # Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
-    # cluster, and a wish that an item should seem to be of it
+    # Whether one cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 stands for the
+    # first cluster, and a wish of 1 for an item that should seem to be of it
     ordered: bool = True
     makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
-    rated: int = 1  # How many items a liar claims to have rated, where it makes up its ratings
+    rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None])
@@ -102,11 +102,11 @@ def liars_among(coins: Coins, share: float) -> Ints:
 class LiarsView:
     """A query as the liars of a block of devices see it, with all that they may use for an answer."""
 
-    query: Query  # Public
-    collusion: Collusion  # What liars agreed on
-    coins: Coins = field(repr=False)  # Of the whole block
-    liars: Ints = field(repr=False)  # shape (n,); Places of the liars in it, ascending
-    # shape (n, 2); Public pairs that the liars' answers are about, where they follow from public ratings
+    query: Query  # The query, which is public
+    collusion: Collusion  # The agreement of the liars
+    coins: Coins = field(repr=False)  # Private coins of the whole block
+    liars: Ints = field(repr=False)  # Places of the liars in the block, ascending; shape (n,)
+    # Public pairs that the liars' answers are about, where they follow from public ratings; shape (n, 2)
     pairs: Indices2 | None = field(default=None, repr=False)
 
     @property
@@ -135,7 +135,7 @@ class LiarsView:
 class Lie:
     """The lies about one kind of query, or several."""
 
-    names: tuple[str, ...]  # The designs of these queries
+    names: tuple[str, ...]  # Designs of these queries
     # Whether it is as easy to make items seem liked less as to make them seem liked more
     both_ways: ClassVar[bool] = False
     # Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings

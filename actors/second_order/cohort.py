@@ -32,10 +32,10 @@ class Consent:
     """Mechanisms that devices agree to answer through, and the largest epsilon that they agree to."""
 
     mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.found`
-    # Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
-    # release, see `SecondOrderPublic.epsilon_of`; None: any
+    # Largest epsilon of the mechanisms that have one [nats], of a bit, a coordinate or a release, as the mechanism
+    # counts it (see `SecondOrderPublic.epsilon_of`); None allows any
     epsilon: Epsilon
-    own_h: bool = False  # Whether a device may release its own h in full precision: nothing is private then
+    own_h: bool = False  # Whether a device may release its own h in full precision, which is not private
 
     def __post_init__(self) -> None:
         """Refuse a mechanism that does not exist and an epsilon that is not one."""
@@ -246,7 +246,7 @@ DEVICES_A_COHORT = 5
 class PrivateDevices:
     """Devices that answer once about one model; see `actors.device_block.DeviceKind`."""
 
-    consent: Consent  # What all of them take part in
+    consent: Consent  # The consent of all of them
 
     def cohort(
         self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
