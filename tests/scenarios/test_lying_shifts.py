@@ -74,7 +74,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Sway, Floats]:
     assert population.truth is not None
     plot = plot_of(population.truth, promoted, makes_up)
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
-    liars = Liars(budget=scenario.epsilon, plot=plot).cohort(
+    liars = Liars(budget=scenario.epsilon, collusion=plot).cohort(
         population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, None
     )
     found, read = [], values_of(scenario)
