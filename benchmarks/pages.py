@@ -67,9 +67,9 @@ def commands(text: str) -> Iterator[str]:
     for block in blocks(text, "", "sh", "bash", "console"):
         yield from _lines(block)
     for span in re.findall(rf"`({_BEGINS}[^`]*)`", _FENCED.sub("", text)):
-        commands_here = " ".join(span.split())
-        if not re.fullmatch(r"blindrec [\w-]+", commands_here):
-            yield commands_here
+        command = " ".join(span.split())
+        if not re.fullmatch(r"blindrec [\w-]+", command):
+            yield command
 
 
 def programs(text: str) -> Iterator[str]:
@@ -90,8 +90,8 @@ def printed_blocks(page: str) -> Iterator[Printed]:
     last: tuple[str, ...] = ()
     for kind, body in _FENCED.findall(read(page)):
         if kind not in ("python", "pycon", "toml"):
-            if commands_of_page := tuple(_lines(body)):
-                last = commands_of_page
+            if commands_here := tuple(_lines(body)):
+                last = commands_here
             elif not body.startswith("python - <<"):
                 yield Printed(page, last, body)
 
