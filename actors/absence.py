@@ -22,7 +22,7 @@ class Absence:
     dropout: float = 0.0  # Probability that a device does not answer a query at all, 0 to less than 1
     stragglers: float = 0.0  # Probability that a device that did not drop out is slow, 0 to 1
     delay: float = 60.0  # Mean of a slow device's delay, which is exponential [simulated seconds]
-    deadline: float = math.inf  # When a round ends; nobody waits for later answers [simulated seconds]
+    deadline: float = math.inf  # Time at which a round ends; nobody waits for later answers [simulated seconds]
 
     @property
     def late(self) -> float:

@@ -22,13 +22,13 @@ from coordinator.protocol.rows import Likes
 NOTHING = -1
 """Fills a recommendation up where the catalogue has no further unrated item."""
 BLOCK = 4096
-"""Devices whose scores are held at once."""
+"""Devices whose scores are in memory together."""
 
 
 def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None = None) -> Indices:
-    """Return all items as those come that a device's likes say nothing of: the model's by `liked`, others by score.
+    """Return all items in the order for devices without likes: the model's by `liked`, then others by score.
 
-    Of equal ones those come first that do so in ``ties``, a permutation of the items; without it, by number.
+    Equal ones come as in ``ties``, a permutation of the items, or by number if there is none.
     """
     first: Indices = np.arange(popularity.size, dtype=np.int32) if ties is None else ties.astype(np.int32)
     items = first[np.argsort(-popularity[first], kind="stable")]
@@ -49,13 +49,13 @@ def recommend_near(near: ItemToItem, popularity: Floats, rated: Likes, *, k: int
     Shapes: ``popularity`` (N,).
     """
     top = np.full((rated.users, k), NOTHING, np.int32)
-    others = public_order(near, popularity)[near.pool.size :]
+    fallback = public_order(near, popularity)[near.pool.size :]
     for first, stop in rated.blocks(BLOCK):
-        top[first:stop] = _block(near, others, rated.block(first, stop), k)
+        top[first:stop] = _block(near, fallback, rated.block(first, stop), k)
     return top
 
 
-def _block(near: ItemToItem, others: Indices, rated: Likes, k: int) -> Indices2:
+def _block(near: ItemToItem, fallback: Indices, rated: Likes, k: int) -> Indices2:
     likes, seen = np.zeros((2, rated.users, near.pool.size), np.bool_)
     place = np.full(rated.count, -1)
     place[near.pool] = np.arange(near.pool.size)
@@ -63,28 +63,28 @@ def _block(near: ItemToItem, others: Indices, rated: Likes, k: int) -> Indices2:
     owner, item = rated.owners[inside], place[rated.items[inside]]
     seen[owner, item], likes[owner, item] = True, rated.values[inside]
     order = np.argsort(-near.liked, kind="stable")
-    told = np.where(seen, -np.inf, scores(near, likes))[:, order]
-    ranked = near.pool[order][np.argsort(-told, axis=1, kind="stable")]
+    values = np.where(seen, -np.inf, scores(near, likes))[:, order]
+    ranked = near.pool[order][np.argsort(-values, axis=1, kind="stable")]
     top = np.full((rated.users, k), NOTHING, np.int32)
     for device in range(rated.users):
-        found = ranked[device, : near.pool.size - np.count_nonzero(seen[device])][:k]
-        if found.size < k:
+        best = ranked[device, : near.pool.size - np.count_nonzero(seen[device])][:k]
+        if best.size < k:
             own = rated.items[rated.starts[device] : rated.starts[device + 1]]
-            wanted = others[: k - found.size + own.size]
-            found = np.concatenate([found, wanted[~np.isin(wanted, own)]])[:k]
-        top[device, : found.size] = found
+            popular = fallback[: k - best.size + own.size]
+            best = np.concatenate([best, popular[~np.isin(popular, own)]])[:k]
+        top[device, : best.size] = best
     return top
 
 
 SCORES = 1 << 22
-"""Scores that are held at once."""
+"""Scores that are in memory together."""
 
 
 def recommend_featured(model: Model, features: PublicFeatures | None, rated: Likes, *, k: int) -> Indices2:
     """Return every device's own top ``k`` of the items that it has not rated, by scores and public features, if any.
 
     Scores are popularity, of which little is left where it is no more than noise, those of the model's item-item
-    part, or by its directions of taste; features multiply them. Equal ones go as `actors.advice.public_order` says.
+    part, or by its directions of taste; features multiply them. Equal scores are ordered by `public_order`.
     """
     order = public_order(model.near, model.score)
     top = np.full((rated.users, k), NOTHING, np.int32)
@@ -92,12 +92,12 @@ def recommend_featured(model: Model, features: PublicFeatures | None, rated: Lik
         block = rated.block(first, stop)
         seen, likes = np.zeros((2, block.users, block.count), np.bool_)
         seen[block.owners, block.items], likes[block.owners, block.items] = True, block.values
-        told = np.log(_scores(model, block, likes))
+        log_scores = np.log(_scores(model, block, likes))
         if features is not None:
-            told += _gains(model, features, likes)
-        told[seen] = -np.inf
-        best = order[np.argsort(-told[:, order], axis=1, kind="stable")[:, :k]]
-        left = np.take_along_axis(told, best, axis=1) > -np.inf
+            log_scores += _gains(model, features, likes)
+        log_scores[seen] = -np.inf
+        best = order[np.argsort(-log_scores[:, order], axis=1, kind="stable")[:, :k]]
+        left = np.take_along_axis(log_scores, best, axis=1) > -np.inf
         top[first:stop, : best.shape[1]] = np.where(left, best, NOTHING)
     return top
 
@@ -109,9 +109,9 @@ def _scores(model: Model, rated: Likes, likes: Bools2) -> Floats2:
     noise = typical_error(model.error)
     if model.near is None:
         return np.broadcast_to(np.maximum(damped(model.score, noise), floor_of(noise)), likes.shape)
-    found = np.full(likes.shape, LEAST_SCORE)
-    found[:, model.near.pool] = np.maximum(scores(model.near, likes[:, model.near.pool]), LEAST_SCORE)
-    return found
+    values = np.full(likes.shape, LEAST_SCORE)
+    values[:, model.near.pool] = np.maximum(scores(model.near, likes[:, model.near.pool]), LEAST_SCORE)
+    return values
 
 
 def _gains(model: Model, features: PublicFeatures, likes: Bools2) -> Floats2:
@@ -149,17 +149,17 @@ def _fill(
         for k in range(starts[device], starts[device + 1]):
             marks[rated[k]] = device
         _weigh(cluster, rated, likes, starts[device], starts[device + 1], share, seen)
-        found, left = 0, clusters
-        while left and found < top.shape[1]:
+        count, left = 0, clusters
+        while left and count < top.shape[1]:
             best = np.argmax(share)  # ties go to the first
             share[best] = -1
             left -= 1
             for place in range(ends[best], ends[best + 1]):
-                if found == top.shape[1]:
+                if count == top.shape[1]:
                     break
                 if marks[ranked[place]] != device:
-                    top[device, found] = ranked[place]
-                    found += 1
+                    top[device, count] = ranked[place]
+                    count += 1
 
 
 def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
@@ -167,9 +167,8 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
 
     Clusters are ordered by the device's own share of likes among its ratings of them. One like and one dislike are
     added to each, so that an unknown cluster stands at 1/2; ties go to the cluster with the lower number. Within a
-    cluster items are ordered by public score, so that a model of one cluster is a list by score. A model that tells
-    which items go together is followed instead, see `recommend_near`; one that tells along which directions tastes
-    differ by `recommend_featured`.
+    cluster items are ordered by public score, so that a model of one cluster is a list by score. A model of items that
+    go together is followed by `recommend_near` instead, and one of the directions of tastes by `recommend_featured`.
     """
     if model.near is not None:
         return recommend_near(model.near, model.score, rated, k=k)

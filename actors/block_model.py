@@ -20,7 +20,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _LIKES = np.uint64(1 << 63)
 _LAST_STAMP = 255
 TOGETHER = 8
-"""Words of candidates that are drawn together; a speed parameter. Those that are not needed are drawn in vain."""
+"""Words of candidates that are computed together; a speed parameter. Those that are not needed are thrown away."""
 UNRATED, DISLIKED, LIKED = 0, 1, 2
 """What a device thinks of an item."""
 
@@ -42,10 +42,10 @@ class BlockModelRatings(NamedTuple):
 def device_class(stream: np.uint64, class_marks: Words) -> int:
     """Return the class k of the device: its lane 0 against the cumulated shares, in units of 2**-63."""
     word = draw(stream, uint64(0)) >> uint64(1)
-    chosen = 0
-    while word >= class_marks[chosen]:
-        chosen += 1
-    return chosen
+    own_class = 0
+    while word >= class_marks[own_class]:
+        own_class += 1
+    return own_class
 
 
 @inlined
@@ -56,13 +56,13 @@ def likes_item(model: BlockModelRatings, stream: np.uint64, own_class: int, item
 
 
 class Room(NamedTuple):
-    """What one device after the other draws its subset of the items into."""
+    """Memory in which one device after the other draws its subset of the items."""
 
     marks: Bits
-    """Of every item, and of the place behind all items, where candidates fall that are no item."""
+    """The marks of all items, and of one place behind them, which stands for candidates that are no item."""
     candidates: Counts
     """Candidates, some repeated."""
-    chosen: Counts
+    subset: Counts
     """The subset, in any order."""
 
 
@@ -79,14 +79,14 @@ def mark_subset(stream: np.uint64, items: int, size: int, room: Room, stamp: int
     Candidates are the halves of the stream's words, lanes 1 on, each made uniform over the items by multiplication
     with rejection (Lemire, 2019); a repeated candidate counts once.
     """
-    ours, found, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
+    ours, count, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
     marks, buffer = room.marks, room.candidates
     marks[items] = ours
-    while found < size:
-        missing = size - found
+    while count < size:
+        missing = size - count
         lane = _candidates(stream, lane, items, rejected, missing, buffer)
         for k in range(missing):
-            found += marks[buffer[k]] != ours
+            count += marks[buffer[k]] != ours
             marks[buffer[k]] = ours
 
 
@@ -95,38 +95,38 @@ def _candidates(
     stream: np.uint64, lane: np.uint64, items: int, rejected: np.uint64, missing: int, buffer: Counts
 ) -> np.uint64:
     """Write at least ``missing`` candidates to the buffer, with ``items`` for a rejected one; return the next lane."""
-    many, words = uint64(items), (missing + 1) >> 1
+    bound, words = uint64(items), (missing + 1) >> 1
     for k in range((words + TOGETHER - 1) // TOGETHER * TOGETHER):
         word = draw(stream, lane + uint64(k))
-        low, high = (word & _LOW) * many, (word >> uint64(32)) * many
-        buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(many)
-        buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(many)
+        low, high = (word & _LOW) * bound, (word >> uint64(32)) * bound
+        buffer[2 * k] = uint32(low >> uint64(32)) if (low & _LOW) >= rejected else uint32(bound)
+        buffer[2 * k + 1] = uint32(high >> uint64(32)) if (high & _LOW) >= rejected else uint32(bound)
     return lane + uint64(words)
 
 
 @borrowing
 def list_rated(stream: np.uint64, items: int, rated: int, room: Room, stamp: int) -> int:
-    """Write the ``rated`` items that a device rated to the room's ``chosen``; return the stamp that was used.
+    """Write the ``rated`` items that a device rated to the room's ``subset``; return the stamp that was used.
 
     The same uniform subset as `mark_subset` marks; where more than half of the items are rated, the rest of them.
     """
-    marks, buffer, chosen = room.marks, room.candidates, room.chosen
+    marks, buffer, subset = room.marks, room.candidates, room.subset
     stamp = next_stamp(marks, stamp)
     if 2 * rated > items:
         mark_subset(stream, items, items - rated, room, stamp)
-        found = 0
+        count = 0
         for item in range(items):
-            chosen[found] = item
-            found += marks[item] != stamp
+            subset[count] = item
+            count += marks[item] != stamp
         return stamp
-    ours, found, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
+    ours, count, lane, rejected = uint8(stamp), 0, uint64(1), uint64((1 << 32) % items)
     marks[items] = ours
-    while found < rated:
-        missing = rated - found
+    while count < rated:
+        missing = rated - count
         lane = _candidates(stream, lane, items, rejected, missing, buffer)
         for k in range(missing):
-            chosen[found] = buffer[k]
-            found += marks[buffer[k]] != ours
+            subset[count] = buffer[k]
+            count += marks[buffer[k]] != ours
             marks[buffer[k]] = ours
     return stamp
 
@@ -143,22 +143,22 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 @compiled
 def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
-    many = model.items
-    room, stamp = room_for(many), 0
-    rated, held = room.chosen, np.zeros(-(-many // 64), np.uint64)
+    item_count = model.items
+    room, stamp = room_for(item_count), 0
+    rated, bitmap = room.subset, np.zeros(-(-item_count // 64), np.uint64)
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, room, stamp)
+        stamp = list_rated(stream, item_count, model.rated, room, stamp)
         for item in rated[: model.rated]:
-            held[item >> 6] |= uint64(1) << uint64(item & 63)
-        own_class, found = device_class(stream, model.class_marks), 0
-        for word in range(held.size):
-            while held[word]:
-                item = 64 * word + zeros_below(held[word])
-                held[word] &= held[word] - uint64(1)
-                items[k, found], likes[k, found] = item, likes_item(model, stream, own_class, item)
-                found += 1
+            bitmap[item >> 6] |= uint64(1) << uint64(item & 63)
+        own_class, count = device_class(stream, model.class_marks), 0
+        for word in range(bitmap.size):
+            while bitmap[word]:
+                item = 64 * word + zeros_below(bitmap[word])
+                bitmap[word] &= bitmap[word] - uint64(1)
+                items[k, count], likes[k, count] = item, likes_item(model, stream, own_class, item)
+                count += 1
 
 
 @compiled
@@ -176,13 +176,13 @@ def block_model_would_like(model: BlockModelRatings, master: Words, first: int, 
 @compiled
 def block_model_opinions(model: BlockModelRatings, master: Words, first: int, items: Indices2, opinions: Bits2) -> None:
     """Write what synthetic devices think of ``items``, shape (devices, k): `UNRATED`, `DISLIKED` or `LIKED`."""
-    many, inverted = model.items, 2 * model.rated > model.items
-    size = many - model.rated if inverted else model.rated
-    room, stamp = room_for(many), 0
+    item_count, inverted = model.items, 2 * model.rated > model.items
+    size = item_count - model.rated if inverted else model.rated
+    room, stamp = room_for(item_count), 0
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
         stamp, stream = next_stamp(room.marks, stamp), secret[k]
-        mark_subset(stream, many, size, room, stamp)
+        mark_subset(stream, item_count, size, room, stamp)
         own_class = device_class(stream, model.class_marks)
         for j in range(items.shape[1]):
             item = items[k, j]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from actors.embodied import Embodied
-from actors.keeper import Books
+from actors.device_block import DeviceBlock
+from actors.keeper import LedgerClient
 from coordinator.protocol.arrays import Bools2
 from coordinator.protocol.ballots import Offer
 from coordinator.protocol.checked import require_whole
@@ -32,12 +32,12 @@ class Client:
         self.number = number
         self._likes = likes
 
-    def answer(self, round_number: int, chosen: int) -> bool:
+    def answer(self, round_number: int, object_number: int) -> bool:
         """Return whether the client likes the object that is recommended."""
         rounds, objects = self._likes.shape
         require_whole("round", round_number, 0, rounds - 1)
-        require_whole("recommended object", chosen, 0, objects - 1)
-        return bool(self._likes[round_number, chosen])
+        require_whole("recommended object", object_number, 0, objects - 1)
+        return bool(self._likes[round_number, object_number])
 
     @property
     def likes(self) -> Bools2:
@@ -53,7 +53,7 @@ class Client:
         return f"Client(number={self.number}, rounds={len(self._likes)})"
 
 
-class ClientCohort(Embodied):
+class ClientCohort(DeviceBlock):
     """Clients' devices in one place."""
 
     def __init__(self, clients: Mapping[int, Client], first: int, stop: int) -> None:
@@ -69,10 +69,10 @@ class ClientCohort(Embodied):
 
 @dataclass(frozen=True, slots=True)
 class ClientDevices:
-    """Devices of the clients who are served; see `actors.embodied.Kind`."""
+    """Devices of the clients who are served; see `actors.device_block.DeviceKind`."""
 
     def cohort(
-        self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: Books | None
+        self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: LedgerClient | None
     ) -> ClientCohort:
         """Return clients numbered ``first`` to ``stop - 1``."""
         return ClientCohort(holdings, first, stop)

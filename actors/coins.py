@@ -48,15 +48,15 @@ class Coins(NamedTuple):
         """Return each device's stream for shuffling its candidates, uint64, shape (devices,)."""
         return private_coins(self.master, self.first, self.devices, SHUFFLE, self.query_id, 0)
 
-    def places(self, many: int) -> Words2:
-        """Return a coin for each of ``many`` coordinates, uint64, shape (devices, many)."""
-        return self._many(PLACE, many)
+    def places(self, count: int) -> Words2:
+        """Return a coin for each of ``count`` coordinates, uint64, shape (devices, count)."""
+        return self._coordinates(PLACE, count)
 
     def fair(self, items: int) -> Words2:
         """Return fair coins for the items, 64 to a word, uint64, shape (devices, ceil(items / 64))."""
-        return self._many(FAIR, -(-items // 64))
+        return self._coordinates(FAIR, -(-items // 64))
 
-    def _many(self, purpose: np.uint64, many: int) -> Words2:
-        drawn = np.empty((self.devices, many), np.uint64)
-        place_coins(self.master, self.first, self.devices, purpose, self.query_id, drawn)
-        return drawn
+    def _coordinates(self, purpose: np.uint64, count: int) -> Words2:
+        coins = np.empty((self.devices, count), np.uint64)
+        place_coins(self.master, self.first, self.devices, purpose, self.query_id, coins)
+        return coins

@@ -11,8 +11,8 @@ import numpy as np
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend, recommend_featured
 from actors.coins import Coins
-from actors.embodied import Embodied
-from actors.keeper import Books
+from actors.device_block import DeviceBlock
+from actors.keeper import LedgerClient
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from actors.packed import wipe
@@ -29,7 +29,7 @@ from coordinator.protocol.questions import check_question
 
 
 def check(query: Query, ratings: Ratings) -> Query:
-    """Return a query with arrays of its own, which devices can answer as it stands."""
+    """Return a copy of a query, with arrays of its own, that devices can answer; refuse one that they cannot."""
     query = Query.arrived(query)
     if query.items != ratings.items:  # first, because the other checks take longer in a larger catalogue
         raise InputError(f"{query} asks about {query.items} items, the devices' catalogue has {ratings.items}")
@@ -40,13 +40,13 @@ def check(query: Query, ratings: Ratings) -> Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booked:
-    """A query of a block of devices, checked and charged; nothing has left them yet."""
+class ChargedQuery:
+    """A query that a block of devices has checked and was charged for; nothing has left them yet."""
 
-    query: Query  # What they were asked
-    first: int  # The devices, ``first`` to ``stop - 1``
-    stop: int
-    # Stretches ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
+    query: Query  # The query that they are charged for
+    first: int  # First device
+    stop: int  # One more than the last device
+    # Ranges ``[first, stop)`` of devices that refuse, because their budget is too small or the keeper does not
     # answer
     refused: Sequence[tuple[int, int]]
     present: Bits | None  # 1 for devices that answer in time, 0 for those that drop out or are late; None if all answer
@@ -90,35 +90,36 @@ PIECE = 1 << 16
 """Devices, a multiple of 8, whose sketches are in memory at the same time."""
 
 
-class Said(NamedTuple):
-    """What some devices release: packed bits, which devices can answer, and public pairs; see `Sketched`."""
+class Reports(NamedTuple):
+    """What some devices release: packed bits, which devices can answer, and public pairs; as in `Sketch`."""
 
     bits: Bits
     able: Bools | None
     pairs: Indices2 | None
 
 
-def say(query: Query, ratings: Ratings, coins: Coins) -> Said:
+def reports_of(query: Query, ratings: Ratings, coins: Coins) -> Reports:
     """Return what devices with these ratings release, before those that do not answer are wiped."""
     half = half_of(query.design)
     private, able, pairs = half.sketch(query, ratings, coins)
-    return Said(half.packed(private, query, coins), able, pairs)
+    return Reports(half.packed(private, query, coins), able, pairs)
 
 
-def joined(parts: Sequence[Said], pieces: Sequence[tuple[int, int]]) -> Said:
+def join_reports(parts: Sequence[Reports], pieces: Sequence[tuple[int, int]]) -> Reports:
     """Return what consecutive pieces of a block, ``[first, stop)`` each, release together."""
     bits, able, pairs = zip(*parts, strict=True)
     masks = [
-        np.ones(stop - first, np.bool_) if one is None else one for one, (first, stop) in zip(able, pieces, strict=True)
+        np.ones(stop - first, np.bool_) if mask is None else mask
+        for mask, (first, stop) in zip(able, pieces, strict=True)
     ]
-    return Said(
+    return Reports(
         np.concatenate(bits),
-        None if all(one is None for one in able) else np.concatenate(masks),
-        None if all(one is None for one in pairs) else np.concatenate(pairs),  # a piece without any has no default
+        None if all(mask is None for mask in able) else np.concatenate(masks),
+        None if all(mask is None for mask in pairs) else np.concatenate(pairs),  # a piece without any has no default
     )
 
 
-class Cohort(Embodied):
+class Cohort(DeviceBlock):
     """A block of devices that live in one place; each answers as if it were alone.
 
     ``budget`` in nats.
@@ -132,7 +133,7 @@ class Cohort(Embodied):
         stop: int,
         budget: Epsilon,
         *,
-        keeper: Books | None = None,
+        keeper: LedgerClient | None = None,
         absence: Absence = PRESENT,
     ) -> None:
         require_block(first, stop, 0, ratings.users)
@@ -154,22 +155,22 @@ class Cohort(Embodied):
         0. The same mark and bits are given to a device that has too few public rated items to answer, that drops out,
         or that is late. Such a device is charged nevertheless. Its own coin decides whether it drops out or is late.
         """
-        booked = self.book(query, first, stop)
-        query = booked.query  # whose arrays nobody else can change
+        charged = self.book(query, first, stop)
+        query = charged.query  # whose arrays nobody else can change
         pieces = [(start, min(start + PIECE, stop)) for start in range(first, stop, PIECE)] or [(first, stop)]
-        return booked.release(*joined([self._said(query, *ends) for ends in pieces], pieces))
+        return charged.release(*join_reports([self._reports(query, *ends) for ends in pieces], pieces))
 
-    def _said(self, query: Query, first: int, stop: int) -> Said:
-        return say(query, self._ratings, self._coins(query, first, stop))
+    def _reports(self, query: Query, first: int, stop: int) -> Reports:
+        return reports_of(query, self._ratings, self._coins(query, first, stop))
 
-    def book(self, query: Query, first: int, stop: int) -> Booked:
+    def book(self, query: Query, first: int, stop: int) -> ChargedQuery:
         """Check and charge ``query`` and find out which devices answer it, before any of them does; see `answer`."""
         query = check(query, self._ratings)
         needed = round_bytes(min(stop - first, PIECE), query.bits) if stop > first else 0
         require_memory(needed, f"{query}, {query.bits:,} bits a device,", "ask for fewer, or fewer devices at once")
         refused = self.ledger.charge(query, first, stop)
         present = self._absence.present(self._master, query.words, first, stop - first)
-        return Booked(query=query, first=first, stop=stop, refused=refused, present=present)
+        return ChargedQuery(query=query, first=first, stop=stop, refused=refused, present=present)
 
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)
@@ -186,10 +187,10 @@ class Cohort(Embodied):
         half, coins = half_of(query.design), self._coins(query, self.first, self.first + 1)
         half.packed(half.sketch(query, self._ratings, coins).private, query, coins)
 
-    def see(self, question: Any, first: int, stop: int) -> Indices2:
-        """Return devices' own top k of a `Wish`; see `recommend`."""
-        if type(question) is not Wish:
-            return super().see(question, first, stop)  # type: ignore[no-any-return] # it raises
+    def inspect(self, question: Any, first: int, stop: int) -> Indices2:
+        """Return devices' own top k of a `AdviceRequest`; see `recommend`."""
+        if type(question) is not AdviceRequest:
+            return super().inspect(question, first, stop)  # type: ignore[no-any-return] # it raises
         return self.recommend(question.model, first, stop, question.k, question.features)
 
     def recommend(
@@ -209,13 +210,13 @@ class Cohort(Embodied):
         if features is None:
             return recommend(model, rated, k=k)
         features = PublicFeatures.arrived(features)
-        if (told := len(features.has)) != self._ratings.items:
-            raise InputError(f"features are of {told} items, the device's catalogue has {self._ratings.items}")
+        if (count := len(features.has)) != self._ratings.items:
+            raise InputError(f"features are of {count} items, the device's catalogue has {self._ratings.items}")
         return recommend_featured(model, features, rated, k=k)
 
 
-class Wish(NamedTuple):
-    """The experimenter's wish to see every device's own top k items, from a public model and perhaps features."""
+class AdviceRequest(NamedTuple):
+    """The experimenter's request for every device's own top k items, from a public model and perhaps features."""
 
     model: Model
     k: int
@@ -224,12 +225,12 @@ class Wish(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raters:
-    """Devices that rated items, and answer queries about them; see `actors.embodied.Kind`."""
+    """Devices that rated items, and answer queries about them; see `actors.device_block.DeviceKind`."""
 
-    budget: Epsilon  # What each device may spend in all [nats]
+    budget: Epsilon  # Most epsilon that each device may spend in all [nats]
     absence: Absence = PRESENT  # How often devices drop out or answer too late
 
-    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: Books | None) -> Cohort:
+    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> Cohort:
         """Return devices ``first`` to ``stop - 1``."""
         return Cohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
 

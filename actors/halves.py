@@ -16,7 +16,7 @@ from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.messages import Query, unpack
 
 
-class Sketched(NamedTuple):
+class Sketch(NamedTuple):
     """The sketches of a block of devices, before they are privatized."""
 
     private: Bits2 | Indices2
@@ -38,7 +38,7 @@ class DeviceHalf:
 
     names: tuple[str, ...]
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sketches of the devices of ``coins``.
 
         Parameters
@@ -78,5 +78,5 @@ class PackedHalf(DeviceHalf):
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
         """Return the released bits, a byte each; see `DeviceHalf.randomize`."""
-        drawn = self.packed(private, query, coins)
-        return unpack(drawn.tobytes(), coins.devices * query.bits).reshape(coins.devices, query.bits)
+        packed = self.packed(private, query, coins)
+        return unpack(packed.tobytes(), coins.devices * query.bits).reshape(coins.devices, query.bits)

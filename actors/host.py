@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.embodied import Embodied, Kind
-from actors.keeper import Books, Keeper, UnreachableError
+from actors.device_block import DeviceBlock, DeviceKind
+from actors.keeper import Keeper, LedgerClient, UnreachableError
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
@@ -26,11 +26,11 @@ class DeviceHost:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: DeviceKind,
         holdings: Any,
         secret: bytes,
         bounds: list[tuple[int, int]],
-        keeper: Books | None = None,
+        keeper: LedgerClient | None = None,
         own: Own | None = None,
     ) -> None:
         admit(own)
@@ -38,38 +38,38 @@ class DeviceHost:
         self._firsts = [first for first, _ in bounds]
         self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
 
-    def _cohort(self, device: int) -> Embodied:
+    def _cohort(self, device: int) -> DeviceBlock:
         require_whole("first device", device, 0, MOST_DEVICES)
         return self.cohorts[bisect_right(self._firsts, device) - 1]
 
-    def _cohort_of(self, first: int, stop: int) -> Embodied:
+    def _cohort_of(self, first: int, stop: int) -> DeviceBlock:
         """Return the cohort of devices ``first`` to ``stop - 1``; refuse if they do not all belong to one cohort."""
         cohort = self._cohort(first)
         require_block(first, stop, cohort.first, cohort.stop)
         return cohort
 
     def warm_up(self, question: Query | None) -> None:
-        """Compile what a question will need, if one is given; nothing is answered or charged."""
+        """Compile the code that a question will need, if there is one; nothing is answered or charged."""
         if question is not None:
             self.cohorts[0].rehearse(question)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer for devices of one cohort; see `actors.embodied.Embodied.ask`."""
+        """Answer for devices of one cohort; see `actors.device_block.DeviceBlock.ask`."""
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
     def spent(self, device: int) -> Any:
-        """Return what a device has spent; see `actors.embodied.Embodied.spent`."""
+        """Return what a device has spent; see `actors.device_block.DeviceBlock.spent`."""
         return self._cohort(device).spent(device)
 
-    def see(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
-        """Let the experimenter look at devices of one cohort; see `actors.embodied.Embodied.see`.
+    def inspect(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
+        """Let the experimenter look at devices of one cohort; see `actors.device_block.DeviceBlock.inspect`.
 
         The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
         required that only the experimenter can compute, because it is derived from the devices' secret.
         """
         if type(permit) is not bytes or not hmac.compare_digest(permit, permit_of(self._secret)):
             raise PermitError("what devices hold stays there; only the experimenter may look at it")
-        return self._cohort_of(first, stop).see(question, first, stop)
+        return self._cohort_of(first, stop).inspect(question, first, stop)
 
 
 def permit_of(secret: bytes) -> bytes:
@@ -78,11 +78,11 @@ def permit_of(secret: bytes) -> bytes:
 
 
 def start_host(
-    kind: Kind,
+    kind: DeviceKind,
     holdings: Any,
     secret: bytes,
     bounds: list[tuple[int, int]],
-    keeper: Books,
+    keeper: LedgerClient,
     own: Own | None = None,
     *,
     cpus: float,
@@ -101,26 +101,26 @@ _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WA
 
 
 class HostedKeeper:
-    """A keeper behind an actor; see `actors.keeper.Books`. Hosts of devices get it, the server never does."""
+    """A keeper behind an actor; see `actors.keeper.LedgerClient`. Hosts of devices get it, the server never does."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """Return what was booked since; see `Keeper.read`."""
-        return _told(self.actor.read.remote(first, stop, since))
+        """Return the entries after ``since``; see `Keeper.read`."""
+        return _result_of(self.actor.read.remote(first, stop, since))
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         """Book lines; see `Keeper.book`.
 
         If the answer is lost, the lines may have been booked, and the next call returns them.
         """
-        return _told(self.actor.book.remote(first, stop, known, lines))
+        return _result_of(self.actor.book.remote(first, stop, position, lines))
 
 
-def _told(answer: Any) -> tuple[int, list[str]]:
+def _result_of(answer: Any) -> tuple[int, list[str]]:
     try:
-        known, lines = ray.get(answer, timeout=WAIT)
+        position, lines = ray.get(answer, timeout=WAIT)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BlindrecError):
             raise error.cause from None
@@ -129,7 +129,7 @@ def _told(answer: Any) -> tuple[int, list[str]]:
         raise UnreachableError(
             f"the keeper of what devices have spent does not answer ({type(error).__name__}); devices refuse"
         ) from None
-    return known, lines
+    return position, lines
 
 
 def start_keeper(folder: Path | None) -> HostedKeeper:

@@ -1,4 +1,8 @@
-"""The keeper of the devices' book: the only authority on what devices have spent and promised."""
+"""The keeper of the devices' book: a small service that alone knows for certain what devices have spent and promised.
+
+Devices are its clients: a ledger, or a private device's answers, holds a `LedgerClient`, and books with it before
+anything is answered.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.log import Kind, Log
+from actors.log import Log, LogKind
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.errors import InputError, LedgerError
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Charge:
     """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``."""
 
     id: bytes
@@ -36,15 +40,15 @@ class Entry:
         require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
 
     def line(self) -> str:
-        """Return the entry as a line."""
+        """Return the charge as a line of the book."""
         return json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
 
 
-def read_entry(line: str) -> Entry:
-    """Return the entry that a line holds."""
+def read_charge(line: str) -> Charge:
+    """Return the charge that a line of the book holds."""
     try:
         query_id, epsilon, first, stop = json.loads(line)
-        return Entry(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
+        return Charge(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
     except (ValueError, TypeError, RecursionError):
         raise LedgerError(
             f"a ledger's line is no charge: {line[:80]!r}; what devices spent is not known: put the file back as it "
@@ -52,7 +56,7 @@ def read_entry(line: str) -> Entry:
         ) from None
 
 
-LEDGER = Kind(
+LEDGER = LogKind(
     noun="ledger",
     suffix=".ledger",
     remedy="what devices spent is not known: put the file back as it was, or start in a new folder",
@@ -66,15 +70,15 @@ class UnreachableError(LedgerError):
     """The keeper does not answer, so devices have to refuse."""
 
 
-class Books(Protocol):
-    """What devices call: a `Keeper` in this process, or an `actors.host.HostedKeeper`."""
+class LedgerClient(Protocol):
+    """What a ledger talks to: a `Keeper` in this process, or an `actors.host.HostedKeeper` before one elsewhere."""
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
         """Return the number of entries, and those after ``since`` about devices ``first`` to ``stop - 1``."""
         ...
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices unless something was booked about them since ``known``; see `Keeper.book`."""
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices unless something was booked about them after ``position``; see `Keeper.book`."""
         ...
 
 
@@ -101,36 +105,40 @@ class Keeper:
         """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``."""
         return self.book(first, stop, since, ())
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them."""
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
+
+        ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
+        ones about these devices; if there are any, nothing was booked.
+        """
         require_whole("first device", first, 0, MOST_DEVICES)
         require_whole("end of devices", stop, first, MOST_DEVICES)
-        require_whole("entries that are known", known, 0, MOST_DEVICES)
-        told = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
+        require_whole("entries that are known", position, 0, MOST_DEVICES)
+        entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
         with self._lock:
-            if known > len(self._lines):
+            if position > len(self._lines):
                 raise LedgerError(
-                    f"the keeper's book has {len(self._lines)} entries, devices knew {known}; what devices spent is "
+                    f"the keeper's book has {len(self._lines)} entries, devices knew {position}; what devices spent is "
                     "not known: put its files back as they were, or start in a new folder"
                 )
-            others = self._since(first, stop, known)
-            if lines and not others:
-                self._write(told)
+            new_lines = self._since(first, stop, position)
+            if lines and not new_lines:
+                self._write(entries)
                 self._hold(first, stop, lines)
-            return len(self._lines), others
+            return len(self._lines), new_lines
 
-    def _since(self, first: int, stop: int, known: int) -> list[str]:
-        firsts, stops = self._bounds[:, known : len(self._lines)]
-        return [self._lines[known + at] for at in np.flatnonzero((firsts < stop) & (stops > first))]
+    def _since(self, first: int, stop: int, position: int) -> list[str]:
+        firsts, stops = self._bounds[:, position : len(self._lines)]
+        return [self._lines[position + place] for place in np.flatnonzero((firsts < stop) & (stops > first))]
 
-    def _write(self, told: list[str]) -> None:
+    def _write(self, entries: list[str]) -> None:
         """Write lines to the disk. After a failure its contents are unknown, so this process books nothing more."""
         if self._failed is not None:
             raise self._failed
         if self._log is None:
             return
         try:
-            self._log.append(told)
+            self._log.append(entries)
         except OSError as error:
             self._failed = LedgerError(
                 f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what they "
@@ -139,10 +147,10 @@ class Keeper:
             raise self._failed from None
 
     def _hold(self, first: int, stop: int, lines: Sequence[str]) -> None:
-        held = len(self._lines)
-        while held + len(lines) > self._bounds.shape[1]:
+        count = len(self._lines)
+        while count + len(lines) > self._bounds.shape[1]:
             self._bounds = np.concatenate([self._bounds, np.empty_like(self._bounds)], axis=1)
-        self._bounds[:, held : held + len(lines)] = [[first], [stop]]
+        self._bounds[:, count : count + len(lines)] = [[first], [stop]]
         self._lines += lines
 
 
@@ -162,8 +170,8 @@ def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
     return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
 
 
-def _parsed(told: bytes) -> tuple[int, int, str]:
-    text = told.decode("ascii")
+def _parsed(line: bytes) -> tuple[int, int, str]:
+    text = line.decode("ascii")
     json.loads(text)
     if not (match := _ABOUT.fullmatch(text)) or int(match[1]) > int(match[2]):
         raise ValueError("this is about no devices")

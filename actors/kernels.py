@@ -35,17 +35,17 @@ class StoredOpinions(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one device after the other draws into."""
+    """Memory in which one device after the other draws its items."""
 
     room: Room
-    """For the rated items."""
+    """Memory for the rated items."""
     sensed: Counts
     """Places of the sensing set."""
 
 
 @compiled
 def scratch_for(model: BlockModelRatings, table: SensingTable) -> Scratch:
-    """Return room for any device's draws."""
+    """Return memory for any device's draws."""
     return Scratch(room_for(model.items), np.empty(table.room, np.uint32))
 
 
@@ -68,20 +68,20 @@ def sense_and_like(
     size = model.items - model.rated if inverted else model.rated
     mark_subset(stream, model.items, size, scratch.room, stamp)
     marks[model.items] = stamp if inverted else 0
-    many, ours = sense(public, table, sensed), uint8(stamp)
+    places, ours = sense(public, table, sensed), uint8(stamp)
     own_class = device_class(stream, model.class_marks)
     if pool.size > 0 or inverted:
-        for j in range(many):
+        for j in range(places):
             item = uint32(pool[sensed[j]]) if pool.size > 0 else sensed[j]
             rated = (marks[item] == ours) != inverted
             if rated and likes_item(model, stream, own_class, item):
-                return many, True
-        return many, False
-    for j in range(many):  # the same in the usual case, whose loop decides nothing else
+                return places, True
+        return places, False
+    for j in range(places):  # the same in the usual case, whose loop decides nothing else
         item = sensed[j]
         if marks[item] == ours and likes_item(model, stream, own_class, item):
-            return many, True
-    return many, False
+            return places, True
+    return places, False
 
 
 @compiled
@@ -95,10 +95,10 @@ def block_model_maxsense(
     """
     scratch, stamp = scratch_for(model, table), 0
     for start in range(0, bits.size, TILE):
-        some = bits[start : start + TILE]
-        secret = ratings_streams(master, first + start, some.size)
+        tile = bits[start : start + TILE]
+        secret = ratings_streams(master, first + start, tile.size)
         stamp = _some_bits(
-            model, secret, device_streams(key, first + start, some.size), table, pool, scratch, stamp, some
+            model, secret, device_streams(key, first + start, tile.size), table, pool, scratch, stamp, tile
         )
 
 

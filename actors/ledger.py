@@ -1,8 +1,8 @@
 """What devices have spent: repeats are free, nothing beyond the budget is answered, and nothing is ever refunded.
 
-A block of devices shares one ledger of stretches. Neighbours that answered the same queries form one stretch, so that a
-million devices with the same history cost one row. Sums are exact rationals. A ledger is only a copy: the keeper's book
-is what counts, and charges are booked there before anything is answered.
+A block of devices shares one ledger of device ranges. Neighbours that answered the same queries form one range, so that
+a million devices with the same history cost one row. Sums are exact rationals. A ledger is only a copy: the keeper's
+book is what counts, and charges are booked there before anything is answered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from actors.keeper import Books, Entry, Keeper, UnreachableError, read_entry
+from actors.keeper import Charge, Keeper, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import require_block
@@ -38,7 +38,7 @@ class Costly(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class DeviceRange:
     """Devices ``first`` to ``stop - 1``, the queries they have answered and what these cost together."""
 
     first: int
@@ -46,11 +46,11 @@ class Stretch:
     answered: frozenset[bytes] = frozenset()
     spent: Epsilon = Fraction(0)
 
-    def charged(self, entry: Entry) -> Stretch:
-        """Return this stretch after it is charged."""
-        return replace(self, answered=self.answered | {entry.id}, spent=add(self.spent, entry.epsilon))
+    def charged(self, charge: Charge) -> DeviceRange:
+        """Return this range after it is charged."""
+        return replace(self, answered=self.answered | {charge.id}, spent=add(self.spent, charge.epsilon))
 
-    def same_history(self, other: Stretch) -> bool:
+    def same_history(self, other: DeviceRange) -> bool:
         """Return whether both have answered the same queries."""
         return self.answered == other.answered
 
@@ -64,13 +64,13 @@ class Ledger:
     it decides, so nothing has to be read when a ledger is made.
     """
 
-    def __init__(self, first: int, stop: int, budget: Epsilon, keeper: Books | None = None) -> None:
+    def __init__(self, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None) -> None:
         self.budget = require_epsilon(budget, "budget")
         self.first, self.stop = first, stop
-        self._stretches = [Stretch(first, stop)]
+        self._ranges = [DeviceRange(first, stop)]
         self._lock = Lock()
-        self._keeper: Books = keeper or Keeper()
-        self._known = 0
+        self._keeper: LedgerClient = keeper or Keeper()
+        self._position = 0
 
     def charge(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge ``query`` to devices ``first`` to ``stop - 1``, before they answer."""
@@ -78,71 +78,74 @@ class Ledger:
             return self.book(query, first, stop)
         except UnreachableError:
             with self._lock:
-                _, booked, refused = self._charged(Entry(query.id, query.epsilon, first, stop), self.budget)
-            return sorted(booked + refused)
+                _, charges, refusals = self._charged(Charge(query.id, query.epsilon, first, stop), self.budget)
+            return sorted(charges + refusals)
 
     def book(self, query: Costly, first: int, stop: int) -> list[tuple[int, int]]:
         """Charge as `charge` does, but raise an error instead of refusing where the keeper does not answer."""
         require_block(first, stop, self.first, self.stop)
-        entry = Entry(query.id, query.epsilon, first, stop)
+        charge = Charge(query.id, query.epsilon, first, stop)
         with self._lock:
-            return self._charge(entry)
+            return self._charge(charge)
 
-    def _charge(self, entry: Entry) -> list[tuple[int, int]]:
-        """Book a charge. If others have booked something about these devices, take that in and decide again."""
+    def _charge(self, charge: Charge) -> list[tuple[int, int]]:
+        """Book a charge; return the ranges of devices that refuse it."""
+        # Compare and book: the keeper writes the lines only if nobody has booked anything about these devices since
+        # this ledger read its book last. Otherwise it writes nothing and returns what others booked; the ledger takes
+        # that in and decides again, because a device may have spent its budget, or answered this query, meanwhile.
         while True:
-            kept, booked, refused = self._charged(entry, self.budget)
-            if not booked and not refused:  # all of them have booked it, and repeat what they answered
+            ranges, charges, refusals = self._charged(charge, self.budget)
+            if not charges and not refusals:  # all of them have booked it, and repeat what they answered
                 return []
-            lines = [replace(entry, first=low, stop=high).line() for low, high in booked]
-            known, others = self._keeper.book(self.first, self.stop, self._known, lines)
-            self._take(known, others)
-            if not others:
-                self._stretches = kept
-                return refused
+            lines = [replace(charge, first=first, stop=stop).line() for first, stop in charges]
+            position, new_lines = self._keeper.book(self.first, self.stop, self._position, lines)
+            self._take(position, new_lines)
+            if not new_lines:
+                self._ranges = ranges
+                return refusals
 
-    def _take(self, known: int, lines: Iterable[str]) -> None:
-        """Take in what others have booked; an entry may also be about devices of other ledgers."""
-        stretches = self._stretches
-        for entry in map(read_entry, lines):
-            low, high = max(self.first, entry.first), min(self.stop, entry.stop)
-            if low < high:
-                stretches, _, _ = self._charged(replace(entry, first=low, stop=high), None, stretches)
-        self._stretches, self._known = stretches, known
+    def _take(self, position: int, lines: Iterable[str]) -> None:
+        """Take in what others have booked; a charge may also be about devices of other ledgers."""
+        ranges = self._ranges
+        for charge in map(read_charge, lines):
+            first, stop = max(self.first, charge.first), min(self.stop, charge.stop)
+            if first < stop:
+                ranges, _, _ = self._charged(replace(charge, first=first, stop=stop), None, ranges)
+        self._ranges, self._position = ranges, position
 
     def look(self) -> None:
         """Take in what was booked elsewhere, so that sums are up to date."""
         with self._lock:
-            self._take(*self._keeper.read(self.first, self.stop, self._known))
+            self._take(*self._keeper.read(self.first, self.stop, self._position))
 
     def _charged(
-        self, entry: Entry, budget: Epsilon, before: list[Stretch] | None = None
-    ) -> tuple[list[Stretch], list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the stretches after a charge, which of them are charged, and which refuse."""
-        kept: list[Stretch] = []
-        booked: list[tuple[int, int]] = []
-        refused: list[tuple[int, int]] = []
-        for stretch in _split(self._stretches if before is None else before, entry.first, entry.stop):
-            inside = entry.first <= stretch.first and stretch.stop <= entry.stop
-            asked = inside and entry.id not in stretch.answered
-            if asked and not within(add(stretch.spent, entry.epsilon), budget):
-                refused.append((stretch.first, stretch.stop))
-                asked = False
-            elif asked:
-                booked.append((stretch.first, stretch.stop))
-            _append(kept, stretch.charged(entry) if asked else stretch)
-        return kept, booked, refused
+        self, charge: Charge, budget: Epsilon, before: list[DeviceRange] | None = None
+    ) -> tuple[list[DeviceRange], list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the ranges of devices after a charge, those that are charged, and those that refuse."""
+        ranges: list[DeviceRange] = []
+        charges: list[tuple[int, int]] = []
+        refusals: list[tuple[int, int]] = []
+        for block in _split(self._ranges if before is None else before, charge.first, charge.stop):
+            inside = charge.first <= block.first and block.stop <= charge.stop
+            is_new = inside and charge.id not in block.answered
+            if is_new and not within(add(block.spent, charge.epsilon), budget):
+                refusals.append((block.first, block.stop))
+                is_new = False
+            elif is_new:
+                charges.append((block.first, block.stop))
+            _append(ranges, block.charged(charge) if is_new else block)
+        return ranges, charges, refusals
 
-    def stretches(self) -> list[tuple[int, int, Epsilon]]:
-        """Return what devices have spent: ``(first, stop, spent)`` of stretches that spent alike [nats]."""
+    def spending(self) -> list[tuple[int, int, Epsilon]]:
+        """Return what devices have spent: ``(first, stop, spent)`` of neighbours that spent the same [nats]."""
         self.look()
-        found: list[tuple[int, int, Epsilon]] = []
-        for stretch in self._stretches:
-            if found and found[-1][2] == stretch.spent:
-                found[-1] = (found[-1][0], stretch.stop, stretch.spent)
+        sums: list[tuple[int, int, Epsilon]] = []
+        for block in self._ranges:
+            if sums and sums[-1][2] == block.spent:
+                sums[-1] = (sums[-1][0], block.stop, block.spent)
             else:
-                found.append((stretch.first, stretch.stop, stretch.spent))
-        return found
+                sums.append((block.first, block.stop, block.spent))
+        return sums
 
     def holds(self, query: Costly, devices: Indices) -> bool:
         """Return whether all ``devices`` (ascending) were charged for ``query``, here or elsewhere."""
@@ -153,39 +156,39 @@ class Ledger:
 
     def _holds(self, query_id: bytes, devices: Indices) -> bool:
         with self._lock:
-            others = [stretch for stretch in self._stretches if query_id not in stretch.answered]
-        cuts = np.array([(stretch.first, stretch.stop) for stretch in others], np.int64).reshape(-1, 2)
+            gaps = [block for block in self._ranges if query_id not in block.answered]
+        cuts = np.array([(block.first, block.stop) for block in gaps], np.int64).reshape(-1, 2)
         return bool(np.array_equal(np.searchsorted(devices, cuts[:, 0]), np.searchsorted(devices, cuts[:, 1])))
 
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         self.look()
-        return self._stretch(device).spent
+        return self._range_of(device).spent
 
     def refusal(self, query: Costly, device: int) -> BudgetError:
-        """Return the error that tells why ``device`` refuses ``query``: spent, asked and left."""
+        """Return the error that says why ``device`` refuses ``query``: what it costs, and what is spent and left."""
         spent, budget = as_float(self.spent(device)), as_float(self.budget)
         return BudgetError(
             f"budget spent: {query} costs {as_float(query.epsilon):g} nats, device {device} has {budget - spent:g} of "
             f"{budget:g} left ({spent:g} spent); lower epsilon per round or the number of rounds"
         )
 
-    def _stretch(self, device: int) -> Stretch:
-        return next(stretch for stretch in self._stretches if stretch.first <= device < stretch.stop)
+    def _range_of(self, device: int) -> DeviceRange:
+        return next(block for block in self._ranges if block.first <= device < block.stop)
 
 
-def _split(stretches: list[Stretch], first: int, stop: int) -> list[Stretch]:
-    """Return stretches, cut at ``first`` and at ``stop``."""
-    pieces: list[Stretch] = []
-    for stretch in stretches:
-        cuts = [cut for cut in (first, stop) if stretch.first < cut < stretch.stop]
-        ends = [stretch.first, *dict.fromkeys(cuts), stretch.stop]
-        pieces += [replace(stretch, first=a, stop=b) for a, b in itertools.pairwise(ends)]
-    return pieces
+def _split(ranges: list[DeviceRange], first: int, stop: int) -> list[DeviceRange]:
+    """Return ranges of devices, cut at ``first`` and at ``stop``."""
+    parts: list[DeviceRange] = []
+    for block in ranges:
+        cuts = [cut for cut in (first, stop) if block.first < cut < block.stop]
+        ends = [block.first, *dict.fromkeys(cuts), block.stop]
+        parts += [replace(block, first=a, stop=b) for a, b in itertools.pairwise(ends)]
+    return parts
 
 
-def _append(kept: list[Stretch], stretch: Stretch) -> None:
-    if kept and kept[-1].same_history(stretch):
-        kept[-1] = replace(kept[-1], stop=stretch.stop)
+def _append(ranges: list[DeviceRange], block: DeviceRange) -> None:
+    if ranges and ranges[-1].same_history(block):
+        ranges[-1] = replace(ranges[-1], stop=block.stop)
     else:
-        kept.append(stretch)
+        ranges.append(block)

@@ -26,13 +26,13 @@ def make_folder(folder: Path) -> None:
     Folders are made from the top, each once the one above it is on the disk. If another process died while it made
     them, only the lowest folder can be missing from the disk, so this waits for the lowest one even where it exists.
     """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     lowest = missing[-1].parent if missing else folder
     with suppress(PermissionError):  # whoever cannot read the folder above did not make this one
         sync_folder(lowest.parent)
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
-        sync_folder(one.parent)
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        sync_folder(path.parent)
 
 
 def settle(folder: Path, ending: str) -> None:
@@ -57,11 +57,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def _wait_for(path: Path, flags: int) -> None:
-    held = os.open(path, flags)
+    descriptor = os.open(path, flags)
     try:
-        os.fsync(held)
+        os.fsync(descriptor)
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def write_whole(target: Path, content: bytes) -> None:
@@ -89,14 +89,14 @@ def naming(path: Path) -> Iterator[None]:
 
 def add(path: Path, content: bytes, *, new: bool) -> None:
     """Write at the end of a file, and wait until the disk holds it; the name of a new one is not synchronized here."""
-    held = os.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o666)
     try:
         left = memoryview(content)
         while left:
-            left = left[os.write(held, left) :]
-        os.fsync(held)
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 T = TypeVar("T")
@@ -109,19 +109,19 @@ _NO_LINE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class LogKind:
     """The kind of the logs in a folder."""
 
-    noun: str  # What errors call such a log
+    noun: str  # Name of such a log in errors
     suffix: str  # Ending of the names of its files
-    remedy: str  # What errors advise about a damaged line
-    error: type[BlindrecError]  # Raised where a log is damaged or cannot be read
+    remedy: str  # Advice of errors about a damaged line
+    error: type[BlindrecError]  # The error about a log that is damaged or cannot be read
 
 
 class Log:
     """The lines in a folder: earlier processes wrote theirs, and this process adds its own in a file of its own."""
 
-    def __init__(self, folder: Path, kind: Kind, owner: str) -> None:
+    def __init__(self, folder: Path, kind: LogKind, owner: str) -> None:
         self._folder, self._kind, self._owner = folder, kind, owner
         self._count = 0
         self._path: Path | None = None
@@ -141,24 +141,24 @@ class Log:
         """Yield the lines in order, without a torn last line of a file; a complete one without a line break counts."""
         self._count = 0
         for path in files_of(self._folder, self._kind):
-            for number, told in self._lines(path):
+            for number, text in self._lines(path):
                 try:
-                    one = parse(told)
+                    line = parse(text)
                 except _NO_LINE:
                     raise self._damaged(path, number) from None
                 self._count += 1
-                yield one
+                yield line
 
     def append(self, lines: Sequence[str]) -> None:
         """Write lines and wait until the disk holds them."""
-        before, told, path = self._before, list(lines), self._path
+        before, texts, path = self._before, list(lines), self._path
         if path is None:
             make_folder(self._folder)
-            before, told = b"", [_head(self._owner), *lines]
+            before, texts = b"", [_head(self._owner), *lines]
         content = bytearray()
-        for one in told:
-            before = _digest(before, one.encode())
-            content += f"{before.hex()} {one}\n".encode()
+        for text in texts:
+            before = _digest(before, text.encode())
+            content += f"{before.hex()} {text}\n".encode()
         self._path = None
         place = path or self._folder / f"{self._count:012d}-{os.urandom(4).hex()}{self._kind.suffix}"
         add(place, bytes(content), new=path is None)
@@ -175,17 +175,17 @@ class Log:
         except OSError as error:
             raise kind.error(f"{kind.noun} {path} cannot be read ({error.strerror}); make it readable") from None
         for number, line in enumerate(lines, start=1):
-            check, _, told = line.partition(b" ")
-            before = _digest(before, told)
+            check, _, text = line.partition(b" ")
+            before = _digest(before, text)
             if check != before.hex().encode():
                 if number == len(lines) and _torn(line):
                     return
                 raise self._damaged(path, number)
             if number > 1:
-                yield number, told
-            elif told != _head(self._owner).encode():
+                yield number, text
+            elif text != _head(self._owner).encode():
                 raise kind.error(
-                    f"{kind.noun} {path} says that it is {told.decode(errors='replace')[:200]}, its folder is that of "
+                    f"{kind.noun} {path} says that it is {text.decode(errors='replace')[:200]}, its folder is that of "
                     f"{self._owner}, format {FORMAT}; move it to where it belongs, or start in a new folder"
                 )
 
@@ -194,17 +194,17 @@ class Log:
         return kind.error(f"{kind.noun} {line}; {kind.remedy}")
 
 
-def files_of(folder: Path, kind: Kind) -> list[Path]:
+def files_of(folder: Path, kind: LogKind) -> list[Path]:
     """Return the files of a log, in the order in which they were begun."""
     return sorted(folder.glob(f"*{kind.suffix}"))
 
 
-def count_lines(folder: Path, kind: Kind) -> int:
-    """Return how many lines are kept in a folder, without parsing them."""
+def count_lines(folder: Path, kind: LogKind) -> int:
+    """Return how many lines the logs of a folder have, without parsing them."""
     return sum(max(_lines_in(path, kind) - 1, 0) for path in files_of(folder, kind))
 
 
-def _lines_in(path: Path, kind: Kind) -> int:
+def _lines_in(path: Path, kind: LogKind) -> int:
     try:
         with open_regular(path) as file:
             return sum(part.count(b"\n") for part in iter(lambda: file.read(1 << 20), b""))
@@ -232,5 +232,5 @@ def _head(owner: str) -> str:
     return json.dumps({"format": FORMAT, "owner": owner})
 
 
-def _digest(before: bytes, told: bytes) -> bytes:
-    return hashlib.blake2b(before + told, digest_size=_DIGEST).digest()
+def _digest(before: bytes, text: bytes) -> bytes:
+    return hashlib.blake2b(before + text, digest_size=_DIGEST).digest()

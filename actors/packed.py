@@ -1,6 +1,6 @@
 """Releases of many bits, written packed: rows of 64-bit words or of short numbers, device by device; compiled.
 
-A block's bits are one row of 64-bit words, the first bit the highest. They are never held as one byte a bit, because at
+A block's bits are one row of 64-bit words, the first bit the highest. They are never stored as one byte a bit: at
 thousands of bits a device that would take longer than drawing them.
 """
 
@@ -38,10 +38,10 @@ def put_row(words: Words, start: int, width: int, row: Words) -> None:
 def put_number(words: Words, start: int, width: int, number: int) -> None:
     """Write a whole number of ``width`` bits, at most 63, from bit ``start`` on."""
     first, shift = start >> 6, uint64(start & 63)
-    high = uint64(number) << uint64(64 - width)
-    words[first] |= high >> shift
+    aligned = uint64(number) << uint64(64 - width)
+    words[first] |= aligned >> shift
     if int(shift) + width > 64:
-        words[first + 1] = high << (uint64(64) - shift)
+        words[first + 1] = aligned << (uint64(64) - shift)
 
 
 @compiled

@@ -11,12 +11,12 @@ from coordinator.protocol.rows import Rows
 
 def top_items(features: ItemFeatures, rows: Rows, k: int) -> Indices2:
     """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first."""
-    found = np.full((rows.users, k), -1, np.int32)
+    top = np.full((rows.users, k), -1, np.int32)
     own = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
     for device in range(rows.users):
         scores = features.mean + features.vectors @ own[device]
         scores[rows.items[rows.starts[device] : rows.starts[device + 1]]] = -np.inf
         best = np.argsort(-scores, kind="stable")[:k]
         best = best[np.isfinite(scores[best])]
-        found[device, : best.size] = best
-    return found
+        top[device, : best.size] = best
+    return top

@@ -67,11 +67,11 @@ class BlockRatings:
     the items, a rating is Bernoulli(``like[k, l]``).
     """
 
-    users: int  # Number of users U, and of items w that each rated
-    rated_items: int
-    like: Floats = field(repr=False)  # shape (K, L); P(a user of class k likes an item of cluster l)
-    class_shares: Floats = field(repr=False)  # shape (K,); Shares of the user classes
-    clusters: Indices = field(repr=False)  # shape (N,); True cluster of every item; only the experimenter knows it
+    users: int  # Number of users U
+    rated_items: int  # Number of items w that each user rated
+    like: Floats = field(repr=False)  # Probability that a user of class k likes an item of cluster l, shape (K, L)
+    class_shares: Floats = field(repr=False)  # Shares of the user classes, shape (K,)
+    clusters: Indices = field(repr=False)  # Every item's true cluster, shape (N,); only the experimenter knows it
     rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
 
     def __post_init__(self) -> None:
@@ -116,8 +116,8 @@ class BlockRatings:
 class StoredRatings:
     """Ratings of real users; a device may stand for the same user as another (``user``)."""
 
-    rows: Likes  # What each of the file's users rated, items ascending, and whether it was liked
-    user: Indices = field(repr=False)  # shape (U,); The file's user that each device stands for
+    rows: Likes  # Items that each of the file's users rated, ascending, and whether it liked them
+    user: Indices = field(repr=False)  # The file's user that each device stands for, shape (U,)
     rated_public: bool = field(default=False, repr=False)  # Whether it is public which items a device rated
 
     @property
@@ -136,7 +136,7 @@ class StoredRatings:
             raise ValueError(f"a device stands for a user outside 0 to {self.rows.users - 1}")
 
     @property
-    def told(self) -> StoredOpinions:
+    def stored_opinions(self) -> StoredOpinions:
         """All ratings as compiled code reads them."""
         return StoredOpinions(self.rows.starts, self.rows.items, self.rows.values, self.user)
 
@@ -154,9 +154,9 @@ class StoredRatings:
         """Return what devices think of items; see `Ratings.opinions`."""
         if not self.rows.items.size:
             return np.full(items.shape, UNRATED, np.uint8)
-        keys, asked = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
-        place = np.minimum(np.searchsorted(keys, asked), keys.size - 1)
-        return np.where(keys[place] == asked, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
+        keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
+        place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
+        return np.where(keys[place] == targets, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
             np.uint8
         )
 

@@ -1,4 +1,4 @@
-"""Private coins: a device's secret, and what is drawn from it for one purpose, query and question.
+"""Private coins: a device's secret, and the coins that follow from it for one purpose, query and question.
 
 A population holds one master secret; a device's own secret is two words of SipHash-2-4 under it, so a million devices
 need no memory and no Python call each. Coins are SipHash-2-4 under the device's secret: the same question always meets
@@ -22,13 +22,13 @@ RELEASE = np.uint64(2)
 CHOICE = np.uint64(3)
 """Purpose: the stream that breaks ties and picks among equal answers in one query."""
 WHOLE = np.uint64(4)
-"""Purpose: what is drawn once for a whole vector that a private device releases: its sign, its candidate, its side."""
+"""Purpose: the coins of a whole vector that a private device releases: its sign, its candidate, its side."""
 PLACE = np.uint64(5)
 """Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
 FAIR = np.uint64(6)
 """Purpose: random signs for coordinates that are exactly 0, 64 to a coin; the question is the coordinate over 64."""
 SHUFFLE = np.uint64(7)
-"""Purpose: the stream that shuffles a private device's candidate vectors before one is chosen."""
+"""Purpose: the stream that shuffles a private device's candidate vectors before it picks one."""
 ABSENCE = np.uint64(8)
 """Purpose: whether a device drops out of a query, or answers it too late."""
 VOTE = np.uint64(9)
@@ -42,7 +42,7 @@ LIARS = np.uint64(12)
 """Purpose: whether a device lies, one coin for all queries; see `actors.lying`."""
 
 TILE = 1024
-"""Devices whose secrets are held at once: these stay in the cache, where a block's would be fresh pages of memory."""
+"""Devices whose secrets are in memory together: so many stay in the cache, those of a block would need fresh pages."""
 
 
 @compiled
@@ -72,11 +72,11 @@ def ratings_streams(master: Words, first: int, count: int) -> Words:
 def private_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, question: int) -> Words:
     """Return each device's 64-bit coin of one question, keyed by (device secret, purpose, query id, question)."""
     coins = np.empty(count, np.uint64)
-    id0, id1, asked = query_id[0], query_id[1], uint64(question)
+    id0, id1, lane = query_id[0], query_id[1], uint64(question)
     for start in range(0, count, TILE):
         low, high = device_secrets(master, first + start, min(TILE, count - start))
         for k in range(low.size):
-            coins[start + k] = siphash4(low[k], high[k], purpose, id0, id1, asked)
+            coins[start + k] = siphash4(low[k], high[k], purpose, id0, id1, lane)
     return coins
 
 

@@ -1,4 +1,4 @@
-"""Subset selection's release, compiled: whether a subset meets a device's own values, and which one."""
+"""Subset selection's release, compiled: whether a subset meets a device's own values, and which subset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones, siphash1
 
 AHEAD = 16
-"""Words that are drawn ahead together, two values each. Releases depend on it, so it must not change."""
+"""Words that are computed ahead, together, two values each. Releases depend on it, so it must not change."""
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -25,22 +25,22 @@ def draw_words(low: np.uint64, high: np.uint64, first: np.uint64, step: np.uint6
 
 
 @borrowing
-def uniform(low: np.uint64, high: np.uint64, ahead: Words, drawn: int, bound: int) -> tuple[int, int]:
-    """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words are drawn by now.
+def uniform(low: np.uint64, high: np.uint64, ahead: Words, halves: int, bound: int) -> tuple[int, int]:
+    """Return a uniform whole number below ``bound`` (at most 2**32), and how many halves of words were taken by now.
 
     Halves are taken one after the other, the low half of a word first; multiplication with rejection makes them
     uniform (Lemire, 2019). ``ahead`` holds the `AHEAD` words that the next halves come from, where any are left.
     """
-    many, rejected = uint64(bound), uint64((1 << 32) % bound)
+    range_size, least_fair = uint64(bound), uint64((1 << 32) % bound)
     while True:
-        place = drawn & (2 * AHEAD - 1)
+        place = halves & (2 * AHEAD - 1)
         if place == 0:
-            draw_words(low, high, uint64(drawn >> 1), uint64(1), ahead)
+            draw_words(low, high, uint64(halves >> 1), uint64(1), ahead)
         word = ahead[place >> 1]
-        product = ((word >> _HALF) if place & 1 else (word & _LOW)) * many
-        drawn += 1
-        if (product & _LOW) >= rejected:
-            return int(product >> _HALF), drawn
+        product = ((word >> _HALF) if place & 1 else (word & _LOW)) * range_size
+        halves += 1
+        if (product & _LOW) >= least_fair:
+            return int(product >> _HALF), halves
 
 
 _DIGITS = 8
@@ -65,56 +65,63 @@ def _bit(value: int) -> np.uint64:
 
 
 @borrowing
-def _start(low: np.uint64, high: np.uint64, attempt: int, share: int, barred: Words, told: Words, drawn: Words) -> None:
+def _start(
+    low: np.uint64, high: np.uint64, attempt: int, share: int, barred: Words, members: Words, digits: Words
+) -> None:
     """Let every value that is not barred be a member with probability ``share / 2**_DIGITS``."""
-    told[:] = 0
+    # A value is a member if a number of _DIGITS fair binary digits is below the share. From the last digit on: where
+    # the share has a 1, a number with a 0 is below it now, and one with a 1 if it was before (or); where the share has
+    # a 0, a number with a 0 stays as it was, and one with a 1 is not below it (and). A 1 in ``digits`` stands for a 0.
+    members[:] = 0
     for digit in range(_DIGITS):  # the last digit first
-        if share & ((2 << digit) - 1):  # until here all coins' digits are below none of the share's
-            draw_words(low, high, _FAIR + uint64(_DIGITS * attempt + digit) * uint64(told.size), uint64(1), drawn)
+        if share & ((2 << digit) - 1):  # before the share's last 1 no number can be below it
+            draw_words(low, high, _FAIR + uint64(_DIGITS * attempt + digit) * uint64(members.size), uint64(1), digits)
             if (share >> digit) & 1:
-                for k in range(told.size):
-                    told[k] |= drawn[k]
+                for k in range(members.size):
+                    members[k] |= digits[k]
             else:
-                for k in range(told.size):
-                    told[k] &= drawn[k]
-    for k in range(told.size):
-        told[k] &= ~barred[k]
+                for k in range(members.size):
+                    members[k] &= digits[k]
+    for k in range(members.size):
+        members[k] &= ~barred[k]
 
 
 @borrowing
 def _adjust(
-    low: np.uint64, high: np.uint64, ahead: Words, halves: int, values: int, wanted: int, barred: Words, told: Words
+    low: np.uint64, high: np.uint64, ahead: Words, halves: int, values: int, target: int, barred: Words, members: Words
 ) -> int:
-    """Add or strike uniform values until there are ``wanted`` that are not barred; return the halves drawn by now."""
-    found = 0
-    for k in range(told.size):
-        found += ones(told[k])
-    while found != wanted:
+    """Add or strike uniform values until there are ``target`` that are not barred; return the halves taken by now."""
+    # Neither the start nor this walk prefers any of the values that are not barred, so the subset that results is
+    # uniform among those of its size, whatever its size was at first.
+    size = 0
+    for k in range(members.size):
+        size += ones(members[k])
+    while size != target:
         value, halves = uniform(low, high, ahead, halves, values)
         word, bit = value >> 6, _bit(value)
-        if found > wanted:
-            if told[word] & bit:
-                told[word] ^= bit
-                found -= 1
-        elif not (told[word] | barred[word]) & bit:
-            told[word] |= bit
-            found += 1
+        if size > target:
+            if members[word] & bit:
+                members[word] ^= bit
+                size -= 1
+        elif not (members[word] | barred[word]) & bit:
+            members[word] |= bit
+            size += 1
     return halves
 
 
 @inlined
-def _write(told: Words, listed: bool, bits: int, values: int, chosen: int, device: int, words: Words) -> None:
+def _write(members: Words, listed: bool, bits: int, values: int, subset_size: int, device: int, words: Words) -> None:
     """Write a subset, as a list of its values, ascending, or as a bit for every value."""
     if not listed:
-        put_row(words, device * values, values, told)
+        put_row(words, device * values, values, members)
         return
-    start = device * chosen * bits
-    for k in range(told.size):
-        left = told[k]
-        while left:
-            lowest_up = _leading(left)
-            left ^= _TOP >> uint64(lowest_up)
-            put_number(words, start, bits, 64 * k + lowest_up)
+    start = device * subset_size * bits
+    for k in range(members.size):
+        rest = members[k]
+        while rest:
+            bit = _leading(rest)
+            rest ^= _TOP >> uint64(bit)
+            put_number(words, start, bits, 64 * k + bit)
             start += bits
 
 
@@ -137,41 +144,48 @@ def _release(
     low: Words,
     high: Words,
     values: int,
-    chosen: int,
+    subset_size: int,
     listed: bool,
     bits: int,
     words: Words,
 ) -> None:
-    many, padded = -(-values // 64), own.shape[1]
-    barred, told, drawn = np.zeros(many, np.uint64), np.zeros(many, np.uint64), np.empty(many, np.uint64)
-    ahead = np.empty(AHEAD, np.uint64)
-    barred[many - 1] = ~(_ALL << uint64(-values & 63))  # bits beyond the values
+    row_words, padded = -(-values // 64), own.shape[1]
+    # A device that misses releases a uniform subset without its own values, so all of these are barred.
+    # A device that meets releases a uniform one of the subsets that contain some of its own values. It includes one of
+    # them at random, which is barred from then on, and fills up with a uniform subset of all other values. A subset
+    # with m of its own values arises in m ways, one for each of them that may have been included first, so it is m
+    # times as probable as it should be: the device takes it with probability 1 / m, and else starts another attempt.
+    # In the loop ``members`` is the subset without the included value, until this is added, and ``barred`` holds own
+    # values only until the subset is full; both are clean for the next attempt and for the next device.
+    barred, members = np.zeros(row_words, np.uint64), np.zeros(row_words, np.uint64)
+    digits, ahead = np.empty(row_words, np.uint64), np.empty(AHEAD, np.uint64)
+    barred[row_words - 1] = ~(_ALL << uint64(-values & 63))  # bits beyond the values
     for k in range(len(own)):
-        halves, attempt, named = 0, 0, -1
+        halves, attempt, included = 0, 0, -1
         while True:
             if meets[k]:
                 place, halves = uniform(low[k], high[k], ahead, halves, padded)
-                named = own[k, place]
-                barred[named >> 6] |= _bit(named)
+                included = own[k, place]
+                barred[included >> 6] |= _bit(included)
             else:
                 for value in own[k]:
                     barred[value >> 6] |= _bit(value)
             if not listed:
-                share = min(((chosen << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
-                _start(low[k], high[k], attempt, share, barred, told, drawn)
-            halves = _adjust(low[k], high[k], ahead, halves, values, chosen - int(meets[k]), barred, told)
+                share = min(((subset_size << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
+                _start(low[k], high[k], attempt, share, barred, members, digits)
+            halves = _adjust(low[k], high[k], ahead, halves, values, subset_size - int(meets[k]), barred, members)
             attempt += 1
             for value in own[k]:
                 barred[value >> 6] &= ~_bit(value)
             if not meets[k]:
                 break
-            told[named >> 6] |= _bit(named)
-            met = 0
+            members[included >> 6] |= _bit(included)
+            own_members = 0
             for value in own[k]:
-                met += (told[value >> 6] & _bit(value)) != 0
-            taken, halves = uniform(low[k], high[k], ahead, halves, met)
-            if taken == 0:
+                own_members += (members[value >> 6] & _bit(value)) != 0
+            way, halves = uniform(low[k], high[k], ahead, halves, own_members)
+            if way == 0:
                 break
-            told[:] = 0
-        _write(told, listed, bits, values, chosen, k, words)
-        told[:] = 0
+            members[:] = 0
+        _write(members, listed, bits, values, subset_size, k, words)
+        members[:] = 0

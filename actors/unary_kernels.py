@@ -91,14 +91,20 @@ def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words
     _write(low, high, counter, words, 0)
 
 
+# A bit is 1 with probability T / 2^64: where a coin, a uniform whole number of 64 binary digits, is below the threshold
+# T. The first digit in which the two differ decides, so nearly no coin needs all of its digits. 64 coins, one a bit of
+# a word, draw their first 8 digits together (`_first_digits`): after these, one coin in 256 is level with T on average.
+# Only level coins draw their other 56 digits, and are below T if the number that these make is below that of T's last
+# 56 digits (`_decide_level`). Digits are independent and fair, so this is exactly the comparison of 64-bit coins, at
+# some 8 + 64 / 256 random bits a coin.
 _Digits = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _DIGITS = 8
-"""Digits that are drawn together."""
+"""Digits of each coin that are drawn before any coin is compared."""
 _GROUP = ROWS * WORDS // _DIGITS
-"""Words of bits whose coins are drawn together."""
-_OTHERS = 1 << 32
-"""Counter of the first block of single coins' digits; earlier blocks hold the digits that are drawn together."""
+"""Words of bits whose coins draw these digits in one call of `draw_blocks`."""
+_LATER = 1 << 32
+"""Counter of the first block of the digits of level coins; earlier blocks hold all coins' first digits."""
 
 
 def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
@@ -116,53 +122,68 @@ def _times_64(threshold: np.uint64, place: int) -> np.uint64:
 
 
 @inlined
-def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, mine: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Compare 64 coins' next digit with the threshold's, which is repeated 64 times."""
-    same = ~(coin ^ mine)
-    return (less & same) | (mine & ~same), level & same
+def _digit(less: np.uint64, level: np.uint64, coin: np.uint64, limit: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Compare 64 coins' next digit, before those that are compared already, with the threshold's, 64 times the same."""
+    # Where the digits are the same, those after them decide; else the coin is less if the threshold's digit is the 1.
+    same = ~(coin ^ limit)
+    return (less & same) | (limit & ~same), level & same
 
 
 @inlined
 def _first_digits(
-    low: np.uint64, high: np.uint64, group: int, limit: _Digits, drawn: Words32, told: Words, below: Words, level: Words
+    low: np.uint64,
+    high: np.uint64,
+    group: int,
+    limit: _Digits,
+    blocks: Words32,
+    digits: Words,
+    below: Words,
+    level: Words,
 ) -> None:
     """Find the coins of a group whose first digits are below the threshold's, and those whose first digits equal them.
 
-    Digit d of the group's word w is word 16 d + w of the blocks from counter 16 ``group`` on; see
-    `actors.unary_kernels.draw_blocks`, whose words ``drawn`` are ``told`` as 64 bits each.
+    Digit d of the group's word w is word 16 d + w of the blocks from counter 16 ``group`` on; see `draw_blocks`, which
+    writes ``blocks``. ``digits`` are the same numbers, seen as words of 64 bits.
     """
-    draw_blocks(low, high, BLOCKS * group, drawn)
+    draw_blocks(low, high, BLOCKS * group, blocks)
     start = group * _GROUP
     for k in range(_GROUP):  # from the last digit on; unrolled, so that words become one vector
-        less, same = _digit(uint64(0), _ALL, told[7 * _GROUP + k], limit[7])
-        less, same = _digit(less, same, told[6 * _GROUP + k], limit[6])
-        less, same = _digit(less, same, told[5 * _GROUP + k], limit[5])
-        less, same = _digit(less, same, told[4 * _GROUP + k], limit[4])
-        less, same = _digit(less, same, told[3 * _GROUP + k], limit[3])
-        less, same = _digit(less, same, told[2 * _GROUP + k], limit[2])
-        less, same = _digit(less, same, told[_GROUP + k], limit[1])
-        below[start + k], level[start + k] = _digit(less, same, told[k], limit[0])
+        less, same = _digit(uint64(0), _ALL, digits[7 * _GROUP + k], limit[7])
+        less, same = _digit(less, same, digits[6 * _GROUP + k], limit[6])
+        less, same = _digit(less, same, digits[5 * _GROUP + k], limit[5])
+        less, same = _digit(less, same, digits[4 * _GROUP + k], limit[4])
+        less, same = _digit(less, same, digits[3 * _GROUP + k], limit[3])
+        less, same = _digit(less, same, digits[2 * _GROUP + k], limit[2])
+        less, same = _digit(less, same, digits[_GROUP + k], limit[1])
+        below[start + k], level[start + k] = _digit(less, same, digits[k], limit[0])
 
 
 @inlined
-def _others(
-    low: np.uint64, high: np.uint64, rest: np.uint64, drawn: Words32, told: Words, below: Words, level: Words, many: int
+def _decide_level(
+    low: np.uint64,
+    high: np.uint64,
+    rest: np.uint64,
+    block: Words32,
+    digits: Words,
+    below: Words,
+    level: Words,
+    row_words: int,
 ) -> None:
     """Let coins that are level draw their other digits, and set the bits of those below the threshold's ``rest``.
 
     The n-th such coin of a device, in the order of words and from the lowest bit on, has its digits in the highest 56
-    bits of word n % 8 of block n // 8 from counter ``_OTHERS`` on.
+    bits of word n % 8 of block n // 8 from counter ``_LATER`` on.
     """
     n = 0
-    for k in range(many):
-        left = level[k]
-        while left:
-            lowest = left & (~left + uint64(1))
+    for k in range(row_words):
+        undecided = level[k]
+        while undecided:
+            lowest = undecided & (~undecided + uint64(1))
             if n % WORDS == 0:
-                draw_block(low, high, uint64(_OTHERS + n // WORDS), drawn)
-            if told[n % WORDS] >> uint64(_DIGITS) < rest:
+                draw_block(low, high, uint64(_LATER + n // WORDS), block)
+            if digits[n % WORDS] >> uint64(_DIGITS) < rest:
                 below[k] |= lowest
-            left ^= lowest
+            undecided ^= lowest
             n += 1
 
 
@@ -185,18 +206,18 @@ def _digits_of(threshold: np.uint64) -> _Digits:
 def _release(
     values: Indices, own: Bools, low: Words, high: Words, threshold: np.uint64, width: int, words: Words
 ) -> None:
-    many = -(-width // 64)
-    groups, tail = -(-many // _GROUP), _ALL << uint64(-width & 63)
+    row_words = -(-width // 64)
+    groups, tail = -(-row_words // _GROUP), _ALL << uint64(-width & 63)
     row, level = np.empty(groups * _GROUP, np.uint64), np.empty(groups * _GROUP, np.uint64)
-    first, other = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
-    first_told, other_told = first.reshape(-1).view(np.uint64), other.reshape(-1).view(np.uint64)
+    blocks, block = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
+    first_digits, other_digits = blocks.reshape(-1).view(np.uint64), block.reshape(-1).view(np.uint64)
     limit, rest = _digits_of(threshold), threshold & (_ALL >> uint64(_DIGITS))
     for k in range(values.size):
         for group in range(groups):
-            _first_digits(low[k], high[k], group, limit, first, first_told, row, level)
-        level[many - 1] &= tail
-        _others(low[k], high[k], rest, other, other_told, row, level, many)
+            _first_digits(low[k], high[k], group, limit, blocks, first_digits, row, level)
+        level[row_words - 1] &= tail
+        _decide_level(low[k], high[k], rest, block, other_digits, row, level, row_words)
         place, bit = values[k] >> 6, uint64(1) << uint64(63 - (values[k] & 63))
         row[place] = (row[place] | bit) if own[k] else (row[place] & ~bit)
-        row[many - 1] &= tail
-        put_row(words, k * width, width, row[:many])
+        row[row_words - 1] &= tail
+        put_row(words, k * width, width, row[:row_words])

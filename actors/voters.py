@@ -1,18 +1,24 @@
-"""Where votes come from: planted peers, real ratings, or a table; and the compiled loops that cast them."""
+"""Voters: planted peers, real ratings or a table, the compiled loops that cast votes, and the devices that vote."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numba import uint64
 
+from actors.device_block import DeviceBlock
+from actors.keeper import LedgerClient
+from actors.ledger import Ledger
 from actors.seeds import VOTE
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.checked import require_block, require_whole
+from coordinator.protocol.coins import as_words
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import BlockError, InputError, LedgerError
 from coordinator.protocol.hashing import below, siphash1, siphash4
 from coordinator.protocol.rows import Rows
 
@@ -21,36 +27,36 @@ OWN_ROUNDS = 1 << 31
 
 
 @compiled
-def vote_streams(master: Words, electors: Indices, series: Words) -> Words:
-    """Return the stream of every elector's coins in one series of rounds, uint64."""
-    streams = np.empty(electors.size, np.uint64)
-    for k in range(electors.size):
-        twice = uint64(2) * uint64(electors[k])
+def vote_streams(master: Words, voters: Indices, series: Words) -> Words:
+    """Return the stream of every voter's coins in one series of rounds, uint64."""
+    streams = np.empty(voters.size, np.uint64)
+    for voter in range(voters.size):
+        twice = uint64(2) * uint64(voters[voter])
         low, high = siphash1(master[0], master[1], twice), siphash1(master[0], master[1], twice + uint64(1))
-        streams[k] = siphash4(low, high, VOTE, series[0], series[1], uint64(0))
+        streams[voter] = siphash4(low, high, VOTE, series[0], series[1], uint64(0))
     return streams
 
 
 @compiled
 def vote_at_random(streams: Words, first: int, objects: int, votes: Bits2) -> None:
-    """Write a uniform vote for every elector and round; ``votes`` has shape (rounds, electors)."""
+    """Write a uniform vote for every voter and round; ``votes`` has shape (rounds, voters)."""
     for t in range(votes.shape[0]):
         for k in range(votes.shape[1]):
             votes[t, k] = below(streams[k], first + t, objects)
 
 
 @compiled
-def _draw_rounds(stream: np.uint64, rounds: int, drawn: Ints) -> None:
+def _draw_rounds(stream: np.uint64, rounds: int, subset: Ints) -> None:
     """Draw a uniform subset of the rounds, without replacement (Floyd's algorithm)."""
-    count = drawn.size
+    count = subset.size
     for j in range(count):
         last = rounds - count + j
-        found = below(stream, OWN_ROUNDS + j, last + 1)
+        number = below(stream, OWN_ROUNDS + j, last + 1)
         for earlier in range(j):
-            if drawn[earlier] == found:
-                found = last
+            if subset[earlier] == number:
+                number = last
                 break
-        drawn[j] = found
+        subset[j] = number
 
 
 @compiled
@@ -59,17 +65,17 @@ def vote_as_peers(
 ) -> None:
     """Overwrite the votes of a client's peers.
 
-    Shapes: ``streams`` (electors,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, electors).
+    Shapes: ``streams`` (voters,); ``taste`` (T,); ``diverse`` (T,); ``votes`` (rounds, voters).
     """
-    drawn = np.empty(radius, np.int64)
+    own_rounds = np.empty(radius, np.int64)
     for k in columns:
         for t in range(votes.shape[0]):
             step = 0
             if diverse[first + t]:
                 step = below(streams[k], first + t, 2)
             votes[t, k] = (taste[first + t] + step) % objects
-        _draw_rounds(streams[k], taste.size, drawn)
-        for number in drawn:
+        _draw_rounds(streams[k], taste.size, own_rounds)
+        for number in own_rounds:
             if first <= number < first + votes.shape[0]:
                 step = 1 + below(streams[k], int(number), objects - 1)
                 votes[number - first, k] = (taste[number] + step) % objects
@@ -78,7 +84,7 @@ def vote_as_peers(
 @compiled
 def vote_by_rating(
     streams: Words,
-    electors: Indices,
+    voters: Indices,
     starts: Ints,
     items: Indices,
     values: Floats,
@@ -86,13 +92,13 @@ def vote_by_rating(
     first: int,
     votes: Bits2,
 ) -> None:
-    """Write votes for the title that each elector rates best; its coin decides ties, and where it rated none.
+    """Write votes for the title that each voter rates best; its coin decides ties, and where it rated none.
 
-    Shapes: ``streams`` (electors,); ``titles`` (rounds, m); ``votes`` (rounds, electors).
+    Shapes: ``streams`` (voters,); ``titles`` (rounds, m); ``votes`` (rounds, voters).
     """
     best = np.empty(titles.shape[1], np.int64)
-    for k in range(electors.size):
-        start, stop = starts[electors[k]], starts[electors[k] + 1]
+    for k in range(voters.size):
+        start, stop = starts[voters[k]], starts[voters[k] + 1]
         row = items[start:stop]
         for t in range(titles.shape[0]):
             count, top = 0, -np.inf
@@ -123,8 +129,8 @@ class Voters(Protocol):
         """Refuse a service that nobody here has opinions about, because compiled code checks no bounds."""
         ...
 
-    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
-        """Return what ``electors`` vote for in the ballot's rounds, uint8, shape (rounds, electors)."""
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+        """Return what ``voters`` vote for in the ballot's rounds, uint8, shape (rounds, voters)."""
         ...
 
 
@@ -141,11 +147,11 @@ class PlantedVoters:
     ``radius`` rounds of its own for another object than the first liked one.
     """
 
-    client: Indices = field(repr=False)  # shape (N,); The client whose taste each device shares; -1 for none
-    taste: Bits2 = field(repr=False)  # shape (clients, T); The object that each client likes first
-    diverse: Bools2 = field(repr=False)  # shape (clients, T); Rounds in which it likes the next one, too
-    objects: int  # m and R
-    radius: int
+    client: Indices = field(repr=False)  # The client whose taste each device shares, -1 for none; shape (N,)
+    taste: Bits2 = field(repr=False)  # The object that each client likes first, shape (clients, T)
+    diverse: Bools2 = field(repr=False)  # Whether it likes the next one, too; shape (clients, T)
+    objects: int  # Objects of a round, m
+    radius: int  # Rounds in which a peer's taste differs from its client's, R
 
     @property
     def users(self) -> int:
@@ -158,12 +164,12 @@ class PlantedVoters:
         if service.objects != self.objects:
             raise InputError(f"{service} has {service.objects} objects a round; voters here know {self.objects}")
 
-    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
         """Return votes; see `Voters.cast`."""
-        votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
-        streams = vote_streams(master, electors, ballot.service.series)
+        votes = np.empty((ballot.stop - ballot.first, voters.size), np.uint8)
+        streams = vote_streams(master, voters, ballot.service.series)
         vote_at_random(streams, ballot.first, self.objects, votes)
-        whose = self.client[electors]
+        whose = self.client[voters]
         for client in np.unique(whose[whose >= 0]):
             columns = np.flatnonzero(whose == client)
             taste, diverse = self.taste[client], self.diverse[client]
@@ -187,25 +193,25 @@ class RatingVoters:
         if service.titles is None:
             raise InputError(f"{service} names no titles; voters with ratings need titles to vote on")
 
-    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
         """Return votes; see `Voters.cast`."""
         self.check(ballot.service)
         titles = ballot.service.titles
         assert titles is not None
-        streams = vote_streams(master, electors, ballot.service.series)
-        votes = np.empty((ballot.stop - ballot.first, electors.size), np.uint8)
-        asked = titles[ballot.first : ballot.stop]
+        streams = vote_streams(master, voters, ballot.service.series)
+        votes = np.empty((ballot.stop - ballot.first, voters.size), np.uint8)
+        round_titles = titles[ballot.first : ballot.stop]
         rows = self.rows.starts, self.rows.items, self.rows.values
-        vote_by_rating(streams, electors, *rows, asked, ballot.first, votes)
+        vote_by_rating(streams, voters, *rows, round_titles, ballot.first, votes)
         return votes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVoters:
-    """Voters whose votes are given by a table, with a column for each group of voters that vote alike."""
+    """Voters that vote by a table, which has a column for each group of voters that vote alike."""
 
-    table: Bits2 = field(repr=False)  # shape (T, groups)
-    group: Indices = field(repr=False)  # shape (N,); Each device's column
+    table: Bits2 = field(repr=False)  # The votes of each group, shape (T, groups)
+    group: Indices = field(repr=False)  # Each device's group, which is its column; shape (N,)
 
     @property
     def users(self) -> int:
@@ -216,7 +222,96 @@ class TableVoters:
         """Refuse a service that goes on beyond the table; see `Voters.check`."""
         _require_rounds(service, self.table.shape[0])
 
-    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:  # noqa: ARG002 (no coin is needed)
         """Return votes; see `Voters.cast`."""
-        votes: Bits2 = self.table[ballot.first : ballot.stop][:, self.group[electors]]
+        votes: Bits2 = self.table[ballot.first : ballot.stop][:, self.group[voters]]
         return np.ascontiguousarray(votes)
+
+
+class VoterCohort(DeviceBlock):
+    """A block of voters' devices in one place; each acts as if it were alone.
+
+    ``budget`` in nats.
+
+    A voter's votes go to the coordinator, who is trusted. The ledger records what clients may learn from the
+    recommendations. The epsilons of several clients' services add up.
+    """
+
+    def __init__(
+        self, voters: Voters, secret: bytes, first: int, stop: int, budget: Epsilon, keeper: LedgerClient | None = None
+    ) -> None:
+        if not 0 <= first <= stop <= voters.users:
+            raise BlockError(f"devices {first} to {stop - 1} are not all among the {voters.users} voters")
+        self.first, self.stop = first, stop
+        self.ledger = Ledger(first, stop, budget, keeper)
+        self._voters = voters
+        self._master = as_words(secret)
+
+    def ask(self, question: Any, first: int, stop: int, *public: Any) -> Indices | Votes:
+        """Let devices enter a service, or vote on a ballot; see `enter` and `vote`."""
+        require_block(first, stop, self.first, self.stop)
+        if (first, stop) != (self.first, self.stop):
+            raise BlockError(f"devices {first} to {stop - 1} are asked; ask all of this cohort's, and name the voters")
+        if type(question) is not Ballot:
+            return self.enter(question)
+        if len(public) != 1:
+            raise InputError(f"{len(public)} lists of voters come with a ballot; send one")
+        return self.vote(question, public[0])
+
+    def enter(self, service: Service) -> Indices:
+        """Book a service; return the devices that take part, ascending.
+
+        A device that has entered the service before enters again at no cost. A device stays away if its budget does not
+        cover the service, whatever its opinions are, and so does the client's own device. Therefore a service that was
+        interrupted has the same voters when it is announced again, and the client sees the same recommendations.
+        """
+        service = Service.arrived(service)
+        self._voters.check(service)
+        devices = np.arange(self.first, self.stop, dtype=np.int32)
+        taking = np.ones(devices.size, np.bool_)
+        for begin, end in self._others(service.own_device):
+            for first, stop in self.ledger.book(service, begin, end):
+                taking[first - self.first : stop - self.first] = False
+        participants: Indices = devices[taking & (devices != service.own_device)]
+        return participants
+
+    def spent(self, device: int) -> Epsilon:
+        """Return what clients may have learned about a voter [nats]; None if a recommender had no proved bound."""
+        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
+
+    def _others(self, own: int | None) -> list[tuple[int, int]]:
+        """Return this cohort's devices except one, as ranges."""
+        if own is None or not self.first <= own < self.stop:
+            return [(self.first, self.stop)]
+        return [(self.first, own), (own + 1, self.stop)]
+
+    def vote(self, ballot: Ballot, voters: Indices) -> Votes:
+        """Return what devices of this cohort vote for."""
+        ballot = Ballot.arrived(ballot)
+        self._voters.check(ballot.service)
+        voters = voters.copy() if type(voters) is np.ndarray else voters  # as messages' arrays are
+        check_electors(voters, self.first, self.stop)
+        if not self.ledger.holds(ballot.service, voters):
+            raise LedgerError(
+                f"{ballot.service}: a device that should vote has not entered it, as far as its ledger says; "
+                "announce the service first"
+            )
+        return Votes(
+            service_id=ballot.service.id,
+            first=ballot.first,
+            electors=voters,
+            votes=self._voters.cast(self._master, ballot, voters),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotingDevices:
+    """Devices that vote; see `actors.device_block.DeviceKind`."""
+
+    budget: Epsilon  # Epsilon of all that clients together may learn of each voter [nats]
+
+    def cohort(
+        self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
+    ) -> VoterCohort:
+        """Return devices ``first`` to ``stop - 1``."""
+        return VoterCohort(holdings, secret, first, stop, self.budget, keeper)

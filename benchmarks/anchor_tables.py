@@ -51,26 +51,27 @@ def _released(total: int, contrast: float) -> int:
 @numba.njit(cache=True)
 def _pairs(users: int, rates: Floats2, shares: Floats, rated: int, pool: Indices, contrast: float) -> tuple[Ints, Ints]:
     """Return sums of pairs' signs times bits over devices that rated both items, and how many did, shape (M, M)."""
-    many, items = pool.size, rates.shape[1]
+    pool_size, items = pool.size, rates.shape[1]
     place = np.full(items, -1)
-    place[pool] = np.arange(many)
-    sums, both, order = np.zeros((many, many), np.int64), np.zeros((many, many), np.int64), np.arange(items)
+    place[pool] = np.arange(pool_size)
+    sums, both = np.zeros((pool_size, pool_size), np.int64), np.zeros((pool_size, pool_size), np.int64)
+    order = np.arange(items)
     own, liked, signs = np.empty(rated, np.int64), np.empty(rated, np.int64), np.empty((rated, rated), np.int64)
     for _ in range(users):
-        k, held, total = int(np.searchsorted(shares, np.random.random())), 0, 0
+        k, count, total = int(np.searchsorted(shares, np.random.random())), 0, 0
         for step in range(rated):
             other = step + int(np.random.random() * (items - step))
             order[step], order[other] = order[other], order[step]
             if place[order[step]] >= 0:
-                own[held] = place[order[step]]
-                liked[held] = 1 if np.random.random() < rates[k, order[step]] else -1
-                held += 1
-        for a in range(held):
+                own[count] = place[order[step]]
+                liked[count] = 1 if np.random.random() < rates[k, order[step]] else -1
+                count += 1
+        for a in range(count):
             for b in range(a):
                 signs[a, b] = 1 if np.random.random() < 0.5 else -1
                 total += signs[a, b] * liked[a] * liked[b]
         bit = _released(total, contrast)
-        for a in range(held):
+        for a in range(count):
             for b in range(a):
                 one, other = min(own[a], own[b]), max(own[a], own[b])
                 sums[one, other] += bit * signs[a, b]
@@ -99,7 +100,7 @@ def _turned(
     own, signs, liked = np.empty((3, rated), np.int64)
     scores, bits = np.empty(classes, np.int64), 0
     for _ in range(users):
-        k, held = int(np.searchsorted(shares, np.random.random())), 0
+        k, count = int(np.searchsorted(shares, np.random.random())), 0
         scores[:] = prior
         for step in range(rated):
             other = step + int(np.random.random() * (items - step))
@@ -108,8 +109,8 @@ def _turned(
             having[item] += 1
             like = int(np.random.random() < rates[k, item])
             if np.random.random() < often[item]:
-                own[held], liked[held], signs[held] = item, like, 1 if np.random.random() < 0.5 else -1
-                held += 1
+                own[count], liked[count], signs[count] = item, like, 1 if np.random.random() < 0.5 else -1
+                count += 1
             else:
                 for c in range(classes):
                     scores[c] += guess[2 * c + like, item]
@@ -121,11 +122,11 @@ def _turned(
                 ties = ties if scores[c] == scores[best] else 1
                 best = c
         total = lean[best]
-        for at in range(held):
+        for at in range(count):
             total += signs[at] * counts[2 * best + liked[at], own[at]]
         bit = _released(total, contrast)
         bits += bit
-        for at in range(held):
+        for at in range(count):
             sums[own[at]] += bit * signs[at]
             sensed[own[at]] += 1
     return sums, sensed, having, bits
@@ -165,9 +166,8 @@ class Crowd:
             upper = np.triu_indices(query.pool.size, 1)
             pairs = (sums[upper] + both[upper]) // 2 + self.coins.binomial(users - both[upper], 0.5)
         else:
-            told = query.arrays
-            often = told[SENSED] / query.parameters[LEVELS]
-            arrays = (told[PRIOR], told[GUESS], told[COUNTS], told[LEAN])
+            often = query.arrays[SENSED] / query.parameters[LEVELS]
+            arrays = (query.arrays[PRIOR], query.arrays[GUESS], query.arrays[COUNTS], query.arrays[LEAN])
             sums, own, having, bits = _turned(users, rates, shares, self.rated, arrays, often, contrast)
             others = self.coins.binomial(users - having, often)
             sensed = own + others
@@ -178,7 +178,7 @@ class Crowd:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class RunResult:
     """The result of one run: users, rounds, wrong items, decided ones of them, undecided ones, and doubts."""
 
     users: int
@@ -189,7 +189,7 @@ class Ended:
     promised: float
 
 
-def ended(crowd: Crowd, setting: Setting, *, most: int) -> Ended:
+def run_once(crowd: Crowd, setting: Setting, *, most: int) -> RunResult:
     """Conduct one run; ``promised`` is the sum of all doubts at its end."""
     assert isinstance(setting.design, AnchorSensing)
     learner = learner_for(setting.design, setting.failure)
@@ -205,7 +205,7 @@ def ended(crowd: Crowd, setting: Setting, *, most: int) -> Ended:
     decided = posterior.decided(setting.failure)
     names = (np.array(one) for one in itertools.permutations(range(setting.clusters)))
     wrong = min((one[posterior.cluster] != crowd.cluster for one in names), key=np.sum)
-    return Ended(
+    return RunResult(
         users=state.answers_asked,
         rounds=len(state.asked),
         wrong=int(wrong.sum()),
@@ -233,22 +233,22 @@ def main(
         np.array([float(one) for one in class_shares.split(",")]) if class_shares else np.full(classes, 1 / classes)
     )
     design = AnchorSensing(items=items, rated=rated, clusters=clusters, classes=classes, learner=learner)
-    found = []
+    results = []
     for number in range(seed, seed + runs):
         crowd = Crowd(items=items, rated=rated, like=table, shares=shares, seed=number)
         public = derive(number, "public")
         setting = Setting(design=design, epsilon=Fraction(epsilon), public_seed=public, clusters=clusters)
-        found.append(one := ended(crowd, setting, most=most))
+        results.append(one := run_once(crowd, setting, most=most))
         print(f"seed {number}: {one.users:,} users, {one.wrong} wrong, {one.undecided} undecided", flush=True)
-    users = np.array([one.users for one in found if not one.undecided])
-    wrong = np.array([one.decided_wrong for one in found])
+    users = np.array([one.users for one in results if not one.undecided])
+    wrong = np.array([one.decided_wrong for one in results])
     root = math.sqrt(runs)
     print(
         f"users {users.mean():,.0f} +- {users.std(ddof=1) / math.sqrt(users.size):,.0f} of {users.size} finished runs"
     )
-    print(f"all right {sum(one.wrong == 0 and not one.undecided for one in found)} of {runs}")
+    print(f"all right {sum(one.wrong == 0 and not one.undecided for one in results)} of {runs}")
     print(f"decided wrongly a run {wrong.mean():.4f} +- {wrong.std(ddof=1) / root:.4f}")
-    print(f"promised {np.mean([one.promised for one in found]):.4f}")
+    print(f"promised {np.mean([one.promised for one in results]):.4f}")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,10 @@ class InstantAggregator:
         if rest:
             zeros = bytes(-(-count * width // 8))
             return self._statistic, Release(query_id=query.id, first=first, count=count, width=width, bits=zeros)
-        told = bytes(DIGEST * leaves)
-        sealed = Sealed(query_id=query.id, first=first, count=count, width=width, leaves=told, size=count * width // 8)
+        digests = bytes(DIGEST * leaves)
+        sealed = Sealed(
+            query_id=query.id, first=first, count=count, width=width, leaves=digests, size=count * width // 8
+        )
         return self._statistic, sealed
 
     def merge(self, *statistics: Statistic) -> Statistic:
@@ -86,19 +88,19 @@ def carry(users: int, workers: int, scenario: Scenario) -> dict[str, Any]:
     ray.get(transport.warm_up(query))
     transport.ask(Ask(query=query, first=0, stop=min(users, 10**6)))
     cpu, clock = own_seconds(), time.perf_counter()
-    _, told = transport.ask(Ask(query=query, first=0, stop=users))
-    digest(told)
+    _, leaves = transport.ask(Ask(query=query, first=0, stop=users))
+    digest(leaves)
     cpu, clock = own_seconds() - cpu, time.perf_counter() - clock
     for actor in (*hosts, *pool):
         ray.kill(actor)
     return {
         "users": users,
         "workers": workers,
-        "blocks": len(told),
-        "kilobytes": sum(len(one.leaves if isinstance(one, Sealed) else one.bits) for one in told) / 1000,
+        "blocks": len(leaves),
+        "kilobytes": sum(len(one.leaves if isinstance(one, Sealed) else one.bits) for one in leaves) / 1000,
         "seconds": clock,
         "processor_seconds": cpu,
-        "microseconds_a_block": cpu / len(told) * 1e6,
+        "microseconds_a_block": cpu / len(leaves) * 1e6,
         "devices_a_second": users / cpu,
     }
 

@@ -51,7 +51,7 @@ def settings(count: int, seed: int) -> list[dict[str, Any]]:
     else is drawn. Every cluster has a share of at least .1. Neighbouring levels, averaged over user classes, are at
     least .2 apart, and clusters have the same order in each class.
     """
-    found = []
+    scenarios = []
     for place in range(count):
         coins = np.random.default_rng([seed, place])
         design = [{"design": "maxsense"}, {"design": "sign", "signs": "plain"}, {"design": "sign"}][place % 3]
@@ -59,7 +59,7 @@ def settings(count: int, seed: int) -> list[dict[str, Any]]:
         items = round(float(np.exp(coins.uniform(np.log(15), np.log(120)))))
         shares = 0.1 + (1 - 0.1 * clusters) * coins.dirichlet(np.full(clusters, 0.7))
         like, class_shares = _like(coins, clusters, classes)
-        found.append(
+        scenarios.append(
             {
                 **design,
                 "policy": "eliminate",
@@ -71,7 +71,7 @@ def settings(count: int, seed: int) -> list[dict[str, Any]]:
                 "epsilon": str(round(float(np.exp(coins.uniform(np.log(0.5), np.log(4)))), 2)),
             }
         )
-    return found
+    return scenarios
 
 
 def anchor_settings(count: int, seed: int, learner: str) -> list[dict[str, Any]]:
@@ -81,10 +81,10 @@ def anchor_settings(count: int, seed: int, learner: str) -> list[dict[str, Any]]
     shares of classes and clusters are .25 to .75. Settings whose pairs stand out only after `ANCHOR_USERS` are drawn
     anew, since they would cost too much.
     """
-    found = list[dict[str, Any]]()
+    scenarios = list[dict[str, Any]]()
     for place in range(count):
         coins = np.random.default_rng([seed, place])
-        while len(found) == place:
+        while len(scenarios) == place:
             items = round(float(np.exp(coins.uniform(np.log(80), np.log(300)))))
             rated = max(2, round(items * coins.uniform(0.05, 0.4)))
             epsilon = round(float(np.exp(coins.uniform(np.log(0.5), np.log(3)))), 2)
@@ -96,7 +96,7 @@ def anchor_settings(count: int, seed: int, learner: str) -> list[dict[str, Any]]
             moments = np.einsum("k,ki,kj->ij", classes, rates, rates) * np.sqrt(np.outer(clusters, clusters)) * pool
             contrast = pair_contrast(pool, items=items, rated=rated, epsilon=Fraction(str(epsilon)))
             if pool / (contrast * np.linalg.eigvalsh(moments)[-1]) ** 2 <= ANCHOR_USERS:
-                found.append(
+                scenarios.append(
                     {
                         "design": "anchor",
                         "learner": learner,
@@ -108,7 +108,7 @@ def anchor_settings(count: int, seed: int, learner: str) -> list[dict[str, Any]]
                         "epsilon": str(epsilon),
                     }
                 )
-    return found
+    return scenarios
 
 
 def _crossed(coins: np.random.Generator, *, mirrored: bool) -> tuple[tuple[float, ...], ...]:
@@ -187,7 +187,7 @@ def _anchored(scenario: Scenario) -> Ended:
         clusters=2,
         confidence=scenario.confidence,
     )
-    one = anchor_tables.ended(crowd, setting, most=MOST_DEVICES)
+    one = anchor_tables.run_once(crowd, setting, most=MOST_DEVICES)
     return Ended(one.wrong == 0 and one.undecided == 0, one.users, one.rounds, one.promised)
 
 
@@ -202,7 +202,7 @@ def lowest(right: int, runs: int, level: float) -> float:
     return float(stats.beta.ppf(1 - level, right + 1, runs - right)) if right < runs else 1.0
 
 
-def told(values: dict[str, Any]) -> str:
+def in_words(values: dict[str, Any]) -> str:
     """Return a setting in one line."""
     like = ";".join(",".join(f"{b:g}" for b in row) for row in values["like"])
     name = values["design"] + (" plain" if values.get("signs") == "plain" else "")
@@ -227,25 +227,25 @@ def main(
     json: Annotated[Path | None, typer.Option(help="File of all runs: read where it is there, and written.")] = None,
 ) -> None:
     """Print, for each setting and confidence, the share of runs with all labels right."""
-    kept: dict[str, list[Any]] = jsons.loads(json.read_text()) if json and json.exists() else {}
+    results: dict[str, list[Any]] = jsons.loads(json.read_text()) if json and json.exists() else {}
     nominal = [float(part) for part in confidence.split(",")]
-    drawn = anchor_settings(settings_count, seed, anchor) if anchor else settings(settings_count, seed)
+    scenarios = anchor_settings(settings_count, seed, anchor) if anchor else settings(settings_count, seed)
     places = [int(part) for part in only.split(",")] if only else range(settings_count)
     level, broken = LEVEL / (len(places) * len(nominal)), 0
     totals = dict.fromkeys(nominal, 0)
     begin = time.process_time()
     for place in places:
-        print(f"{place:2} {told(drawn[place])}", flush=True)
+        print(f"{place:2} {in_words(scenarios[place])}", flush=True)
         for target in nominal:
-            some = kept.setdefault(
+            some = results.setdefault(
                 f"{'devices ' if devices else ''}{anchor and anchor + ' '}{seed}/{place}/{target}", []
             )
             for turn in range(len(some), runs):
-                one = ended(drawn[place], confidence=target, seed=turn, devices=devices)
+                one = ended(scenarios[place], confidence=target, seed=turn, devices=devices)
                 some.append([one.right, one.users, one.rounds, one.promised])
-            planned = f", planned {_planned(drawn[place], target):.0f}" if anchor else ""
+            planned = f", planned {_planned(scenarios[place], target):.0f}" if anchor else ""
             if json:
-                json.write_text(jsons.dumps(kept))
+                json.write_text(jsons.dumps(results))
             table = np.array(some[:runs], float)
             right = int(table[:, 0].sum())
             bound = lowest(right, runs, level)

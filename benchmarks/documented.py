@@ -96,7 +96,7 @@ def printed(program: str) -> str:
     return out.getvalue()
 
 
-def found(template: str, text: str) -> list[re.Match[str]]:
+def matches_of(template: str, text: str) -> list[re.Match[str]]:
     """Find a template in a page, with any figures, table lines and line ends."""
     parts = []
     for literal, field, _, _ in Formatter().parse(template):
@@ -118,7 +118,7 @@ def measured(template: str, result: dict[str, Any]) -> list[str]:
 
 def compare(page: str, command: str, template: str, result: dict[str, Any]) -> str:
     """Return what is wrong with the figures that a page takes from a result, or an empty text."""
-    places, now = found(template, read(page)), measured(template, result)
+    places, now = matches_of(template, read(page)), measured(template, result)
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
     if (stated := list(places[0].groups())) != now:
@@ -128,7 +128,7 @@ def compare(page: str, command: str, template: str, result: dict[str, Any]) -> s
 
 def differing(page: str, template: str, output: str) -> str:
     """Return what is wrong with the figures that a page takes from a program's output; ``{3}`` is its fourth number."""
-    places, numbers = found(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
+    places, numbers = matches_of(template, read(page)), [float(one.replace(",", "")) for one in _NUMBER.findall(output)]
     if len(places) != 1:
         return f"{page}: '{template}' stands there {len(places)} times, not once; mend docs/figures.toml or the page"
     wrong = []
@@ -152,8 +152,8 @@ def strangers(block: str, output: str, varies: Sequence[str] = ()) -> list[str]:
     """
     now, lost = iter([_words(line) for line in output.splitlines()]), []
     for line in block.splitlines():
-        wanted = _words(line)
-        if wanted and not wanted.startswith(tuple(varies)) and wanted not in now:
+        words = _words(line)
+        if words and not words.startswith(tuple(varies)) and words not in now:
             lost.append(line)
     return lost
 
@@ -170,7 +170,7 @@ def refresh() -> None:
             result, _ = run_entry(entry)
             for template in entry.get("says", ()):
                 text, now = read(entry["page"]), iter(measured(template, result))
-                place = found(template, text)[0]
+                place = matches_of(template, text)[0]
                 new, end = "", place.start()
                 for group in range(1, len(place.groups()) + 1):
                     new += text[end : place.start(group)] + next(now)

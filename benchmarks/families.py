@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from actors.keeper import read_book, read_entry
+from actors.keeper import read_book, read_charge
 from coordinator.protocol.errors import LedgerError
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import kept_records
@@ -71,7 +71,7 @@ class Family:
 def booked(out: Path) -> int:
     """Return how many answers the devices of a run in ``out``, of seed 0, have booked so far."""
     try:
-        entries = [read_entry(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
+        entries = [read_charge(line) for _, _, line in read_book(Journal(out, seed=0).ledger)]
         return sum(entry.stop - entry.first for entry in entries)
     except LedgerError:  # the run has ended meanwhile
         return 0

@@ -1,4 +1,4 @@
-"""Whether a forecast's interval holds: files of a few of a file's people, each held against the whole file.
+"""Whether a forecast's interval holds: files of a few of a file's people, each compared with the whole file.
 
 ``python -m benchmarks.forecasts FILE [--people N] [--files N] [--epsilon E] [--like-from L]``. A forecast tells how
 many people like a file's private advice takes for 95 % of plain popularity; see `scenarios.compare.needs`.
@@ -29,7 +29,7 @@ def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:
     return path
 
 
-def told(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
+def forecast_of(file: Path, like_from: float | None, epsilon: Epsilon) -> dict[str, tuple[float, float, float]]:
     """Return the people for 95 %, with their interval, by mechanism."""
     rows = needs(Comparison(ratings=file, like_from=like_from, seeds=SPLITS), epsilons=(epsilon,))
     return {row["mechanism"]: (row["people"], row["people_low"], row["people_high"]) for row in rows if row["people"]}
@@ -43,17 +43,17 @@ def main(
     like_from: Annotated[float | None, typer.Option(help="A rating from which on an item is liked.")] = None,
 ) -> None:
     """Print the whole file's numbers, each small file's, and how many intervals hold."""
-    spent, table, held = parse_epsilon(epsilon), read_ratings(file), dict[str, int]()
-    whole = told(file, like_from, spent)
+    spent, table, hits = parse_epsilon(epsilon), read_ratings(file), dict[str, int]()
+    whole = forecast_of(file, like_from, spent)
     print("whole file:", {name: [short(one) for one in reach] for name, reach in whole.items()}, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(files):
             some = np.random.default_rng(number).choice(table.users, people, replace=False)
-            found = told(written(table, some, Path(folder) / f"{number}.csv"), like_from, spent)
-            for name, (_, low, high) in found.items():
-                held[name] = held.get(name, 0) + (low <= whole[name][0] <= high)
-            print(f"{number}:", {name: [short(one) for one in reach] for name, reach in found.items()}, flush=True)
-    print(f"intervals that hold the whole file's number, of {files}: {held}")
+            reaches = forecast_of(written(table, some, Path(folder) / f"{number}.csv"), like_from, spent)
+            for name, (_, low, high) in reaches.items():
+                hits[name] = hits.get(name, 0) + (low <= whole[name][0] <= high)
+            print(f"{number}:", {name: [short(one) for one in reach] for name, reach in reaches.items()}, flush=True)
+    print(f"intervals that hold the whole file's number, of {files}: {hits}")
 
 
 if __name__ == "__main__":

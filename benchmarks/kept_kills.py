@@ -1,4 +1,4 @@
-"""Rows of `benchmarks.kills` that are kept in a file, one a line, and what they say together."""
+"""The file of rows of `benchmarks.kills`, one a line, and the table that sums them up."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def table(rows: Iterable[Row]) -> list[str]:
     The moment of a kill is the run's progress just before it, as a share of the whole run. Runs that were over before
     anything could be killed stand in the last column, and only there.
     """
-    found: dict[tuple[str, str], list[list[bool]]] = {}
+    groups: dict[tuple[str, str], list[list[bool]]] = {}
     for row in rows:
-        cells = found.setdefault((row["family"], row["kind"]), [[] for _ in range(MOMENTS + 1)])
+        cells = groups.setdefault((row["family"], row["kind"]), [[] for _ in range(MOMENTS + 1)])
         place = min(int(MOMENTS * row["moment"]), MOMENTS - 1) if row["killed"] else MOMENTS
         cells[place].append(row["identical"])
     bounds = [f"{100 * part // MOMENTS} to {100 * (part + 1) // MOMENTS} %" for part in range(MOMENTS)]
     heads = ["family", "victim", *bounds, "all", "over before"]
     lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
-    for (family, kind), cells in sorted(found.items()):
+    for (family, kind), cells in sorted(groups.items()):
         killed = [*cells[:MOMENTS], [one for cell in cells[:MOMENTS] for one in cell]]
         shares = [f"{sum(cell)} of {len(cell)}" if cell else "" for cell in killed]
         lines.append(" | ".join([family, kind, *shares, str(len(cells[MOMENTS]) or "")]))

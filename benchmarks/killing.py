@@ -44,7 +44,7 @@ class Kill(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survived:
+class RunRecord:
     """A run that was disturbed, or the one that was not.
 
     Attributes
@@ -100,7 +100,7 @@ class Cluster:
 
     def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
         self._folder, self._sizes, self._number = folder, sizes, 0
-        self._wholes: dict[str, Survived] = {}
+        self._wholes: dict[str, RunRecord] = {}
         self._stack = ExitStack()
         (folder / "token").write_text(secrets.token_hex(32))
         key = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(folder / "token")}
@@ -120,7 +120,7 @@ class Cluster:
     ) -> None:
         self._stack.close()
 
-    def undisturbed(self, family: str) -> Survived:
+    def undisturbed(self, family: str) -> RunRecord:
         """Run once without a kill, which also shows how far a run gets."""
         out = self._next()
         with self._blindrec(*self._flags(family), "--out", str(out)):
@@ -131,7 +131,7 @@ class Cluster:
         self._wholes[family] = whole
         return whole
 
-    def disturbed(self, kill: Kill) -> Survived:
+    def disturbed(self, kill: Kill) -> RunRecord:
         """Run once, kill a process or node, and resume the run if it stopped."""
         out = self._next()
         other = _patiently(lambda: self._nodes.add_node(num_cpus=1)) if kill.kind == "node" else None
@@ -148,7 +148,7 @@ class Cluster:
     def _flags(self, family: str) -> list[str]:
         return FAMILIES[family].flags(self._sizes[family])
 
-    def _disturbed(self, kill: Kill, out: Path, other: Any) -> Survived:
+    def _disturbed(self, kill: Kill, out: Path, other: Any) -> RunRecord:
         with self._blindrec(*self._flags(kill.family), "--out", str(out)) as driver:
             seconds, answers = self._wait_for(kill, out, driver)
             victim = self._kill(kill, driver, other) if driver.poll() is None else ""
@@ -180,11 +180,11 @@ class Cluster:
 
     def _wait_for(self, kill: Kill, out: Path, driver: subprocess.Popen[bytes]) -> tuple[float, int]:
         """Wait for the moment of a kill; return the seconds since the run's first progress, and its progress."""
-        begin, wanted = 0.0, kill.share * self._wholes[kill.family].answers
+        begin, target = 0.0, kill.share * self._wholes[kill.family].answers
         while driver.poll() is None:
             answers, now = FAMILIES[kill.family].far(out), time.monotonic()
             begin = begin or (now if answers else 0.0)
-            if answers >= wanted:
+            if answers >= target:
                 return now - begin, answers
             time.sleep(LOOK)
         return 0.0, 0
@@ -193,26 +193,26 @@ class Cluster:
         """Kill the victim; return what it was."""
         if other is not None:
             raylet = psutil.Process(other.all_processes["raylet"][0].process.pid)
-            held = [_name(one) for one in actors_below(raylet)]
+            names = [_name(one) for one in actors_below(raylet)]
             self._nodes.remove_node(other, allow_graceful=False)
-            return f"a node with {', '.join(sorted(held)) or 'no actor'}"
+            return f"a node with {', '.join(sorted(names)) or 'no actor'}"
         if kill.kind == "driver":
             driver.send_signal(signal.SIGKILL)
             return f"process {driver.pid}"
-        found = actors_below(psutil.Process(), kill.kind)
-        if not found:
+        candidates = actors_below(psutil.Process(), kill.kind)
+        if not candidates:
             return ""
-        victim = found[kill.pick % len(found)]
+        victim = candidates[kill.pick % len(candidates)]
         victim.kill()
-        return f"process {victim.pid}, {kill.pick % len(found) + 1} of {len(found)}"
+        return f"process {victim.pid}, {kill.pick % len(candidates) + 1} of {len(candidates)}"
 
-    def _read(self, family: str, out: Path, **when: Any) -> Survived:
+    def _read(self, family: str, out: Path, **when: Any) -> RunRecord:
         try:
             end, result = FAMILIES[family].end(out), json.loads((out / "result.json").read_text())
         except OSError:
             lines = self._said.read_text(errors="replace").splitlines()
-            return Survived(end=None, complaint=lines[-1] if lines else "it said nothing", **when)
-        return Survived(end=end, retries=result["retries"], restarts=result["restarts"], **when)
+            return RunRecord(end=None, complaint=lines[-1] if lines else "it said nothing", **when)
+        return RunRecord(end=end, retries=result["retries"], restarts=result["restarts"], **when)
 
     def _settle(self) -> None:
         """Wait until no actor of the run is left that could occupy the next run's CPUs."""

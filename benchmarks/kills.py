@@ -23,7 +23,7 @@ import typer
 
 from benchmarks.families import FAMILIES, Family
 from benchmarks.kept_kills import Row, keep, read, table
-from benchmarks.killing import Cluster, Kill, Survived
+from benchmarks.killing import Cluster, Kill, RunRecord
 from coordinator.protocol.coins import derive
 
 ATTEMPTS = 3
@@ -36,11 +36,11 @@ COLUMNS = ("family", "kind", "seconds", "answers", "retries", "restarts", "resum
 class Arena(Protocol):
     """A cluster on which runs are disturbed; see `benchmarks.killing.Cluster`."""
 
-    def undisturbed(self, family: str) -> Survived:
+    def undisturbed(self, family: str) -> RunRecord:
         """Run once without a kill."""
         ...
 
-    def disturbed(self, kill: Kill) -> Survived:
+    def disturbed(self, kill: Kill) -> RunRecord:
         """Run once with a kill."""
         ...
 
@@ -73,7 +73,7 @@ def _kills(name: str, seed: int) -> Iterator[Kill]:
             yield Kill(name, str(kind), int(coins.integers(1 << 16)), float(coins.uniform(EARLIEST, LATEST)))
 
 
-def rows(kills: Sequence[Kill], arena: Arena, kept: Sequence[Row] = ()) -> Iterator[Row]:
+def rows(kills: Sequence[Kill], arena: Arena, previous: Sequence[Row] = ()) -> Iterator[Row]:
     """Run each family once undisturbed, then once for each kill that is not among the kept rows; yield the results.
 
     A run is ``identical`` if something was killed in it and it ended with the same releases, model and privacy spent.
@@ -83,43 +83,43 @@ def rows(kills: Sequence[Kill], arena: Arena, kept: Sequence[Row] = ()) -> Itera
     RuntimeError
         If an undisturbed run did not end, or not as the kept rows say of it.
     """
-    done = {tuple(row[name] for name in Kill._fields) for row in kept}
-    wholes: dict[str, Survived] = {}
+    done = {tuple(row[name] for name in Kill._fields) for row in previous}
+    wholes: dict[str, RunRecord] = {}
     for kill in kills:
         if kill in done:
             continue
         if kill.family not in wholes:
-            wholes[kill.family] = _whole(kill.family, arena, kept)
+            wholes[kill.family] = _whole(kill.family, arena, previous)
         yield _row(kill, arena, wholes[kill.family])
 
 
-def _whole(family: str, arena: Arena, kept: Sequence[Row]) -> Survived:
+def _whole(family: str, arena: Arena, previous: Sequence[Row]) -> RunRecord:
     whole = arena.undisturbed(family)
     if whole.end is None:
         raise RuntimeError(f"the undisturbed run did not end: {whole.complaint}")
-    if any(row["undisturbed"] != whole.end for row in kept if row["family"] == family):
+    if any(row["undisturbed"] != whole.end for row in previous if row["family"] == family):
         raise RuntimeError(f"undisturbed, {family} ends otherwise than in the kept rows; begin a new file with --json")
     return whole
 
 
-def _row(kill: Kill, arena: Arena, whole: Survived) -> Row:
-    found = arena.disturbed(kill)
+def _row(kill: Kill, arena: Arena, whole: RunRecord) -> Row:
+    run = arena.disturbed(kill)
     for _ in range(ATTEMPTS - 1):
-        if not found.victim:  # on a busy machine a short run may end before it is checked
-            found = arena.disturbed(kill)
+        if not run.victim:  # on a busy machine a short run may end before it is checked
+            run = arena.disturbed(kill)
     return kill._asdict() | {
-        "victim": found.victim or "none: the run was over",
-        "killed": bool(found.victim),
-        "seconds": found.seconds,
-        "answers": found.answers,
-        "moment": found.answers / whole.answers,
-        "retries": found.retries,
-        "restarts": found.restarts,
-        "resumed": found.resumed,
-        "identical": bool(found.victim) and found.end == whole.end,
-        "complaint": found.complaint,
+        "victim": run.victim or "none: the run was over",
+        "killed": bool(run.victim),
+        "seconds": run.seconds,
+        "answers": run.answers,
+        "moment": run.answers / whole.answers,
+        "retries": run.retries,
+        "restarts": run.restarts,
+        "resumed": run.resumed,
+        "identical": bool(run.victim) and run.end == whole.end,
+        "complaint": run.complaint,
         "undisturbed": whole.end,
-        "end": found.end,
+        "end": run.end,
     }
 
 
@@ -139,18 +139,18 @@ def line(number: int, row: Row) -> str:
 
 def measure(kills: Sequence[Kill], arena: Arena, file: Path | None) -> list[Row]:
     """Run all that a file does not have yet, print the table as it grows, and return all rows of the file."""
-    found, begin = read(file), time.perf_counter()
-    if found:
-        print(f"{len(found)} runs are kept in {file}")
+    table_rows, begin = read(file), time.perf_counter()
+    if table_rows:
+        print(f"{len(table_rows)} runs are kept in {file}")
     print(f"| run | {' | '.join(COLUMNS)} |\n|{'---|' * (len(COLUMNS) + 1)}")
-    for row in rows(kills, arena, tuple(found)):
+    for row in rows(kills, arena, tuple(table_rows)):
         keep(file, row)
-        found.append(row)
-        print(line(len(found), row), flush=True)
-    same = sum(row["identical"] for row in found)
-    print(f"{same} of {len(found)} identical to the undisturbed run, {time.perf_counter() - begin:.0f} s\n")
-    print("\n".join(table(found)))
-    return found
+        table_rows.append(row)
+        print(line(len(table_rows), row), flush=True)
+    same = sum(row["identical"] for row in table_rows)
+    print(f"{same} of {len(table_rows)} identical to the undisturbed run, {time.perf_counter() - begin:.0f} s\n")
+    print("\n".join(table(table_rows)))
+    return table_rows
 
 
 def main(
@@ -173,8 +173,8 @@ def main(
     names = list(FAMILIES) if family is None else [family]
     folder = Path(tempfile.mkdtemp(prefix="kills"))
     with Cluster(folder, sizes) as cluster:
-        found = measure(plan(names, runs, seed), cluster, json_file)
-    alike = all(row["identical"] for row in found)
+        all_rows = measure(plan(names, runs, seed), cluster, json_file)
+    alike = all(row["identical"] for row in all_rows)
     if alike:
         shutil.rmtree(folder)
     else:

@@ -1,4 +1,4 @@
-"""What untargeted liars do to adaptive rounds if the server is told the levels, and if it fits them.
+"""What untargeted liars do to adaptive rounds if the server knows the levels, and if it fits them.
 
 ``python -m benchmarks.known_levels --share 0.01 --items-moved 7`` conducts `--policy eliminate` on counts drawn from
 exact moments (N = 1000, w = 30, epsilon 1, likes .9 and .1, plain signs), to which liars add theirs, and prints how
@@ -36,8 +36,8 @@ DESIGN = SignSensing(items=1000, rated=30, centred=False)
 LIKE, USERS, SURE, FAST = (0.9, 0.1), 12_000_000, 0.95, 1.5
 
 
-class Told(Setting):
-    """A setting whose server is told both levels."""
+class TrueLevels(Setting):
+    """A setting whose server knows both levels."""
 
     def believe(self, state: ServerState) -> Posterior:
         """Return the posterior at the true levels, of clusters of equal size."""
@@ -50,7 +50,7 @@ class Told(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lied:
+class LyingAnswers:
     """Honest answers, drawn, and those of liars; ``moved`` holds their items in the order in which they are kept."""
 
     honest: Emulated
@@ -62,18 +62,18 @@ class Lied:
     def ask(self, ask: Ask) -> tuple[ScoreStatistic, list[object]]:
         """Return a round's statistic."""
         liars = round(self.share * (ask.stop - ask.first))
-        told = self.honest.ask(replace(ask, stop=ask.stop - liars))[0]
+        honest = self.honest.ask(replace(ask, stop=ask.stop - liars))[0]
         pool = np.arange(DESIGN.items) if ask.query.pool is None else ask.query.pool
-        some = self.moved[np.isin(self.moved, pool)]
+        items = self.moved[np.isin(self.moved, pool)]
         if self.leaving:
             far = FAST * (1 - self.share) * math.sqrt(float(DESIGN.rates(ask.query).mean())) * (LIKE[0] - LIKE[1])
-            some = some[: max((r for r in range(some.size + 1) if self.share * _shift(r) >= far), default=1) or 1]
-        agree, sensed, scores = np.full(DESIGN.items, 0.5), told.sensed.copy(), told.scores.copy()
-        agree[some] += np.where(self.truth[some] == 0, -0.5, 0.5) * _shift(some.size)
+            items = items[: max((r for r in range(items.size + 1) if self.share * _shift(r) >= far), default=1) or 1]
+        agree, sensed, scores = np.full(DESIGN.items, 0.5), honest.sensed.copy(), honest.scores.copy()
+        agree[items] += np.where(self.truth[items] == 0, -0.5, 0.5) * _shift(items.size)
         sensed[pool] += liars
         scores[pool] += self.honest.coins.binomial(liars, agree[pool])
-        asked = ask.stop - ask.first
-        return replace(told, sensed=sensed, scores=scores, asked=asked, answered=asked), []
+        devices = ask.stop - ask.first
+        return replace(honest, sensed=sensed, scores=scores, asked=devices, answered=devices), []
 
 
 @cache
@@ -87,13 +87,13 @@ def wrong(kind: type[Setting], share: float, moved: int, seed: int, *, leaving: 
     coins, truth = np.random.default_rng([seed, moved]), np.arange(DESIGN.items) % 2
     likes = np.array(LIKE)[truth][None, :]
     honest = Emulated(design=DESIGN, likes=likes, class_shares=np.ones(1), rated=DESIGN.rated, coins=coins)
-    chosen = coins.permutation(DESIGN.items)[:moved]
-    liars = Lied(honest=honest, share=share, moved=chosen, truth=truth, leaving=leaving)
+    items = coins.permutation(DESIGN.items)[:moved]
+    liars = LyingAnswers(honest=honest, share=share, moved=items, truth=truth, leaving=leaving)
     setting = kind(design=DESIGN, epsilon=Fraction(1), public_seed=derive(seed, "public"), confidence=SURE)
     learner = PosteriorLearner(clusters=2, design=DESIGN, confidence=SURE)
     ended = conduct(Eliminate(setting=setting), learner, liars, devices=USERS, budget=Fraction(1), most_rounds=2000)  # type: ignore[arg-type] # no releases
-    found = setting.believe(ended.state)
-    return int((found.cluster != truth).sum()), ended.state.asked[-1].stop
+    posterior = setting.believe(ended.state)
+    return int((posterior.cluster != truth).sum()), ended.state.asked[-1].stop
 
 
 def main(
@@ -103,7 +103,7 @@ def main(
     leaving: Annotated[bool, typer.Option("--leaving", help="They let go of items while pools shrink.")] = False,
 ) -> None:
     """Print wrong labels and devices asked, means with standard errors."""
-    for name, kind in (("told", Told), ("fitted", Setting)):
+    for name, kind in (("told", TrueLevels), ("fitted", Setting)):
         runs = np.array([wrong(kind, share, items_moved, seed, leaving=leaving) for seed in range(seeds)])
         mean, error = runs.mean(axis=0), runs.std(axis=0, ddof=1) / math.sqrt(seeds)
         print(

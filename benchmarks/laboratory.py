@@ -165,6 +165,6 @@ class Laboratory:
 
 def _forget(tree: Path, modules: set[str] | None) -> None:
     """Remove the compiled kernels of some modules, by the last part of their names, or of all."""
-    for kept in tree.rglob("*.nb[ic]"):
-        if modules is None or kept.name.partition(".")[0] in modules:
-            kept.unlink()
+    for kernel in tree.rglob("*.nb[ic]"):
+        if modules is None or kernel.name.partition(".")[0] in modules:
+            kernel.unlink()

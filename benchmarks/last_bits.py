@@ -100,7 +100,7 @@ def _dispatched() -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ProcessorResults:
     """The results of the cases on one processor.
 
     Attributes
@@ -115,18 +115,18 @@ class Told:
     models: dict[str, list[Floats2]] = field(repr=False)
 
 
-def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
+def run_case(case: Case, models: list[Floats2]) -> dict[str, Any]:
     """Run one case in this process; ``models`` receives V of each model before it is announced."""
     family, values = case
     session = InProcess(1)
     if family == "run":
-        told = record(run(Scenario.model_validate(values), session))
-        return {name: told[name] for name in ("releases_sha256", "rounds", "asked", "accuracy")}
+        result = record(run(Scenario.model_validate(values), session))
+        return {name: result[name] for name in ("releases_sha256", "rounds", "asked", "accuracy")}
     if family == "online":
-        told = online_record(run_online(OnlineScenario.model_validate(values), session))
-        return {"recommendations_sha256": told["recommendations_sha256"], "loss": round(told["loss"], 9)}
-    wanted = TwoTier.model_validate(values)
-    world = world_of(wanted, read_table(wanted))
+        result = online_record(run_online(OnlineScenario.model_validate(values), session))
+        return {"recommendations_sha256": result["recommendations_sha256"], "loss": round(result["loss"], 9)}
+    scenario = TwoTier.model_validate(values)
+    world = world_of(scenario, read_table(scenario))
 
     fitting, _ = settle(world, session)
     course = follow(plan_of(world, fitting, every=1), session)[0]
@@ -141,26 +141,26 @@ def tell(case: Case, models: list[Floats2]) -> dict[str, Any]:
     }
 
 
-def tell_all(cases: Mapping[str, Case], folder: Path) -> None:
+def run_cases(cases: Mapping[str, Case], folder: Path) -> None:
     """Run cases in this process and write the files that `read` reads."""
     results, models = dict[str, dict[str, Any]](), dict[str, Floats2]()
     for name, case in cases.items():
         seen: list[Floats2] = []
-        results[name] = tell(case, seen)
+        results[name] = run_case(case, seen)
         models |= {f"{name}/{place:03}": vectors for place, vectors in enumerate(seen)}
     (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
     np.savez(folder / "models.npz", **models)  # type: ignore[arg-type] # arrays by name
 
 
-def read(folder: Path) -> Told:
-    """Return the results that `tell_all` wrote."""
+def read(folder: Path) -> ProcessorResults:
+    """Return the results that `run_cases` wrote."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    with np.load(folder / "models.npz") as kept:
-        models = {name: [kept[key] for key in sorted(kept) if key.startswith(f"{name}/")] for name in results}
-    return Told(results=results, models=models)
+    with np.load(folder / "models.npz") as archive:
+        models = {name: [archive[key] for key in sorted(archive) if key.startswith(f"{name}/")] for name in results}
+    return ProcessorResults(results=results, models=models)
 
 
-def ask(size: str, environment: Mapping[str, str], folder: Path) -> Told:
+def ask(size: str, environment: Mapping[str, str], folder: Path) -> ProcessorResults:
     """Run the cases of a size in a separate process, with one thread for each library."""
     folder.mkdir(parents=True)
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "NUMBA")}
@@ -188,8 +188,8 @@ def _aligned(vectors: Floats2) -> Floats2:
     """Return columns in the order and with the signs of an announced model, not rounded."""
     ordered = vectors[:, np.argsort(-np.square(vectors).sum(axis=0), kind="stable")]
     leads = np.take_along_axis(ordered, np.abs(ordered).argmax(axis=0)[None], axis=0)
-    found: Floats2 = ordered * np.where(leads < 0, -1.0, 1.0)
-    return found
+    aligned: Floats2 = ordered * np.where(leads < 0, -1.0, 1.0)
+    return aligned
 
 
 def main(
@@ -198,14 +198,14 @@ def main(
 ) -> None:
     """Compare the answers that all three families give on several processors."""
     if into is not None:
-        tell_all({"small": SMALL, "docs": DOCS}[size], into)
+        run_cases({"small": SMALL, "docs": DOCS}[size], into)
         return
     with tempfile.TemporaryDirectory() as folder:
-        told = {name: ask(size, environment, Path(folder) / name) for name, environment in variants().items()}
-    here = told.pop("this")
+        results = {name: ask(size, environment, Path(folder) / name) for name, environment in variants().items()}
+    here = results.pop("this")
     print(f"{'case':30} {'processor':16} {'same':5} {'crossings a run':>16}")
     for case, result in here.results.items():
-        for name, there in told.items():
+        for name, there in results.items():
             expected = f"{crossings(here.models[case], there.models[case]):.1e}" if here.models[case] else ""
             print(f"{case:30} {name:16} {'yes' if there.results[case] == result else 'NO':5} {expected:>16}")
 

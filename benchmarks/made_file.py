@@ -47,17 +47,17 @@ def made(*, users: int, items: int, seed: int) -> tuple[pd.DataFrame, pd.DataFra
     """
     coins = np.random.default_rng(seed)
     cluster = coins.permutation(np.arange(items) % CLUSTERS)
-    owners, chosen, liked = _choices(users, cluster, coins)
-    stars = 3.1 + KEEN * liked + coins.normal(0, 0.5, items)[chosen] + coins.normal(0, 0.8, chosen.size)
-    again = coins.random(chosen.size) < AGAIN
+    owners, choices, liked = _choices(users, cluster, coins)
+    stars = 3.1 + KEEN * liked + coins.normal(0, 0.5, items)[choices] + coins.normal(0, 0.8, choices.size)
+    again = coins.random(choices.size) < AGAIN
     stars = np.concatenate([stars, stars[again] + coins.normal(0, 0.7, int(again.sum()))])
-    seconds = coins.integers(0, YEARS * 365 * 86_400, chosen.size)
+    seconds = coins.integers(0, YEARS * 365 * 86_400, choices.size)
     seconds = np.concatenate([seconds, seconds[again] + coins.integers(1, 86_400, int(again.sum()))])
     people, things = _names("customer", users), _names("product", items)
     ratings = pd.DataFrame(
         {
             "customer": people[np.concatenate([owners, owners[again]])],
-            "product": things[np.concatenate([chosen, chosen[again]])],
+            "product": things[np.concatenate([choices, choices[again]])],
             "stars": np.clip(np.round(2 * stars) / 2, 0.5, 5),
             "when": pd.to_datetime(BEGIN + seconds, unit="s").strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
@@ -69,18 +69,18 @@ def made(*, users: int, items: int, seed: int) -> tuple[pd.DataFrame, pd.DataFra
 
 def _choices(users: int, cluster: Ints, coins: np.random.Generator) -> tuple[Ints, Ints, Floats]:
     """Return who rates what, each pair once, and 1 where the item is of a favourite cluster, else 0."""
-    many = np.maximum(3, coins.lognormal(np.log(EACH) - SPREAD**2 / 2, SPREAD, users)).astype(np.int64)
-    owners = np.repeat(np.arange(users), many)
+    sizes = np.maximum(3, coins.lognormal(np.log(EACH) - SPREAD**2 / 2, SPREAD, users)).astype(np.int64)
+    owners = np.repeat(np.arange(users), sizes)
     favourites = coins.integers(0, CLUSTERS, (users, 2))
     own = favourites[owners, coins.integers(0, 2, owners.size)]
-    asked = np.where(coins.random(owners.size) < OWN, own, coins.integers(0, CLUSTERS, owners.size))
-    chosen = np.empty(owners.size, np.int64)
+    clusters = np.where(coins.random(owners.size) < OWN, own, coins.integers(0, CLUSTERS, owners.size))
+    choices = np.empty(owners.size, np.int64)
     for one in range(CLUSTERS):
-        inside, here = np.flatnonzero(cluster == one), asked == one
+        inside, here = np.flatnonzero(cluster == one), clusters == one
         weight = 1 / np.arange(1, inside.size + 1) ** 0.8
-        chosen[here] = coins.choice(inside, int(here.sum()), p=weight / weight.sum())
-    owners, chosen = np.divmod(np.unique(owners * cluster.size + chosen), cluster.size)
-    return owners, chosen, (favourites[owners] == cluster[chosen][:, None]).any(axis=1).astype(np.float64)
+        choices[here] = coins.choice(inside, int(here.sum()), p=weight / weight.sum())
+    owners, choices = np.divmod(np.unique(owners * cluster.size + choices), cluster.size)
+    return owners, choices, (favourites[owners] == cluster[choices][:, None]).any(axis=1).astype(np.float64)
 
 
 def _names(kind: str, many: int) -> np.ndarray[tuple[int], np.dtype[np.object_]]:

@@ -37,12 +37,13 @@ def cost(name: str, items: int, rated: int, epsilon: str, users: int) -> tuple[f
     assert ask is not None  # the first round
     query = ask.query
 
-    def asked() -> Cohort:
+    def fresh_cohort() -> Cohort:
         return Cohort(population.ratings, derive(0, "devices"), 0, users, None)
 
-    release = asked().answer(query, 0, users)
+    release = fresh_cohort().answer(query, 0, users)
     with one_thread():
-        return _best(lambda: asked().answer(query, 0, users), users), _best(lambda: aggregate(query, release), users)
+        device = _best(lambda: fresh_cohort().answer(query, 0, users), users)
+        return device, _best(lambda: aggregate(query, release), users)
 
 
 def _best(part: Callable[[], object], users: int) -> float:
@@ -65,13 +66,13 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Print what each mechanism costs a device."""
-    told = {}
+    figures = {}
     print(f"N = {items:,}, w = {rated}, epsilon {epsilon}: microseconds a device\n{'':24} device  server")
     for name in names or [*found(), PUBLIC]:
-        device, server = told[name] = cost(name, items, rated, epsilon, users)
+        device, server = figures[name] = cost(name, items, rated, epsilon, users)
         print(f"{name:24} {device:6.2f} {server:7.2f}", flush=True)
     if json_file:
-        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

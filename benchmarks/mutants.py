@@ -35,17 +35,17 @@ def changed(mutant: Mutant) -> dict[str, str]:
     """Return the lines that a mutant changes, before and after, without blanks around them."""
     before, after = (ROOT / mutant["module"]).read_text(encoding="utf-8"), str(mutant["source"])
     lines = list(difflib.unified_diff(before.split("\n"), after.split("\n"), n=0, lineterm=""))[3:]
-    told = [[line[1:].strip() for line in lines if line.startswith(sign)] for sign in "-+"]
-    return {"before": "\n".join(told[0]).strip(), "after": "\n".join(told[1]).strip()}
+    sides = [[line[1:].strip() for line in lines if line.startswith(sign)] for sign in "-+"]
+    return {"before": "\n".join(sides[0]).strip(), "after": "\n".join(sides[1]).strip()}
 
 
 def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list[Mutant]:
     """Test all mutants that a file does not have yet, add them to it, and return how each of them ended."""
-    kept = {row["id"]: row for row in read(file)}
-    found: list[Mutant] = []
+    stored = {row["id"]: row for row in read(file)}
+    rows: list[Mutant] = []
     for number, mutant in enumerate(mutants, start=1):
         name = hashlib.sha256(f"{mutant['module']} {mutant['source']}".encode()).hexdigest()[:12]
-        row = kept.get(name)
+        row = stored.get(name)
         if row is None or row["outcome"] == "alive":
             files = laboratory.tests(mutant["module"])
             digest = laboratory.digest(files)
@@ -61,15 +61,15 @@ def ended(mutants: Sequence[Mutant], laboratory: Laboratory, file: Path) -> list
                 keep(file, row)
                 where = f"{row['module']}:{row['line']} {row['operator']}"
                 print(f"{number} {row['outcome']} {spent:.0f} s {where} {by}", flush=True)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def table(rows: Sequence[Mutant], listed: Sequence[dict[str, str]]) -> pd.DataFrame:
     """Return the mutants, each with its folder and with what becomes of it where some are listed as equivalent."""
     frame = pd.DataFrame(rows)
-    known = {(one["module"], one["before"], one["after"]) for one in listed}
-    same = [key in known for key in zip(frame.module, frame.before, frame.after, strict=True)]
+    equivalents = {(one["module"], one["before"], one["after"]) for one in listed}
+    same = [key in equivalents for key in zip(frame.module, frame.before, frame.after, strict=True)]
     frame["outcome"] = frame.outcome.mask(frame.outcome.eq("alive") & pd.Series(same), "equivalent")
     return frame.assign(folder=frame.module.str.rpartition("/")[0])
 
@@ -91,14 +91,16 @@ def main(
     listed = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     modules = sorted({str(path.relative_to(ROOT)) for one in of or listed["modules"] for path in ROOT.glob(one)})
     job = {"modules": modules, "sample": sample, "seed": seed}
-    drawn = outside("cosmic-ray", environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
+    sample_result = outside("cosmic-ray", environment("cosmic-ray", default_folder()), "cosmic_mutants", job)
     out.mkdir(parents=True, exist_ok=True)
-    frame = table(ended(drawn["mutants"], Laboratory(out.absolute()), out / "mutants.jsonl"), listed["equivalent"])
+    frame = table(
+        ended(sample_result["mutants"], Laboratory(out.absolute()), out / "mutants.jsonl"), listed["equivalent"]
+    )
     alive = frame[frame.outcome == "alive"]
     alive.to_csv(out / "survivors.csv", index=False)
     print(pd.crosstab(frame.folder, frame.outcome, margins=True).to_string())
     print(alive[["module", "line", "before", "after"]].to_string(index=False))
-    print(f"{len(frame)} of {drawn['places']} places in {len(modules)} modules; {100 * died(frame):.1f} % died")
+    print(f"{len(frame)} of {sample_result['places']} places in {len(modules)} modules; {100 * died(frame):.1f} % died")
     sys.exit(died(frame) < DYING)
 
 

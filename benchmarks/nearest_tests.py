@@ -47,9 +47,9 @@ class Imports:
             names = _imported((root / path).read_text(encoding="utf-8"))
             if FINDING in names:
                 names |= {one for one in self._files if one.startswith(f"{name}.")}
-            known = names & self._files.keys() - {name}
-            self._many[name] = len(known)
-            for other in known:
+            neighbours = names & self._files.keys() - {name}
+            self._many[name] = len(neighbours)
+            for other in neighbours:
                 self._by[other].add(name)
 
     def distances(self, module: str) -> dict[str, int]:
@@ -60,12 +60,12 @@ class Imports:
         module : str
             The file, from the root; its own distance is 0.
         """
-        found = {_name(Path(module)): 0}
-        for name in (queue := list(found)):
-            fresh = sorted(self._by[name] - found.keys())
-            found |= dict.fromkeys(fresh, found[name] + 1)
+        distances = {_name(Path(module)): 0}
+        for name in (queue := list(distances)):
+            fresh = sorted(self._by[name] - distances.keys())
+            distances |= dict.fromkeys(fresh, distances[name] + 1)
             queue += fresh
-        return found
+        return distances
 
     def tests(self, module: str) -> list[str]:
         """Return the files of tests that depend on a module: the nearest first.

@@ -53,9 +53,9 @@ def measure(nodes: int, scenario: Scenario) -> dict[str, Any]:
         began, ended = dict[str, float](), dict[str, float]()
 
         def look(tally: Tally) -> None:
-            told = began if tally.count < (scenario.users or 0) else ended
-            if not told:
-                told.update(took())
+            times = began if tally.count < (scenario.users or 0) else ended
+            if not times:
+                times.update(took())
 
         with on_ray(address=cluster.address, workers=nodes) as session:
             done = run(scenario, session, progress=look)

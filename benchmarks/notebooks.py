@@ -53,8 +53,8 @@ def refresh() -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         cells = code_of(notebook)
         with folder_of_pages():
-            told = list(outputs_of(["".join(cell["source"]) for cell in cells]))
-        for cell, text in zip(cells, told, strict=True):
+            outputs = list(outputs_of(["".join(cell["source"]) for cell in cells]))
+        for cell, text in zip(cells, outputs, strict=True):
             stream = {"name": "stdout", "output_type": "stream", "text": text.splitlines(keepends=True)}
             cell["outputs"] = [stream] if text else []
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -24,8 +24,8 @@ def numpy_maxsense(users: int, items: int, rated: int, *, epsilon: float = 1.0, 
     row = np.arange(BLOCK)[:, None] * items
     for first in range(0, users, BLOCK):
         count = min(BLOCK, users - first)
-        chosen = _subsets(count, items, rated, coins)
-        likes = (row[:count] + chosen)[coins.random(chosen.shape, np.float32) < like[chosen]]
+        subset = _subsets(count, items, rated, coins)
+        likes = (row[:count] + subset)[coins.random(subset.shape, np.float32) < like[subset]]
         liked[likes] = True
         gaps = coins.geometric(p, int(cells * p + 10 * math.sqrt(cells * p)) + 10)
         places = np.cumsum(gaps) - 1  # of the sensed (user, item) in one long row
@@ -42,10 +42,10 @@ def numpy_maxsense(users: int, items: int, rated: int, *, epsilon: float = 1.0, 
 
 def _subsets(count: int, items: int, rated: int, coins: np.random.Generator) -> Indices2:
     """Return uniform subsets, one a row: rows with a repeated item are drawn again, whole."""
-    chosen = coins.integers(items, size=(count, rated), dtype=np.int32)
+    subsets = coins.integers(items, size=(count, rated), dtype=np.int32)
     again = np.arange(count)
     while again.size:
-        ordered = np.sort(chosen[again], axis=1)
+        ordered = np.sort(subsets[again], axis=1)
         again = again[(ordered[:, 1:] == ordered[:, :-1]).any(axis=1)]
-        chosen[again] = coins.integers(items, size=(again.size, rated), dtype=np.int32)
-    return chosen
+        subsets[again] = coins.integers(items, size=(again.size, rated), dtype=np.int32)
+    return subsets

@@ -59,11 +59,11 @@ def measure(items: int, rated: int, users: int, epsilon: str, best_of: int) -> d
             begin = time.process_time()
             part()
             took[place] = min(took[place], time.process_time() - begin)
-    told = {}
+    figures = {}
     for name in names:
         sides = {side: took[name, side] / users * 1e9 for side in ("devices", "server")}
-        told[name] = {**sides, "users_a_second": 1e9 / sum(sides.values())}
-    return told
+        figures[name] = {**sides, "users_a_second": 1e9 / sum(sides.values())}
+    return figures
 
 
 def main(
@@ -73,16 +73,16 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Print what a user costs, and users a second."""
-    told = {}
+    tables = {}
     for items, rated in ((1000, 30), (3706, 165)):
-        told[f"N = {items:,}, w = {rated}"] = found_here = measure(items, rated, users, epsilon, best_of)
+        tables[f"N = {items:,}, w = {rated}"] = figures = measure(items, rated, users, epsilon, best_of)
         print(
             f"\nN = {items:,}, w = {rated}, epsilon {epsilon}: ns a user of devices and of the server, users a second"
         )
-        for name, one in found_here.items():
+        for name, one in figures.items():
             print(f"{name:12} {one['devices']:7.0f} {one['server']:7.0f} {one['users_a_second']:12,.0f}")
     if json_file:
-        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ class Printed(NamedTuple):
 
 def pages() -> list[str]:
     """Return the paths of all pages, relative to the project's folder."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    found += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
-    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    pages += [path for room in ("deploy", "docs", "examples") for path in (ROOT / room).rglob("*.md")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in pages)
 
 
 def read(page: str) -> str:
@@ -58,8 +58,8 @@ def _lines(block: str) -> Iterator[str]:
     if not re.match(_PROGRAMS, block):
         return
     for line in re.sub(r"<<'END'\n.*?^END$", "<<'END'", block, flags=re.DOTALL | re.MULTILINE).splitlines():
-        if not line.endswith("<<'END'") and (told := re.split(r"(?:^|\s+)#\s", line)[0].strip()):
-            yield told
+        if not line.endswith("<<'END'") and (command := re.split(r"(?:^|\s+)#\s", line)[0].strip()):
+            yield command
 
 
 def commands(text: str) -> Iterator[str]:
@@ -67,9 +67,9 @@ def commands(text: str) -> Iterator[str]:
     for block in blocks(text, "", "sh", "bash", "console"):
         yield from _lines(block)
     for span in re.findall(rf"`({_BEGINS}[^`]*)`", _FENCED.sub("", text)):
-        told = " ".join(span.split())
-        if not re.fullmatch(r"blindrec [\w-]+", told):
-            yield told
+        command = " ".join(span.split())
+        if not re.fullmatch(r"blindrec [\w-]+", command):
+            yield command
 
 
 def programs(text: str) -> Iterator[str]:
@@ -90,8 +90,8 @@ def printed_blocks(page: str) -> Iterator[Printed]:
     last: tuple[str, ...] = ()
     for kind, body in _FENCED.findall(read(page)):
         if kind not in ("python", "pycon", "toml"):
-            if told := tuple(_lines(body)):
-                last = told
+            if commands_here := tuple(_lines(body)):
+                last = commands_here
             elif not body.startswith("python - <<"):
                 yield Printed(page, last, body)
 

@@ -113,24 +113,24 @@ def measured(scenario: Scenario, *, error: float = ERROR, most: int = MOST_RUNS)
 
 def rises(scenario: Scenario) -> bool:
     """Return whether predictions never fall from few users to many."""
-    found, users = predictor(scenario), scenario.users or 0
-    assert found is not None
+    theory, users = predictor(scenario), scenario.users or 0
+    assert theory is not None
     ladder = np.unique(np.geomspace(max(1, users // STRETCH), users * STRETCH, 60).astype(np.int64)).tolist()
-    return bool((np.diff([found.accuracy(one) for one in ladder]) >= 0).all())
+    return bool((np.diff([theory.accuracy(one) for one in ladder]) >= 0).all())
 
 
 def compare(scenario: Scenario) -> dict[str, Any]:
     """Return one setting's prediction, measurement and verdict."""
-    found = predictor(scenario)
-    assert found is not None
-    told = found.share(scenario.users or 0)
+    theory = predictor(scenario)
+    assert theory is not None
+    share = theory.share(scenario.users or 0)
     mean, error, runs = measured(scenario)
-    verdict = "not predicted" if told is None else "holds" if abs(told - mean) <= TOLERANCE + 3 * error else "misses"
+    verdict = "not predicted" if share is None else "holds" if abs(share - mean) <= TOLERANCE + 3 * error else "misses"
     names = ("items", "rated", "like", "class_shares", "cluster_shares", "agreement", "rated_items", "decoder", "users")
     return {
         **{name: scenario.value(name) for name in names},
         "epsilon": "inf" if scenario.epsilon is None else float(scenario.epsilon),
-        "predicted": told,
+        "predicted": share,
         "measured": mean,
         "error": error,
         "runs": runs,
@@ -141,12 +141,12 @@ def compare(scenario: Scenario) -> dict[str, Any]:
 
 def in_words(row: dict[str, Any]) -> str:
     """Return a comparison as a line."""
-    told = "  -   " if row["predicted"] is None else f"{row['predicted']:.4f}"
+    prediction = "  -   " if row["predicted"] is None else f"{row['predicted']:.4f}"
     likes = ";".join(",".join(f"{like:g}" for like in one) for one in row["like"])
     world = f"N {row['items']}, w {row['rated']}, like {likes}, epsilon {row['epsilon']}"
     design = f"{row['agreement']}, rated {row['rated_items']}, {row['decoder']}, {row['users']:,} users"
-    found = f"{told} predicted, {row['measured']:.4f} +- {row['error']:.4f} measured in {row['runs']:3} runs"
-    return f"{found}: {row['verdict']}, {'rises' if row['rises'] else 'FALLS'}; {world}, {design}"
+    comparison = f"{prediction} predicted, {row['measured']:.4f} +- {row['error']:.4f} measured in {row['runs']:3} runs"
+    return f"{comparison}: {row['verdict']}, {'rises' if row['rises'] else 'FALLS'}; {world}, {design}"
 
 
 def main(

@@ -36,9 +36,9 @@ def naive_swaps(values: Floats2, residual: Floats, order: Bits2, norms: Floats, 
             for q in range(p):
                 order[item, p], order[item, q] = order[item, q], order[item, p]
                 running_sums(values, residual, order, norms, products)
-                found = (norms * norms - 2.0 * products * products).sum()
-                if found < best:
-                    best = found
+                objective = (norms * norms - 2.0 * products * products).sum()
+                if objective < best:
+                    best = objective
                 else:
                     order[item, p], order[item, q] = order[item, q], order[item, p]
     return best
@@ -56,10 +56,10 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
         scale=SCALE,
         common_h=0.4,
     )
-    chosen = np.sort(np.stack([draws.choice(items, rated, replace=False) for _ in range(devices)]), axis=1)
+    rated_items = np.sort(np.stack([draws.choice(items, rated, replace=False) for _ in range(devices)]), axis=1)
     starts = np.arange(devices + 1, dtype=np.int64) * rated
-    values = draws.choice(SCALE, chosen.size)
-    ratings = Rows(starts=starts, items=chosen.ravel().astype(np.int32), values=values, count=items)
+    values = draws.choice(SCALE, rated_items.size)
+    ratings = Rows(starts=starts, items=rated_items.ravel().astype(np.int32), values=values, count=items)
     consent = Consent(mechanisms=frozenset({"pmd", "pmc"}), epsilon=None)
     cohort = PrivateCohort(ratings, bytes(16), 0, consent=consent)
     cohort.pin(model.digest, 0, devices)
@@ -102,10 +102,10 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Time what a private device does, on one core."""
-    told = json.dumps(measure(items=items, rank=rank, devices=devices, rated=rated), indent=2)
-    print(told)
+    text = json.dumps(measure(items=items, rank=rank, devices=devices, rated=rated), indent=2)
+    print(text)
     if json_file:
-        json_file.write_text(told + "\n", encoding="utf-8")
+        json_file.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

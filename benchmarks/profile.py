@@ -37,10 +37,10 @@ from scenarios.places.shared_sets import answer
 @compiled
 def only_sense(key: Words, table: SensingTable, count: int) -> int:
     """Make the sensing sets of so many devices and do nothing with them; each side does that once."""
-    members, streams, found = np.empty(table.room, np.uint32), device_streams(key, 0, count), 0
+    members, streams, total = np.empty(table.room, np.uint32), device_streams(key, 0, count), 0
     for k in range(count):
-        found += sense(streams[k], table, members)
-    return found
+        total += sense(streams[k], table, members)
+    return total
 
 
 @compiled
@@ -92,13 +92,13 @@ def main(
 ) -> None:
     """Print what the parts of a one-bit round cost a device."""
     shapes = {"N = 1,000, w = 30": (1000, 30), "N = 10,000, w = 100": (10_000, 100)}
-    told = {name: profile(items, rated, users) for name, (items, rated) in shapes.items()}
-    for name, parts in told.items():
+    profiles = {name: profile(items, rated, users) for name, (items, rated) in shapes.items()}
+    for name, parts in profiles.items():
         print(f"\n{name}, ns a device")
         for part, value in parts.items():
             print(f"{part:34} {value:6.0f}")
     if json_file:
-        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(profiles, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The reference kernel: random numbers and additions as a MaxSense round has them, and nothing else.
 
-Speed is told relative to it, because its processor time rises and falls with the machine's as the round's does. It is
+Speed is relative to it, because its processor time rises and falls with the machine's as the round's does. It is
 no bound: its draws become vector code and its additions do not, and a round draws two places from one word. What is
 compared takes turns with it, pass by pass, for a second or more each, and the best pass counts.
 """

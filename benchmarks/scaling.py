@@ -109,14 +109,14 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
 ) -> None:
     """Measure how the main job scales."""
-    told: dict[str, Any] = {"machine": machine(), "items": items, "rated": rated}
-    print(json.dumps(told))
+    figures: dict[str, Any] = {"machine": machine(), "items": items, "rated": rated}
+    print(json.dumps(figures))
     for name in part or PARTS:
         rows = PARTS[name](users, items, rated)
-        told[name] = rows
+        figures[name] = rows
         print(f"\n{name}\n{table(rows)}", flush=True)
     if json_file:
-        json_file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -73,27 +73,27 @@ class _Loads(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.addresses: list[str] = []
 
     def handle_data(self, data: str) -> None:
         """Look at a style sheet within the page."""
         if self.lasttag == "style":
-            self.found += _STYLE.findall(data)
+            self.addresses += _STYLE.findall(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Look at what an element loads."""
-        told = {name: value or "" for name, value in attrs}
-        self.found += [told.get(_LOADS.get(tag, ""), ""), *_STYLE.findall(told.get("style", ""))]
-        self.found += [one.split()[0] for one in told.get("srcset", "").split(",") if one.strip()]
-        if tag == "link" and _FETCHED & set(told.get("rel", "").lower().split()):
-            self.found.append(told.get("href", ""))
+        attributes = {name: value or "" for name, value in attrs}
+        self.addresses += [attributes.get(_LOADS.get(tag, ""), ""), *_STYLE.findall(attributes.get("style", ""))]
+        self.addresses += [one.split()[0] for one in attributes.get("srcset", "").split(",") if one.strip()]
+        if tag == "link" and _FETCHED & set(attributes.get("rel", "").lower().split()):
+            self.addresses.append(attributes.get("href", ""))
 
 
 def fetched(page: str) -> list[str]:
     """Return the addresses outside of the site that a browser would load to show an HTML page."""
     loads = _Loads()
     loads.feed(page)
-    return [one for one in loads.found if re.match(r"(?:https?:)?//", one)]
+    return [one for one in loads.addresses if re.match(r"(?:https?:)?//", one)]
 
 
 def without_addresses(script: str) -> str:
@@ -106,10 +106,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File  # noqa: PLC0415 (the tests of this module need no mkdocs)
 
     for place in listed(config.nav):
-        wanted = [place]
+        places = [place]
         if place.endswith(".md") and source(place).is_file():
-            wanted += [target for _, target in links(place, source(place).read_text(encoding="utf-8"))]
-        for one in wanted:
+            places += [target for _, target in links(place, source(place).read_text(encoding="utf-8"))]
+        for one in places:
             if files.get_file_from_path(one) is None and source(one).is_file():
                 files.append(File.generated(config, one, abs_src_path=str(source(one))))
     return files
@@ -134,5 +134,5 @@ def on_post_build(config: MkDocsConfig) -> None:
     for path in sorted(Path(config.site_dir).rglob("*")):
         if path.suffix == ".js":
             path.write_text(without_addresses(path.read_text(encoding="utf-8")), encoding="utf-8")
-        elif path.suffix in looked and (found := looked[path.suffix](path.read_text(encoding="utf-8"))):
-            raise PluginError(f"{path} loads {', '.join(found)}; keep what the site needs in the site")
+        elif path.suffix in looked and (addresses := looked[path.suffix](path.read_text(encoding="utf-8"))):
+            raise PluginError(f"{path} loads {', '.join(addresses)}; keep what the site needs in the site")

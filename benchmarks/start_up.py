@@ -74,10 +74,10 @@ def took(
     clock = time.perf_counter() - begin
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    told: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     for one, spent in seconds.items():
-        told[kinds[one]] += spent  # type: ignore[assignment] # a counter of seconds
-    return {"clock": clock, "processor": sum(seconds.values()), **told}
+        times[kinds[one]] += spent  # type: ignore[assignment] # a counter of seconds
+    return {"clock": clock, "processor": sum(seconds.values()), **times}
 
 
 def _look(driver: int, before: set[psutil.Process], kinds: dict[Process, str], seconds: dict[Process, float]) -> None:
@@ -94,8 +94,8 @@ def _kind(line: str) -> str | None:
     """Return what a process is by its command line, which Ray's workers change: `ray::DeviceHost.ask` is an actor."""
     if any(script in line for script in _JOBS):
         return "job"
-    if known := next((name for name in _RAYS if name in line.partition(" --")[0]), None):
-        return known
+    if ray_name := next((name for name in _RAYS if name in line.partition(" --")[0]), None):
+        return ray_name
     return (
         line.partition(".")[0].removeprefix("ray::").strip()
         if line.startswith("ray::") and "IDLE" not in line
@@ -124,10 +124,10 @@ def in_turns(commands: Mapping[str, Callable[[], dict[str, float]]], pairs: int,
     for name, each in runs.items():
         clock, processor = (statistics.median(one[column] for one in each) for column in ("clock", "processor"))
         parts = Counter({part: statistics.median(one.get(part, 0.0) for one in each) for one in each for part in one})
-        told = ", ".join(
+        times = ", ".join(
             f"{part} {spent:.2f}" for part, spent in parts.most_common() if part not in ("clock", "processor")
         )
-        print(f"{name}: {clock:.1f} s by the clock, {processor:.2f} s of processor time ({told})")
+        print(f"{name}: {clock:.1f} s by the clock, {processor:.2f} s of processor time ({times})")
     print(f"{os.cpu_count()} CPUs, of which others used {os.getloadavg()[0]:.1f} in the last minute")
     if json_file:
         json_file.write_text(json.dumps(runs, indent=1))

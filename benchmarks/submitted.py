@@ -38,12 +38,14 @@ def main(
 ) -> None:
     """Measure both jobs in turns."""
     programs, key = Path(sys.executable).parent, secrets.token_hex(32)
-    with tempfile.TemporaryDirectory() as given, tempfile.NamedTemporaryFile("w") as token:
+    with tempfile.TemporaryDirectory() as working_dir, tempfile.NamedTemporaryFile("w") as token:
         token.write(key)
         token.flush()
-        (Path(given) / "bare.py").write_text(BARE, encoding="utf-8")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_") and name != UNCACHED}
-        environment = kept | {
+        (Path(working_dir) / "bare.py").write_text(BARE, encoding="utf-8")
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith("RAY_") and name != UNCACHED
+        }
+        environment = variables | {
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "token",
@@ -51,10 +53,13 @@ def main(
             "NO_PROXY": HERE,
         }
         with _head(programs, environment, key) as (head, url):
-            bare = [str(programs / "ray"), "job", "submit", "--address", url, "--working-dir", given]
+            bare = [str(programs / "ray"), "job", "submit", "--address", url, "--working-dir", working_dir]
             run = [sys.executable, "-m", "blindrec", "submit", "run", "--users", str(users), "--address", url]
             commands = {"bare script": [*bare, "--", "python", "bare.py"], f"run --users {users}": run}
-            jobs = {name: partial(_took, head, command, Path(given), environment) for name, command in commands.items()}
+            jobs = {
+                name: partial(_took, head, command, Path(working_dir), environment)
+                for name, command in commands.items()
+            }
             in_turns(jobs, pairs, json_file)
 
 
@@ -63,10 +68,10 @@ def _took(
 ) -> dict[str, float]:
     """Run a command; what the head's processes spend meanwhile counts, too."""
     before = _spent(head)
-    told = took(command, folder=folder, environment=environment)
+    times = took(command, folder=folder, environment=environment)
     after = _spent(head)
     more = sum(spent - before[process] for process, spent in after.items() if process in before)
-    return {**told, "processor": told["processor"] + more, "head": more}
+    return {**times, "processor": times["processor"] + more, "head": more}
 
 
 def _spent(head: psutil.Process) -> dict[psutil.Process, float]:

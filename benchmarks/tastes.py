@@ -1,4 +1,4 @@
-"""How near directions of taste, told by signs of pairs, come to what they would be without noise, and what they give.
+"""How near directions of taste, learned from signs of pairs, come to the noise-free ones, and what they are worth.
 
 ``python -m benchmarks.tastes FILE [--users N,...] [--epsilon E,...] [--like-from L] [--seed S] [--devices N]``. Rates
 of single items are public, and all devices are asked about pairs; with ``--private`` devices tell the rates, too.
@@ -32,47 +32,47 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
 
 TOP = 3
-"""Directions that are held against each other."""
+"""Directions that are compared with each other."""
 
 
-def likenesses(told: Floats2, limit: Floats2) -> tuple[float, float, float]:
+def likenesses(directions: Floats2, limit: Floats2) -> tuple[float, float, float]:
     """Return cosine of the first directions, likeness of the first three, and how far signs of the first agree.
 
     Parameters
     ----------
-    told : ndarray of float64, shape (N, k)
-        Directions that were told, orthogonal; there may be none.
+    directions : ndarray of float64, shape (N, k)
+        Learned directions, orthogonal; there may be none.
     limit : ndarray of float64, shape (N, j)
         Orthonormal directions without noise, at least one.
     """
-    if not told.shape[1]:
+    if not directions.shape[1]:
         return 0.0, 0.0, 0.0
-    told = told / np.linalg.norm(told, axis=0)
-    one, other = told[:, 0], limit[:, 0]
-    cosine = float(one @ other)
-    same = (np.sign(one) == np.sign(cosine) * np.sign(other))[other != 0]
-    return abs(cosine), likeness(told[:, :TOP], limit[:, :TOP]), float(same.mean())
+    directions = directions / np.linalg.norm(directions, axis=0)
+    first, first_limit = directions[:, 0], limit[:, 0]
+    cosine = float(first @ first_limit)
+    same = (np.sign(first) == np.sign(cosine) * np.sign(first_limit))[first_limit != 0]
+    return abs(cosine), likeness(directions[:, :TOP], limit[:, :TOP]), float(same.mean())
 
 
-def measure(wanted: Comparison, row: Directions, epsilon: Epsilon, users: int) -> dict[str, float]:
-    """Return what so many devices tell, and what it is worth."""
-    world = world_of(wanted, wanted.seed)
-    pool, limit = limit_of(wanted, wanted.seed)
+def measure(comparison: Comparison, row: Directions, epsilon: Epsilon, users: int) -> dict[str, float]:
+    """Return how near the directions come that so many devices let the server learn, and what they are worth."""
+    world = world_of(comparison, comparison.seed)
+    pool, limit = limit_of(comparison, comparison.seed)
 
-    def asked() -> Asked:
-        return Asked(wanted=wanted, epsilon=epsilon, users=users, public=0, seed=wanted.seed)
+    def request() -> Asked:
+        return Asked(wanted=comparison, epsilon=epsilon, users=users, public=0, seed=comparison.seed)
 
     def worth(model: Model) -> float:
-        return score(world, row.advised(world, asked(), model), asked(), features=False).ndcg
+        return score(world, row.advised(world, request(), model), request(), features=False).ndcg
 
-    model = row.learned(world, asked())
+    model = row.learned(world, request())
     assert model.tastes is not None  # perhaps without any direction
     first, three, same = likenesses(model.tastes.vectors, in_catalogue(pool, limit.vectors, world.items))
     without = replace(model, tastes=replace(model.tastes, vectors=np.zeros((world.items, 0))))
-    plain = score(world, Popularity().advise(world, asked()), asked(), features=False).ndcg
+    plain = score(world, Popularity().advise(world, request()), request(), features=False).ndcg
     names = ("directions", "cosine", "of three", "signs", "popularity", "rates", "with directions")
-    told = (model.tastes.vectors.shape[1], first, three, same, plain, worth(without), worth(model))
-    return dict(zip(names, told, strict=True))
+    figures = (model.tastes.vectors.shape[1], first, three, same, plain, worth(without), worth(model))
+    return dict(zip(names, figures, strict=True))
 
 
 def main(
@@ -89,16 +89,20 @@ def main(
     private: Annotated[bool, typer.Option(help="Let devices tell the rates of items, too.")] = False,
 ) -> None:
     """Print a line for each number of devices and epsilon, and where directions begin to stand out."""
-    asked = tuple(map(parse_epsilon, epsilon.split(",")))
-    wanted = Comparison(ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=asked, paired=paired)
+    epsilons = tuple(map(parse_epsilon, epsilon.split(",")))
+    comparison = Comparison(
+        ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=epsilons, paired=paired
+    )
     row = found()["local: directions" if private else "public-rates: directions"]
     assert isinstance(row, Directions)  # by its name
-    print(*row.remarks(wanted), sep="\n", flush=True)
-    for spent in asked:
-        for many in map(int, users.split(",")):
-            told = measure(wanted, row, spent, many)
+    print(*row.remarks(comparison), sep="\n", flush=True)
+    for spent in epsilons:
+        for count in map(int, users.split(",")):
+            figures = measure(comparison, row, spent, count)
             print(
-                f"epsilon {spent}, {many:,}:", ", ".join(f"{name} {one:.4g}" for name, one in told.items()), flush=True
+                f"epsilon {spent}, {count:,}:",
+                ", ".join(f"{name} {value:.4g}" for name, value in figures.items()),
+                flush=True,
             )
 
 

@@ -4,7 +4,7 @@
 writes the figures with ``--json FILE``. All ways take turns, pass by pass, so that a drift of the machine's speed meets
 all of them, and the best pass of each counts. Processor time is that of all processes, Ray's own and the driver's among
 them; of a run it is that of its round, from the first question until all answers are added up. What starting and ending
-take is told by itself. In process one thread does both sides' work; on Ray each side has its processes, which send
+take is reported by itself. In process one thread does both sides' work; on Ray each side has its processes, which send
 messages.
 """
 
@@ -94,20 +94,20 @@ def measure(
     return {"users": users, "items": items, "rated": rated, "workers": workers, "passes": passes, **best}
 
 
-def table(told: dict[str, Any]) -> str:
+def table(figures: dict[str, Any]) -> str:
     """Return the figures as a Markdown table."""
     lines = [
         "| | processor, ns a device | times the reference kernel | devices a second by the clock | memory, MB |",
         "|---|---|---|---|---|",
     ]
-    for way in (name for name in WAYS if name in told):
-        one = told[way]
+    for way in (name for name in WAYS if name in figures):
+        one = figures[way]
         memory = f"{one['proportional_mb']:,.0f}" if "proportional_mb" in one else ""
         cost = f"{one['processor'] * 1e9:,.0f} | {one['to_reference']:.2f}"
         lines.append(f"| {way} | {cost} | {1 / one['clock']:,.0f} | {memory} |")
-    if "numpy" in told:
-        ways = [name for name in ("inprocess", "ray") if name in told]
-        times = ", ".join(f"{name} {told['numpy']['processor'] / told[name]['processor']:.1f}" for name in ways)
+    if "numpy" in figures:
+        ways = [name for name in ("inprocess", "ray") if name in figures]
+        times = ", ".join(f"{name} {figures['numpy']['processor'] / figures[name]['processor']:.1f}" for name in ways)
         lines += ["", f"times the NumPy script's processor time: {times}"] if ways else []
     return "\n".join(lines)
 
@@ -134,7 +134,7 @@ def main(
     tables = []
     for n, w in shapes:
         busy = psutil.getloadavg()[0]
-        told = measure(
+        figures = measure(
             users=users,
             items=n,
             rated=w,
@@ -143,10 +143,10 @@ def main(
             passes=passes,
             ways=way or [*WAYS],
         )
-        tables.append(told | {"cores": cores, "load": [busy, psutil.getloadavg()[0]]})
+        tables.append(figures | {"cores": cores, "load": [busy, psutil.getloadavg()[0]]})
         load = " to ".join(f"{one:.1f}" for one in tables[-1]["load"])
         print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
-        print(f"{table(told)}\n")
+        print(f"{table(figures)}\n")
     if json_file:
         json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
 

@@ -18,13 +18,13 @@ ACTORS: Final = {
 
 def below(process: psutil.Process) -> dict[psutil.Process, str]:
     """Return all processes that stem from ``process`` and live, with their command lines."""
-    found: dict[psutil.Process, str] = {}
+    processes: dict[psutil.Process, str] = {}
     for child in process.children(recursive=True):
         try:
-            found[child] = " ".join(child.cmdline())
+            processes[child] = " ".join(child.cmdline())
         except psutil.Error:
             continue
-    return found
+    return processes
 
 
 def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
@@ -42,5 +42,5 @@ def actors_below(process: psutil.Process, *kinds: str) -> list[psutil.Process]:
         Some of `ACTORS`; none: all of them.
     """
     names = tuple(ACTORS[kind] for kind in kinds or ACTORS)
-    found = [one for one, line in below(process).items() if line.startswith(names)]
-    return sorted(found, key=lambda one: one.pid)
+    processes = [one for one, line in below(process).items() if line.startswith(names)]
+    return sorted(processes, key=lambda one: one.pid)

@@ -49,8 +49,8 @@ class Watched:
                     took = process.cpu_times()
                     self._took[process] = took.user + took.system
                     if memory:
-                        held = process.memory_full_info()
-                        resident, proportional = resident + held.rss, proportional + held.pss
+                        usage = process.memory_full_info()
+                        resident, proportional = resident + usage.rss, proportional + usage.pss
                 except psutil.Error:
                     continue
             self.resident, self.proportional = max(self.resident, resident), max(self.proportional, proportional)

@@ -82,8 +82,8 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     result = swept(sweep, opened(InProcess()), out, console()).result
     rows = [{name: _short(row[name]) for name in KEPT} for row in result["rows"]]
     names = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator")
-    wanted: Comparison = sweep.wanted
-    return {**{name: result[name] for name in names}, "devices": wanted.devices, "rows": rows}
+    settings: Comparison = sweep.wanted
+    return {**{name: result[name] for name in names}, "devices": settings.devices, "rows": rows}
 
 
 def _fast() -> list[str]:
@@ -123,8 +123,8 @@ def _interval(row: Record) -> str:
 
 
 def _in_words(row: Record) -> str:
-    told = needed(row)
-    return {">": "more than", "<": "fewer than"}.get(told[0], told[0]) + told[1:]
+    text = needed(row)
+    return {">": "more than", "<": "fewer than"}.get(text[0], text[0]) + text[1:]
 
 
 def _epsilon(value: Any) -> str:
@@ -165,8 +165,8 @@ class Tables:
             if row["features"]
             and [row[name] for name in ("trust_model", "mechanism", "epsilon", "users", "public")] == key
         ]
-        told = _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
-        return told + (f" {OFTEN}" if (plain["delta"] or 0) * plain["users"] > 1 else "")
+        text = _worth(plain["ndcg"]) + (f" ({_worth(also[0]['ndcg'])})" if also else "")
+        return text + (f" {OFTEN}" if (plain["delta"] or 0) * plain["users"] > 1 else "")
 
     def _of(self, model: str) -> list[Record]:
         return [row for row in self.rows if row["trust_model"] == model and not row["features"]]
@@ -191,8 +191,8 @@ class Tables:
         return table([*head, "hit rate", "recall", "catalogue"], lines)
 
     def _with_features(self, plain: Record) -> str:
-        found = self._cell(plain).partition("(")[2]
-        return found.rstrip(") ") if found else ""
+        text = self._cell(plain).partition("(")[2]
+        return text.rstrip(") ") if text else ""
 
     def by_people(self, names: Sequence[str] = ()) -> str:
         """Return NDCG by the number of people, a line for each mechanism and epsilon."""
@@ -249,12 +249,12 @@ class Tables:
         return table(["coordinator", "loss", "less random", "less plurality", "epsilon, median"], lines)
 
     def _people(self, trust_model: str, mechanism: str, epsilon: Any) -> Record:
-        wanted = {"trust_model": trust_model, "mechanism": mechanism, "epsilon": epsilon, "features": False}
-        return next(row for row in self.record["people"] if wanted.items() <= row.items())
+        key = {"trust_model": trust_model, "mechanism": mechanism, "epsilon": epsilon, "features": False}
+        return next(row for row in self.record["people"] if key.items() <= row.items())
 
-    def _row(self, trust_model: str, mechanism: str, **wanted: Any) -> Record:
-        wanted |= {"trust_model": trust_model, "mechanism": mechanism, "features": False}
-        return next(row for row in self.rows if wanted.items() <= row.items())
+    def _row(self, trust_model: str, mechanism: str, **key: Any) -> Record:
+        key |= {"trust_model": trust_model, "mechanism": mechanism, "features": False}
+        return next(row for row in self.rows if key.items() <= row.items())
 
     def sentences(self) -> str:
         """Return what README says beside the picture, each number with its mechanism and interval."""
@@ -291,26 +291,26 @@ class Tables:
         """Say how many times fewer people a curator's noisy counts take than the set mechanism."""
         ours, other = self._people("local", "set", epsilon), self._people("curator", "popularity", epsilon)
         people = _in_words(other)
-        told = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
+        text = f"Counts of likes by a curator, with Laplace noise, take {people} people at epsilon {_epsilon(epsilon)}"
         if ours["users"] is None or ours["at_most"] or other["users"] is None or other["at_most"]:
-            return f"{told}."
+            return f"{text}."
         ratio, between = ours["users"] / other["users"], ""
         if None not in [row[f"users_{end}"] for row in (ours, other) for end in ("low", "high")]:
             reach = math.hypot(*(math.log(row["users_high"] / row["users_low"]) / 2 for row in (ours, other)))
             ends = (float(f"{ratio * math.exp(way * reach):.2g}") for way in (-1, 1))
             between = f" [{', '.join(f'{end:g}' for end in ends)}]"
-        return f"{told}, some {float(f'{ratio:.1g}'):g}{between} times fewer than the set mechanism."
+        return f"{text}, some {float(f'{ratio:.1g}'):g}{between} times fewer than the set mechanism."
 
     def how(self) -> str:
         """Say how it was measured, and what the marks are."""
         splits, devices = max(row["seeds"] for row in self.rows), self.record["devices"]
         sums = f"of more than {devices:,} devices the sum" if devices else "of all devices the sum"
-        told = [f"{splits} splits", f"{sums} of answers is drawn from its law"]
+        remarks = [f"{splits} splits", f"{sums} of answers is drawn from its law"]
         halves = sorted((row["ndcg_high"] - row["ndcg_low"]) / 2 for row in self.rows if row["epsilon"] is not None)
-        told += [f"intervals reach ± {_worth(halves[len(halves) // 2])} in the median of cells that have an epsilon"]
+        remarks += [f"intervals reach ± {_worth(halves[len(halves) // 2])} in the median of cells that have an epsilon"]
         if any((row["delta"] or 0) * row["users"] > 1 for row in self.rows):
-            told += [f"{OFTEN}: delta exceeds 1 / n, so that the guarantee is none for somebody"]
-        return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(told)}."
+            remarks += [f"{OFTEN}: delta exceeds 1 / n, so that the guarantee is none for somebody"]
+        return f"{self.people:,} people and {self.record['items']:,} items; {'; '.join(remarks)}."
 
 
 def blocks(data: Mapping[str, Record]) -> Iterator[tuple[str, str, str]]:

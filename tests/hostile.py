@@ -23,12 +23,11 @@ from forging import forged
 from nasty import bad_part, heavy, picked
 
 from actors.client import Client, ClientDevices
-from actors.device import Device, Raters, Wish
-from actors.electors import VotingDevices
+from actors.device import AdviceRequest, Device, Raters
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
 from actors.second_order.cohort import PrivateDevices
-from actors.voters import PlantedVoters, RatingVoters, TableVoters
+from actors.voters import PlantedVoters, RatingVoters, TableVoters, VotingDevices
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
@@ -93,10 +92,10 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
     """Return how to look at a host's books: all of them, and what each device has spent."""
 
     def books() -> object:
-        return [list(cohort.ledger._stretches) for cohort in host.cohorts]
+        return [list(cohort.ledger._ranges) for cohort in host.cohorts]
 
     def spent() -> Books:
-        stretches = [stretch for cohort in host.cohorts for stretch in cohort.ledger.stretches()]
+        stretches = [stretch for cohort in host.cohorts for stretch in cohort.ledger.spending()]
         return {device: cost for first, stop, cost in stretches for device in range(first, stop)}
 
     return books, spent
@@ -112,12 +111,12 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     )
     known = [query for query in QUERIES if budget is None or query.epsilon is not None]
     blocks = [(query, first, stop) for query in known for first, stop in ((0, 4), (5, 9), (7, 7))]
-    own = lambda: alone._cohort.ledger._stretches  # noqa: E731 (a look)
+    own = lambda: alone._cohort.ledger._ranges  # noqa: E731 (a look)
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
         Target("DeviceHost.ask, Raters", host.ask, blocks, *looks),
         Target("DeviceHost.spent, Raters", host.spent, [(2,), (7,)], *looks),
-        Target("DeviceHost.see, Raters", host.see, [(permit, Wish(MODEL, 5), 4, 9)], *looks),
+        Target("DeviceHost.inspect, Raters", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
     ]
@@ -177,13 +176,13 @@ def private_targets() -> list[Target]:
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._answers._pinned), dict(one._answers._held)) for one in host.cohorts]
+        return [(dict(one._answers._pinned), dict(one._answers._by_device)) for one in host.cohorts]
 
     def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
             host.cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
-            host.cohorts[0]._answers._held = {}
+            host.cohorts[0]._answers._by_device = {}
         told = host.ask(query, first, stop, features)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon
@@ -91,7 +91,7 @@ class Device(DeviceHalf):
     def __init__(self, name: str, lie: Fraction) -> None:
         self.names, self.lie = (name,), lie
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         told = ratings.rated(coins.master, coins.first, coins.devices)
         starts, items, likes = told.starts, told.items, told.values
         rated = np.diff(starts)
@@ -100,10 +100,10 @@ class Device(DeviceHalf):
         if query.design == "unary":
             bits = np.zeros((coins.devices, query.questions), np.uint8)
             bits[some, 2 * items[place] + likes[place]] = 1
-            return Sketched(bits)
+            return Sketch(bits)
         value = np.full((coins.devices, 1), (1 << query.answer_bits) - 1, np.int32)
         value[some, 0] = items[place]
-        return Sketched(value)
+        return Sketch(value)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
         assert query.epsilon is not None

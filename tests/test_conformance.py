@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contracts import MechanismContract, every_case, subjects_found
 
-from actors.mechanisms import found as device_halves
+from actors.mechanisms import registered as device_halves
 from coordinator.protocol.mechanisms import found as public_halves
 from coordinator.server.mechanisms import found as server_halves
 from scenarios.scrutiny.mechanism import PLAIN, TINY

@@ -9,7 +9,7 @@ import numpy as np
 import reference
 
 from actors.coins import Coins
-from actors.keeper import Books
+from actors.keeper import LedgerClient
 from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
@@ -76,7 +76,7 @@ def cohort(
     first: int,
     stop: int,
     *,
-    keeper: Books | None = None,
+    keeper: LedgerClient | None = None,
     secret: bytes = SECRET,
     consent: Consent = WILLING,
     items: int = 70,

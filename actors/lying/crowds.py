@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from actors.coins import Coins
-from actors.keeper import Books
+from actors.keeper import LedgerClient
 from actors.lying.lies import liars_among
 from actors.second_order.cohort import PrivateCohort, PrivateDevices
 from actors.seeds import LIARS, private_coins
@@ -27,18 +27,18 @@ _NOTHING = np.zeros(2, np.uint64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LyingVoters:
-    """Voters of whom those lie whom a coin of their own chooses; the others vote as they would without them.
+    """Voters each of which lies or not by its own coin; the others vote as they would without liars.
 
     A group of liars votes for a disliked object from its first round on, and before that for a liked one, so that it
     is not kicked out. Half of the liars are in group 0, a quarter in group 1, and so on: this is slow halving, of the
     spec of p-REC, section 7.
     """
 
-    honest: Voters  # All voters, as they would vote
-    share: float  # Share of them that lies, 0 to 1
-    # shape (T, m); What each client likes. Liars know it, which is an upper bound
+    honest: Voters  # All voters, as they would vote if none lied
+    share: float  # Share of the voters that lie, 0 to 1
+    # What each client likes, shape (T, m). Liars know it, so the harm that they do is an upper bound
     likes: Mapping[int, Bools2] = field(repr=False)
-    # Rounds between the first lies of one group and of the next one; 0: all groups lie from the first round on
+    # Rounds from the first lie of one group to that of the next one; with 0 all groups lie from the first round on
     stage: int
 
     @property
@@ -50,14 +50,14 @@ class LyingVoters:
         """Refuse a service that voters have no opinions about; see `actors.voters.Voters.check`."""
         self.honest.check(service)
 
-    def cast(self, master: Words, ballot: Ballot, electors: Indices) -> Bits2:
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
         """Return votes; see `actors.voters.Voters.cast`."""
-        votes = self.honest.cast(master, ballot, electors)
-        if not electors.size:
+        votes = self.honest.cast(master, ballot, voters)
+        if not voters.size:
             return votes
-        low = int(electors[0])
-        lying = self.lying(master, low, int(electors[-1]) + 1 - low)[electors - low]
-        coins = private_coins(master, low, int(electors[-1]) + 1 - low, LIARS, _NOTHING, 1)[electors - low][lying]
+        first = int(voters[0])
+        lying = self.lying(master, first, int(voters[-1]) + 1 - first)[voters - first]
+        coins = private_coins(master, first, int(voters[-1]) + 1 - first, LIARS, _NOTHING, 1)[voters - first][lying]
         group = np.floor(-np.log2((coins.astype(np.float64) + 1) / 2.0**64)).astype(np.int64)
         rounds = np.arange(ballot.first, ballot.stop)
         likes = self.likes[ballot.service.client][rounds]
@@ -67,26 +67,26 @@ class LyingVoters:
 
     def lying(self, master: Words, first: int, devices: int) -> Bools:
         """Return which of devices ``first`` on lie, bool, shape (devices,)."""
-        found = np.zeros(devices, np.bool_)
-        found[liars_among(Coins(master, first, devices, _NOTHING), self.share)] = True
-        return found
+        liars = np.zeros(devices, np.bool_)
+        liars[liars_among(Coins(master, first, devices, _NOTHING), self.share)] = True
+        return liars
 
 
 LOUD = 10.0
-"""How many times as large a liar's residuals are as a public user's are on average, where a mechanism tells a size."""
+"""Ratio of a liar's residuals to the average of public users', where a mechanism releases their size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poison:
-    """What liars agreed on."""
+    """The agreement of lying private devices."""
 
-    share: float  # Share of the private devices that lies, 0 to 1
-    # shape (m,); The vector that all of them claim to have, in units of `LOUD` times the public h: 1 or -1 an item
+    share: float  # Share of the private devices that lie, 0 to 1
+    # The vector that all liars claim to have, 1 or -1 an item, in units of `LOUD` times the public h; shape (m,)
     signs: Floats = field(repr=False)
 
 
 class PoisoningCohort(PrivateCohort):
-    """Private devices of which those lie whom a coin of their own chooses; the local randomizer stays."""
+    """Private devices each of which lies or not by its own coin; the local randomizer stays."""
 
     poison: Poison
 
@@ -101,13 +101,15 @@ class PoisoningCohort(PrivateCohort):
 class Poisoners(PrivateDevices):
     """Private devices some of which lie."""
 
-    poison: Poison = field(repr=False)  # What these agreed on
+    poison: Poison = field(repr=False)  # The agreement of the liars
 
-    def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PoisoningCohort:
+    def cohort(
+        self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
+    ) -> PoisoningCohort:
         """Return devices ``first`` to ``stop - 1``."""
-        found = PoisoningCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
-        found.poison = self.poison
-        return found
+        block = PoisoningCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
+        block.poison = self.poison
+        return block
 
 
 def poisoned(poison: Poison, master: Words, devices: int) -> int:

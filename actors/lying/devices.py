@@ -1,4 +1,4 @@
-"""Devices that lie: what ratings they make up, and a block of them that answers."""
+"""Devices that lie: the ratings that they make up, and a block of devices some of which lie."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from actors.coins import Coins
-from actors.device import Cohort, Raters, Said, say
-from actors.keeper import Books
-from actors.lying.lies import RATINGS, SKETCHES, Asked, Lie, Plot, put_rows, rows_of
+from actors.device import Cohort, Raters, Reports, reports_of
+from actors.keeper import LedgerClient
+from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, put_rows, rows_of
 from actors.lying.value_lies import lie_about
 from actors.mechanisms import half_of
 from actors.ratings import Ratings, StoredRatings
@@ -19,27 +19,31 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.rows import RowTable
 
 PROFILES = 8192
-"""Different made-up users; further liars claim what one of them does."""
+"""How many different made-up users there are; further liars repeat the ratings of one of them."""
 
 
-def made_up(plot: Plot, devices: int, *, rated_public: bool = False) -> StoredRatings:
-    """Return what every device would claim if it lied.
+def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:
+    """Return the ratings that every device would claim if it lied.
 
-    A made-up user rated as many items as others did: as many of the wished ones as there are room for, in turn, each
-    as wished, and for the rest other items, in turn, which it dislikes, so that they do not hide what it likes. Where
-    clusters have no order half of its ratings at most are of wished items, and it likes the first cluster of the
-    others: what it says of an item counts only beside what it says of these.
+    A made-up user rated as many items as others did: first wished ones, in turn, each as wished, and then, if it has
+    ratings left, other items, in turn, which it dislikes, so that they do not hide its likes. Where clusters have no
+    order, half of its ratings at most are of wished items, and of the others it likes the first cluster: there its
+    rating of an item counts only beside its ratings of others.
     """
-    wished, others = (np.flatnonzero(plot.wishes != 0), np.flatnonzero(plot.wishes == 0))
+    wished, rest = (np.flatnonzero(collusion.wishes != 0), np.flatnonzero(collusion.wishes == 0))
     coins = np.random.default_rng(0)
-    some = min(plot.rated if plot.ordered else -(-plot.rated // 2), wished.size)
-    liked = (plot.wishes if plot.ordered else plot.claims) > 0
+    wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)
+    liked = (collusion.wishes if collusion.ordered else collusion.claims) > 0
     items = np.concatenate(
-        [_in_turn(coins.permutation(wished), some), _in_turn(coins.permutation(others), plot.rated - some)], axis=1
+        [
+            _in_turn(coins.permutation(wished), wished_count),
+            _in_turn(coins.permutation(rest), collusion.rated - wished_count),
+        ],
+        axis=1,
     )
     items.sort(axis=1)
     starts = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
-    rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=plot.wishes.size)
+    rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=collusion.wishes.size)
     user = (np.arange(devices) % PROFILES).astype(np.int32)
     return StoredRatings(rows=rows, user=user, rated_public=rated_public)
 
@@ -50,72 +54,78 @@ def _in_turn(items: Ints, each: int) -> Indices2:
     if not each:
         return np.empty((PROFILES, 0), np.int32)
     turns = np.arange(PROFILES)[:, None] * each + np.arange(each)
-    found: Indices2 = items[turns % items.size].astype(np.int32)
-    return found
+    turn_items: Indices2 = items[turns % items.size].astype(np.int32)
+    return turn_items
 
 
 class LyingCohort(Cohort):
-    """Devices as in `Cohort`, of which those lie whom a coin of their own chooses, as their `Plot` says."""
+    """Devices as in `Cohort`; each lies or not by its own coin, and liars follow their `Collusion`."""
 
-    plot: Plot
+    collusion: Collusion
 
-    def _said(self, query: Query, first: int, stop: int) -> Said:
+    def _reports(self, query: Query, first: int, stop: int) -> Reports:
         coins = self._coins(query, first, stop)
-        which = self.plot.liars(query, coins)
-        if not which.size:
-            return super()._said(query, first, stop)
+        liars = self.collusion.liars(query, coins)
+        if not liars.size:
+            return super()._reports(query, first, stop)
         lie = lie_about(query.design)
-        if lie is None or self.plot.makes_up == RATINGS or (self.plot.makes_up == SKETCHES and not lie.sketched):
-            return self._of_made_up_ratings(query, coins, which)
-        asked = Asked(query=query, plot=self.plot, coins=coins, which=which)
-        return self._of_sketches(lie, asked) if self.plot.makes_up == SKETCHES else self._of_answers(lie, asked)
+        if (
+            lie is None
+            or self.collusion.makes_up == RATINGS
+            or (self.collusion.makes_up == SKETCHES and not lie.sketched)
+        ):
+            return self._of_made_up_ratings(query, coins, liars)
+        view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
+        return self._of_sketches(lie, view) if self.collusion.makes_up == SKETCHES else self._of_answers(lie, view)
 
     @cached_property
     def _made_up(self) -> StoredRatings:
-        return made_up(self.plot, self._ratings.users, rated_public=self._ratings.rated_public)
+        return made_up(self.collusion, self._ratings.users, rated_public=self._ratings.rated_public)
 
-    def _of_made_up_ratings(self, query: Query, coins: Coins, which: Ints) -> Said:
-        """Return what is said where liars answer as their device would if their ratings were others."""
-        said, other = say(query, self._ratings, coins), say(query, self._made_up, coins)
-        put_rows(said.bits, which, rows_of(other.bits, query.bits, which))
-        able, pairs = said.able, said.pairs
-        if other.able is not None or able is not None:
+    def _of_made_up_ratings(self, query: Query, coins: Coins, liars: Ints) -> Reports:
+        """Return the reports if liars answer as their devices would with made-up ratings."""
+        honest, made_up_reports = reports_of(query, self._ratings, coins), reports_of(query, self._made_up, coins)
+        put_rows(honest.bits, liars, rows_of(made_up_reports.bits, query.bits, liars))
+        able, pairs = honest.able, honest.pairs
+        if made_up_reports.able is not None or able is not None:
             able = np.ones(coins.devices, np.bool_) if able is None else able
-            able[which] = True if other.able is None else other.able[which]
-        if pairs is not None and other.pairs is not None:
-            pairs[which] = other.pairs[which]
-        return Said(said.bits, able, pairs)
+            able[liars] = True if made_up_reports.able is None else made_up_reports.able[liars]
+        if pairs is not None and made_up_reports.pairs is not None:
+            pairs[liars] = made_up_reports.pairs[liars]
+        return Reports(honest.bits, able, pairs)
 
-    def _of_sketches(self, lie: Lie, asked: Asked) -> Said:
-        """Return what is said where liars choose what the local randomizer is given."""
-        half = half_of(asked.query.design)
-        private, able, pairs = half.sketch(asked.query, self._ratings, asked.coins)
-        asked = _about(asked, pairs)
-        private[asked.which] = lie.sketches(asked, private[asked.which])
-        return Said(half.packed(private, asked.query, asked.coins), able, pairs)
+    def _of_sketches(self, lie: Lie, view: LiarsView) -> Reports:
+        """Return the reports if liars choose the sketch that the local randomizer gets."""
+        half = half_of(view.query.design)
+        private, able, pairs = half.sketch(view.query, self._ratings, view.coins)
+        view = _about(view, pairs)
+        private[view.liars] = lie.sketches(view, private[view.liars])
+        return Reports(half.packed(private, view.query, view.coins), able, pairs)
 
-    def _of_answers(self, lie: Lie, asked: Asked) -> Said:
-        """Return what is said where liars choose what they release."""
-        said = say(asked.query, self._ratings, asked.coins)
-        asked = _about(asked, said.pairs)
-        honest = rows_of(said.bits, asked.query.bits, asked.which)
-        put_rows(said.bits, asked.which, lie.answers(asked, honest))
-        return said
+    def _of_answers(self, lie: Lie, view: LiarsView) -> Reports:
+        """Return the reports if liars choose their releases."""
+        reports = reports_of(view.query, self._ratings, view.coins)
+        view = _about(view, reports.pairs)
+        honest_rows = rows_of(reports.bits, view.query.bits, view.liars)
+        put_rows(reports.bits, view.liars, lie.answers(view, honest_rows))
+        return reports
 
 
-def _about(asked: Asked, pairs: Indices2 | None) -> Asked:
-    """Return what was asked with the liars' pairs, if there are any."""
-    return asked if pairs is None else replace(asked, pairs=pairs[asked.which])
+def _about(view: LiarsView, pairs: Indices2 | None) -> LiarsView:
+    """Return the liars' view with their pairs, if there are any."""
+    return view if pairs is None else replace(view, pairs=pairs[view.liars])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Liars(Raters):
     """Devices that rated items, some of which lie."""
 
-    plot: Plot = field(repr=False)  # What these agreed on
+    collusion: Collusion = field(repr=False)  # The agreement of the liars
 
-    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: Books | None) -> LyingCohort:
+    def cohort(
+        self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
+    ) -> LyingCohort:
         """Return devices ``first`` to ``stop - 1``."""
-        found = LyingCohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
-        found.plot = self.plot
-        return found
+        block = LyingCohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
+        block.collusion = self.collusion
+        return block

@@ -1,9 +1,9 @@
-"""What liars agreed on, what all lies have in common, and the worst answers about sets, signs, pairs and items.
+"""The collusion of liars, what all lies have in common, and the worst answers about sets, signs, pairs and items.
 
-The experimenter tells liars their plot with the population; the server never learns it.
+Liars get their collusion from the experimenter, with the population; the server never learns it.
 
-A lie is a class for each kind of sketch. In anchor sensing clusters have no order: a wish says to which side of the
-others an item should seem to belong.
+There is a class of lies for each kind of sketch. In anchor sensing clusters have no order: there a wish is the side of
+the others to which an item should seem to belong.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.signs import to_bits
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
-"""What a liar makes up: its answer; or its sketch once it knows the query; or its ratings before any query."""
+"""A liar makes up its answer, or its sketch once it knows the query, or its ratings before any query."""
 _COINS = 1 << 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """What liars agreed on."""
+class Collusion:
+    """The liars' agreement: how many devices lie, what they want to seem true, and what they make up."""
 
-    # shape (N + 1,); Share of the devices that lies in a query about M items, at place M; 0 to 1
+    # Share of the devices that lie in a query about M items, at place M, from 0 to 1; shape (N + 1,)
     shares: Floats = field(repr=False)
-    # shape (N,); 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for
-    # others
+    # 1 for items that should seem liked more than they are, -1 for those that should seem liked less, 0 for others;
+    # shape (N,)
     wishes: Indices = field(repr=False)
-    # shape (N,); 1 for items that are liked more than usual, else -1. The spec lets liars know it, which is an upper
-    # bound
+    # 1 for items that are liked more than usual, else -1; shape (N,). The spec lets liars know it, so the harm that
+    # they do is an upper bound
     truth: Indices = field(repr=False)
-    # Whether a cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 means the first
-    # cluster, and a wish that an item should seem to be of it
+    # Whether one cluster is liked more than the other. If none is, 1 and -1 are sides: a truth of 1 stands for the
+    # first cluster, and a wish of 1 for an item that should seem to be of it
     ordered: bool = True
     makes_up: str = ANSWERS  # `ANSWERS`, `SKETCHES` or `RATINGS`. Only the first gets around the local randomizer
-    rated: int = 1  # How many items a liar claims to have rated, where it makes up its ratings
+    rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
 
     def __post_init__(self) -> None:
         require_array("wishes of liars", self.wishes, np.int32, [None])
@@ -78,7 +78,7 @@ class Plot:
 
     @property
     def claims(self) -> Indices:
-        """What liars say of every item, 1 or -1: their wish, and the truth where they have none."""
+        """The liars' claim about every item, 1 or -1: their wish, or the truth where they have none."""
         return np.where(self.wishes == 0, self.truth, self.wishes)
 
     def liars(self, query: Query, coins: Coins) -> Ints:
@@ -94,19 +94,19 @@ def liars_among(coins: Coins, share: float) -> Ints:
     """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
     if share == 0:
         return np.empty(0, np.int64)
-    mine = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
-    return np.flatnonzero(mine <= np.uint64(min(int(share * _COINS), _COINS - 1)))
+    coin = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    return np.flatnonzero(coin <= np.uint64(min(int(share * _COINS), _COINS - 1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A query, as the liars of a block of devices meet it."""
+class LiarsView:
+    """A query as the liars of a block of devices see it, with all that they may use for an answer."""
 
-    query: Query  # Public
-    plot: Plot  # What liars agreed on
-    coins: Coins = field(repr=False)  # Of the whole block
-    which: Ints = field(repr=False)  # shape (n,); Places of the liars in it, ascending
-    # shape (n, 2); Public pairs that the liars' answers are about, where they follow from public ratings
+    query: Query  # The query, which is public
+    collusion: Collusion  # The agreement of the liars
+    coins: Coins = field(repr=False)  # Private coins of the whole block
+    liars: Ints = field(repr=False)  # Places of the liars in the block, ascending; shape (n,)
+    # Public pairs that the liars' answers are about, where they follow from public ratings; shape (n, 2)
     pairs: Indices2 | None = field(default=None, repr=False)
 
     @property
@@ -117,38 +117,38 @@ class Asked:
     @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        found: Words = device_streams(self.key, self.coins.first, self.coins.devices)[self.which]
-        return found
+        streams: Words = device_streams(self.key, self.coins.first, self.coins.devices)[self.liars]
+        return streams
 
     @property
     def choices(self) -> Words:
         """The liars' private streams for picks among answers that are equally bad, uint64, shape (n,)."""
-        found: Words = self.coins.choices()[self.which]
-        return found
+        streams: Words = self.coins.choices()[self.liars]
+        return streams
 
     @property
     def wishes(self) -> Indices:
-        """The wishes for the items that are asked about, by their places in the pool; int32, shape (M,)."""
-        return self.plot.wishes if self.query.pool is None else self.plot.wishes[self.query.pool]
+        """The wishes for the items of the pool, by their places in it; int32, shape (M,)."""
+        return self.collusion.wishes if self.query.pool is None else self.collusion.wishes[self.query.pool]
 
 
 class Lie:
-    """What liars do with one kind of query, or several."""
+    """The lies about one kind of query, or several."""
 
-    names: tuple[str, ...]  # The designs of these queries
+    names: tuple[str, ...]  # Designs of these queries
     # Whether it is as easy to make items seem liked less as to make them seem liked more
     both_ways: ClassVar[bool] = False
     # Whether `sketches` is defined. If not, liars who stick to the local randomizer make up their ratings
     sketched: ClassVar[bool] = True
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the worst answers, uint8, shape (n, query.bits).
 
         Shapes: ``honest`` (n, query.bits).
         """
         raise NotImplementedError
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2 | Indices2:
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
         """Return the worst sketches, which the local randomizer then treats as honest ones.
 
         ``honest`` holds what they would have sketched, shape (n, k).
@@ -159,9 +159,9 @@ class Lie:
 class BitLie(Lie):
     """The sketch is the answer: bits, which the device flips, or not."""
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2:
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2:
         """Return the same bits; the device then flips them."""
-        return self.answers(asked, honest.view(np.uint8))
+        return self.answers(view, honest.view(np.uint8))
 
 
 def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
@@ -170,10 +170,10 @@ def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
 
 
 @compiled
-def picks(streams: Words, many: int, found: Ints) -> None:
-    """Write a uniform whole number below ``many`` for each stream, int64."""
+def picks(streams: Words, bound: int, numbers: Ints) -> None:
+    """Write a uniform whole number below ``bound`` for each stream, int64."""
     for k in range(streams.size):
-        found[k] = int64(below(streams[k], 0, many))
+        numbers[k] = int64(below(streams[k], 0, bound))
 
 
 def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
@@ -182,43 +182,43 @@ def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
     Shapes: ``scores`` (n, places); ``streams`` (n,).
     """
     best = scores == scores.max(axis=1, keepdims=True)
-    ties, rank, drawn = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
-    for many in np.unique(ties).tolist():
-        picks(streams, many, drawn)
-        rank[ties == many] = drawn[ties == many]
-    found: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
-    return found
+    ties, rank, pick = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    for tie_count in np.unique(ties).tolist():
+        picks(streams, tie_count, pick)
+        rank[ties == tie_count] = pick[ties == tie_count]
+    places: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
+    return places
 
 
-def rows_of(packed: Bits, width: int, which: Ints) -> Bits2:
-    """Return the bits of devices ``which`` of a block, uint8 of 0 and 1, shape (n, width)."""
-    rows = np.empty((which.size, width), np.uint8)
-    _take(packed, which, rows)
+def rows_of(packed: Bits, width: int, devices: Ints) -> Bits2:
+    """Return the bits of devices ``devices`` of a block, uint8 of 0 and 1, shape (n, width)."""
+    rows = np.empty((devices.size, width), np.uint8)
+    _take(packed, devices, rows)
     return rows
 
 
 @compiled
-def _take(packed: Bits, which: Ints, rows: Bits2) -> None:
+def _take(packed: Bits, devices: Ints, rows: Bits2) -> None:
     width = rows.shape[1]
-    for k in range(which.size):
+    for k in range(devices.size):
         for bit in range(width):
-            at = which[k] * width + bit
-            rows[k, bit] = (packed[at >> 3] >> (7 - (at & 7))) & 1
+            place = devices[k] * width + bit
+            rows[k, bit] = (packed[place >> 3] >> (7 - (place & 7))) & 1
 
 
 @compiled
-def put_rows(packed: Bits, which: Ints, rows: Bits2) -> None:
-    """Write the bits of devices ``which`` into a block's packed bits, most significant first."""
+def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
+    """Write the bits of devices ``devices`` into a block's packed bits, most significant first."""
     width = rows.shape[1]
-    for k in range(which.size):
+    for k in range(devices.size):
         for bit in range(width):
-            at = which[k] * width + bit
-            mask = uint8(128) >> uint8(at & 7)
-            packed[at >> 3] = (packed[at >> 3] | mask) if rows[k, bit] else (packed[at >> 3] & ~mask)
+            place = devices[k] * width + bit
+            mask = uint8(128) >> uint8(place & 7)
+            packed[place >> 3] = (packed[place >> 3] | mask) if rows[k, bit] else (packed[place >> 3] & ~mask)
 
 
 @compiled
-def _held(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) -> None:
+def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) -> None:
     """Write the sum of the wishes for what each device senses.
 
     ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
@@ -233,7 +233,7 @@ def _held(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) ->
 
 
 @compiled
-def _held_by_parts(streams: Words, size: int, wishes: Indices, scratch: Counts, totals: Ints2) -> None:
+def _sum_by_parts(streams: Words, size: int, wishes: Indices, scratch: Counts, totals: Ints2) -> None:
     """Write the sum of the wishes for each set of each device's partition, int64, shape (devices, sets)."""
     order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
     for k in range(streams.size):
@@ -249,10 +249,10 @@ class SensedSets(BitLie):
 
     names = ("maxsense",)
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
         """Return 1 where the sensed items are wished for more than on average."""
-        totals, mean = np.empty(asked.which.size, np.int64), asked.query.parameters["sensing"] * int(asked.wishes.sum())
-        _held(asked.streams, sensing_of(asked.query), np.append(asked.wishes, np.int32(0)), totals)
+        totals, mean = np.empty(view.liars.size, np.int64), view.query.parameters["sensing"] * int(view.wishes.sum())
+        _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)), totals)
         return (totals > mean).astype(np.uint8)[:, None]
 
 
@@ -261,13 +261,13 @@ class PartitionedSets(BitLie):
 
     names = ("multi-maxsense",)
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 for each set that is wished for more than sets are on average."""
-        query, size = asked.query, int(asked.query.parameters["set_size"])
+        query, size = view.query, int(view.query.parameters["set_size"])
         totals = np.empty(honest.shape, np.int64)
         scratch = np.empty(min(query.items, size * query.questions), np.uint32)
-        _held_by_parts(asked.streams, size, asked.wishes, scratch, totals)
-        return (totals * query.items > _sizes(query, size) * int(asked.wishes.sum())).astype(np.uint8)
+        _sum_by_parts(view.streams, size, view.wishes, scratch, totals)
+        return (totals * query.items > _sizes(query, size) * int(view.wishes.sum())).astype(np.uint8)
 
 
 def _sizes(query: Query, size: int) -> Ints:
@@ -302,11 +302,11 @@ def agreements(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
 @compiled
 def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None:
     """Write the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
-    many = sums.shape[1]
+    vectors = sums.shape[1]
     for k in range(len(sums)):
-        start, largest = below(streams[k], 0, many), -1
-        for step in range(many):
-            place = (start + step) % many
+        start, largest = below(streams[k], 0, vectors), -1
+        for step in range(vectors):
+            place = (start + step) % vectors
             if abs(sums[k, place]) > largest:
                 largest, vector[k] = abs(sums[k, place]), place
         total = sums[k, vector[k]]
@@ -319,14 +319,14 @@ class SummedSigns(Lie, ABC):
     both_ways = True
 
     @abstractmethod
-    def _sums(self, asked: Asked) -> Indices2:
+    def _sums(self, view: LiarsView) -> Indices2:
         """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
         """Return the best signed vectors as bits."""
-        sums = self._sums(asked)
+        sums = self._sums(view)
         positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-        _best(sums, asked.choices, positive, vector)
+        _best(sums, view.choices, positive, vector)
         return to_bits(positive, vector, sums.shape[1])
 
 
@@ -335,14 +335,14 @@ class SignedSums(SummedSigns):
 
     names = ("sign",)
 
-    def _sums(self, asked: Asked) -> Indices2:
-        sums = np.empty((asked.which.size, int(asked.query.parameters["vectors"])), np.int32)
-        agreements(asked.streams, mask(asked.wishes > 0), mask(asked.wishes < 0), sums)
+    def _sums(self, view: LiarsView) -> Indices2:
+        sums = np.empty((view.liars.size, int(view.query.parameters["vectors"])), np.int32)
+        agreements(view.streams, mask(view.wishes > 0), mask(view.wishes < 0), sums)
         return sums
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (as above)
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (as above)
         """Return the sums; the device then names a vector as it would among sums of its ratings."""
-        return self._sums(asked)
+        return self._sums(view)
 
 
 @compiled
@@ -362,30 +362,30 @@ class PairedSigns(BitLie, SummedSigns):
 
     names = ("pair-signs",)
 
-    def _sums(self, asked: Asked) -> Indices2:
-        pool, sums = asked.query.pool, np.empty((asked.which.size, 1), np.int32)
+    def _sums(self, view: LiarsView) -> Indices2:
+        pool, sums = view.query.pool, np.empty((view.liars.size, 1), np.int32)
         assert pool is not None  # these queries have one
-        low, high = np.triu_indices(pool.size, 1)
-        claims, moved = asked.plot.claims[pool], asked.wishes != 0
-        wishes = np.where(moved[low] != moved[high], claims[low] * claims[high], 0)
-        agreements(asked.streams, mask(wishes > 0), mask(wishes < 0), sums)
+        first, second = np.triu_indices(pool.size, 1)
+        claims, moved = view.collusion.claims[pool], view.wishes != 0
+        wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
+        agreements(view.streams, mask(wishes > 0), mask(wishes < 0), sums)
         return sums
 
 
 class TurnedSigns(BitLie, SummedSigns):
     """Wished items that the liar's coins let it sense are claimed to be rated as the first class rates their side.
 
-    Which side that is, the query's own numbers tell: liars read off them what the learner believes of the first class.
+    Liars read that side off the query's own tables, which show what the learner believes of the first class.
     """
 
     names = ("anchor",)
 
-    def _sums(self, asked: Asked) -> Indices2:
-        told, sums = asked.query.arrays, np.empty((asked.which.size, 1), np.int32)
-        taste = told[GUESS][1].astype(np.int64) - told[GUESS][0]
-        wishes = asked.wishes if taste @ asked.plot.truth >= 0 else -asked.wishes
-        planes = sensed_planes(told[SENSED], int(asked.query.parameters[LEVELS]))
-        _sensed_agreements(asked.streams, planes, mask(wishes > 0), mask(wishes < 0), sums)
+    def _sums(self, view: LiarsView) -> Indices2:
+        tables, sums = view.query.arrays, np.empty((view.liars.size, 1), np.int32)
+        taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
+        wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
+        planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
+        _sensed_agreements(view.streams, planes, mask(wishes > 0), mask(wishes < 0), sums)
         return sums
 
 
@@ -395,30 +395,30 @@ class JudgedPairs(BitLie):
     names = tuple(name for half in pairwise.DEVICE for name in half.names)
     both_ways = True
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where both items are claimed to be alike."""
-        pairs = self._pairs(asked)
-        claims, wished = asked.plot.claims[pairs], asked.plot.wishes[pairs] != 0
+        pairs = self._pairs(view)
+        claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
 
     @staticmethod
-    def _pairs(asked: Asked) -> Indices2:
-        if asked.pairs is not None:
-            return asked.pairs
-        pairs = random_pairs(asked.key, asked.coins.first, asked.coins.devices, asked.query.items)
-        return np.stack(pairs, axis=1)[asked.which]
+    def _pairs(view: LiarsView) -> Indices2:
+        if view.pairs is not None:
+            return view.pairs
+        pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
+        return np.stack(pairs, axis=1)[view.liars]
 
 
 class JudgedItems(BitLie):
-    """An item that should seem liked more is said to be liked, and not to be disliked."""
+    """The liar claims to like an item that should seem liked more, and denies that it dislikes it."""
 
     names = ("item-query",)
     both_ways = True
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where the question fits the wish."""
-        assert asked.query.pool is not None
-        items, values = item_queries(asked.key, asked.coins.first, asked.coins.devices, asked.query.pool)
-        wish = asked.plot.wishes[items[asked.which]]
-        return np.where(wish == 0, honest[:, 0], (wish > 0) == values[asked.which]).astype(np.uint8)[:, None]
+        assert view.query.pool is not None
+        items, values = item_queries(view.key, view.coins.first, view.coins.devices, view.query.pool)
+        wish = view.collusion.wishes[items[view.liars]]
+        return np.where(wish == 0, honest[:, 0], (wish > 0) == values[view.liars]).astype(np.uint8)[:, None]

@@ -1,8 +1,8 @@
-"""The worst answers to queries about values, subsets and mechanisms of one's own, and which lie is about which query.
+"""The worst answers to queries about values and subsets and to custom mechanisms, and the lie about each query.
 
-A report speaks for as many of the promoted items as it can. About a mechanism of one's own the worst release is
-searched for, given its public half and channel: how much a release speaks for an item is the difference of its
-probabilities for a device that rated only this item, if it likes it, and if it dislikes it.
+A report supports as many of the promoted items as it can. For a custom mechanism the worst release is searched for,
+with its public half and its channel: the support of a release for an item is the probability of this release by a
+device that rated only this item and likes it, less that by one that dislikes it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from actors.coins import Coins
+from actors.custom import device_half
 from actors.lying.lies import (
-    Asked,
     JudgedItems,
     JudgedPairs,
+    LiarsView,
     Lie,
     PairedSigns,
     PartitionedSets,
@@ -28,7 +29,6 @@ from actors.lying.lies import (
     picks,
     rows_of,
 )
-from actors.own import device_half
 from actors.unary_kernels import release_unary
 from coordinator.protocol.arrays import Bits2, Floats2, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import (
@@ -51,10 +51,10 @@ from coordinator.protocol.public_draws import buckets_of, signs_of
 from coordinator.protocol.rows import Likes, RowTable
 
 
-def wished_values(asked: Asked) -> Indices:
-    """Return the wishes for private values, int32, shape (K,): a like of an item, its dislike if told, and "none"."""
-    wishes = asked.wishes
-    return np.concatenate([wishes, *([-wishes] if sides(asked.query) == 2 else []), [0]]).astype(np.int32)
+def wished_values(view: LiarsView) -> Indices:
+    """Return the wishes for private values, int32, shape (K,): likes, dislikes if these are values, and "none"."""
+    wishes = view.wishes
+    return np.concatenate([wishes, *([-wishes] if sides(view.query) == 2 else []), [0]]).astype(np.int32)
 
 
 class NamedValue(Lie):
@@ -62,22 +62,22 @@ class NamedValue(Lie):
 
     names = ("grr",)
 
-    def _values(self, asked: Asked) -> Ints:
+    def _values(self, view: LiarsView) -> Ints:
         """Return one promoted value for each liar, "none" if there are none."""
-        promoted = np.flatnonzero(wished_values(asked) > 0)
+        promoted = np.flatnonzero(wished_values(view) > 0)
         if not promoted.size:
-            return np.full(asked.which.size, values_of(asked.query) - 1)
-        found = np.empty(asked.which.size, np.int64)
-        picks(asked.choices, promoted.size, found)
-        return promoted[found]
+            return np.full(view.liars.size, values_of(view.query) - 1)
+        numbers = np.empty(view.liars.size, np.int64)
+        picks(view.choices, promoted.size, numbers)
+        return promoted[numbers]
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the values as bits."""
-        return as_bits(self._values(asked), honest.shape[1])
+        return as_bits(self._values(view), honest.shape[1])
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (all is made up)
-        """Return the values; the device then tells another one, or not."""
-        return self._values(asked).astype(np.int32)[:, None]
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (all is made up)
+        """Return the values, which the device then replaces by others, or not."""
+        return self._values(view).astype(np.int32)[:, None]
 
 
 class UnaryBits(NamedValue):
@@ -85,14 +85,14 @@ class UnaryBits(NamedValue):
 
     names = ("oue",)
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the bits."""
-        query, wishes = asked.query, wished_values(asked)
-        nothing = np.full(asked.coins.devices, values_of(query) - 1, np.int32)
+        query, wishes = view.query, wished_values(view)
+        nothing = np.full(view.coins.devices, values_of(query) - 1, np.int32)
         channel = unary_channel(query.epsilon, values=values_of(query))
-        told = rows_of(release_unary(nothing, channel, asked.coins), honest.shape[1], asked.which)
-        told[:, wishes > 0], told[:, wishes < 0] = 1, 0
-        return told
+        bits = rows_of(release_unary(nothing, channel, view.coins), honest.shape[1], view.liars)
+        bits[:, wishes > 0], bits[:, wishes < 0] = 1, 0
+        return bits
 
 
 class CrowdedCodes(NamedValue, ABC):
@@ -106,14 +106,14 @@ class CrowdedCodes(NamedValue, ABC):
     def _encode(self, streams: Words, values: Indices, query: Query, codes: Indices) -> None:
         """Write each device's code of its value."""
 
-    def _values(self, asked: Asked) -> Ints:
-        query, wishes, streams = asked.query, wished_values(asked), asked.streams
+    def _values(self, view: LiarsView) -> Ints:
+        query, wishes, streams = view.query, wished_values(view), view.streams
         crowds, codes = np.zeros((streams.size, self._codes(query)), np.int64), np.empty(streams.size, np.int32)
         rows = np.arange(streams.size)
         for value in np.flatnonzero(wishes):
             self._encode(streams, np.full(streams.size, value, np.int32), query, codes)
             crowds[rows, codes] += wishes[value]
-        return largest(crowds, asked.choices)
+        return largest(crowds, view.choices)
 
 
 class HashedValues(CrowdedCodes):
@@ -141,32 +141,32 @@ class SignedRows(CrowdedCodes):
 
 
 @compiled
-def _fill(streams: Words, values: Indices, ends: Indices, chosen: Indices2) -> None:
-    """Write ascending values, int32, shape (devices, k): of those up to the first end as many as fit, and so on.
+def _fill(streams: Words, values: Indices, ends: Indices, sample: Indices2) -> None:
+    """Write ascending values, int32, shape (devices, k): as many of the first group as fit, then of the next one.
 
-    Within a stretch they are drawn without replacement, every device from the same order.
+    ``ends`` are the ends of the groups in ``values``. Within a group values are drawn without replacement.
     """
     for k in range(streams.size):
-        order, stretch = values.copy(), 0
-        for place in range(chosen.shape[1]):
-            while place >= ends[stretch]:
-                stretch += 1
-            other = place + below(streams[k], place, ends[stretch] - place)
-            order[place], order[other] = order[other], order[place]
-        chosen[k] = np.sort(order[: chosen.shape[1]])
+        order, group = values.copy(), 0
+        for place in range(sample.shape[1]):
+            while place >= ends[group]:
+                group += 1
+            swap = place + below(streams[k], place, ends[group] - place)
+            order[place], order[swap] = order[swap], order[place]
+        sample[k] = np.sort(order[: sample.shape[1]])
 
 
-def _drawn(asked: Asked, wishes: Indices, many: int) -> Indices2:
-    """Return ``many`` values for each liar: promoted ones, then those without a wish, then the others."""
-    stretches = [np.flatnonzero(wishes > 0), np.flatnonzero(wishes == 0), np.flatnonzero(wishes < 0)]
-    chosen = np.empty((asked.which.size, many), np.int32)
-    ends = np.cumsum([stretch.size for stretch in stretches]).astype(np.int32)
-    _fill(asked.choices, np.concatenate(stretches).astype(np.int32), ends, chosen)
-    return chosen
+def _sample(view: LiarsView, wishes: Indices, size: int) -> Indices2:
+    """Return ``size`` values for each liar: promoted ones, then those without a wish, then the others."""
+    groups = [np.flatnonzero(wishes > 0), np.flatnonzero(wishes == 0), np.flatnonzero(wishes < 0)]
+    sample = np.empty((view.liars.size, size), np.int32)
+    ends = np.cumsum([group.size for group in groups]).astype(np.int32)
+    _fill(view.choices, np.concatenate(groups).astype(np.int32), ends, sample)
+    return sample
 
 
-def _channel(asked: Asked) -> SubsetChannel:
-    channel = half_of(asked.query.design).channel(asked.query)
+def _channel(view: LiarsView) -> SubsetChannel:
+    channel = half_of(view.query.design).channel(view.query)
     assert isinstance(channel, SubsetChannel)  # of no other query
     return channel
 
@@ -176,24 +176,24 @@ class ChosenSubset(Lie):
 
     names = ("subset",)
 
-    def wishes(self, asked: Asked) -> Indices:
+    def wishes(self, view: LiarsView) -> Indices:
         """Return the wishes for all values of the channel, int32."""
-        return wished_values(asked)
+        return wished_values(view)
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the subsets, as their values' numbers or as a bit for each value."""
-        channel = _channel(asked)
-        chosen = _drawn(asked, self.wishes(asked), channel.chosen)
+        channel = _channel(view)
+        subset = _sample(view, self.wishes(view), channel.chosen)
         if channel.listed:
             _, width = channel.form
-            return as_bits(chosen.ravel(), width).reshape(honest.shape)
-        told = np.zeros(honest.shape, np.uint8)
-        np.put_along_axis(told, chosen.astype(np.int64), 1, axis=1)
-        return told
+            return as_bits(subset.ravel(), width).reshape(honest.shape)
+        bits = np.zeros(honest.shape, np.uint8)
+        np.put_along_axis(bits, subset.astype(np.int64), 1, axis=1)
+        return bits
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return sets of the promoted values, padded by values without a wish."""
-        return _drawn(asked, self.wishes(asked), honest.shape[1])
+        return _sample(view, self.wishes(view), honest.shape[1])
 
 
 class ChosenSet(ChosenSubset):
@@ -201,15 +201,15 @@ class ChosenSet(ChosenSubset):
 
     names = ("set",)
 
-    def wishes(self, asked: Asked) -> Indices:
+    def wishes(self, view: LiarsView) -> Indices:
         """Return the wishes for items and dummies."""
-        return np.concatenate([asked.wishes, np.zeros(int(asked.query.parameters["padded"]), np.int32)])
+        return np.concatenate([view.wishes, np.zeros(int(view.query.parameters["padded"]), np.int32)])
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Indices2:
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return sets of the promoted items, padded by dummies."""
-        wishes = self.wishes(asked)
-        wishes[: asked.wishes.size] = np.where(asked.wishes > 0, 1, -1)
-        return _drawn(asked, wishes, honest.shape[1])
+        wishes = self.wishes(view)
+        wishes[: view.wishes.size] = np.where(view.wishes > 0, 1, -1)
+        return _sample(view, wishes, honest.shape[1])
 
 
 class ChosenPairs(ChosenSet):
@@ -218,25 +218,25 @@ class ChosenPairs(ChosenSet):
     names = ("pairs",)
     sketched = False
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
-        """Return the subsets; how many items a liar likes moves none of its items, and is told as it is."""
-        return super().answers(asked, honest) if together(asked.query) else honest
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
+        """Return the subsets; a number of likes promotes no item, so liars report it honestly."""
+        return super().answers(view, honest) if together(view.query) else honest
 
-    def wishes(self, asked: Asked) -> Indices:
+    def wishes(self, view: LiarsView) -> Indices:
         """Return the wishes for items, or for pairs of them, and dummies."""
-        if together(asked.query) == 1:
-            return super().wishes(asked)
-        pool = asked.query.pool
-        claims = asked.plot.claims if pool is None else asked.plot.claims[pool]
-        low, high = np.triu_indices(claims.size, 1)
-        touched = (asked.wishes[low] != 0) | (asked.wishes[high] != 0)
-        wishes = np.zeros(_channel(asked).values, np.int32)
-        wishes[: low.size] = np.where(touched, claims[low] * claims[high], 0)
+        if together(view.query) == 1:
+            return super().wishes(view)
+        pool = view.query.pool
+        claims = view.collusion.claims if pool is None else view.collusion.claims[pool]
+        first, second = np.triu_indices(claims.size, 1)
+        touched = (view.wishes[first] != 0) | (view.wishes[second] != 0)
+        wishes = np.zeros(_channel(view).values, np.int32)
+        wishes[: first.size] = np.where(touched, claims[first] * claims[second], 0)
         return wishes
 
 
 DUST = 1e-12
-"""Differences of probabilities below it count as none."""
+"""Smaller differences of probabilities count as 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,44 +260,43 @@ class _OnlyOne:
 
 
 class Search(Lie):
-    """What liars answer to one mechanism of one's own."""
+    """The lie about one custom mechanism, by a search for the worst release."""
 
     def __init__(self, own: Own) -> None:
         self.names, self._half = (own.name,), device_half(own)
 
-    def _sketch(self, asked: Asked, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:
-        ratings = _OnlyOne(item=item, liked=liked, items=asked.query.items, users=coins.first + coins.devices)
-        return self._half.sketch(asked.query, ratings, coins).private[asked.which]
+    def _sketch(self, view: LiarsView, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:
+        ratings = _OnlyOne(item=item, liked=liked, items=view.query.items, users=coins.first + coins.devices)
+        return self._half.sketch(view.query, ratings, coins).private[view.liars]
 
-    def _sway(self, asked: Asked) -> Floats2:
-        """Return by how much each output, or each bit, speaks for the wishes: shape (n, outputs or bits)."""
-        channel, streams = half_of(asked.query.design).channel(asked.query), asked.streams
+    def _sway(self, view: LiarsView) -> Floats2:
+        """Return each output's, or each bit's, support for the wishes: shape (n, outputs or bits)."""
+        channel, streams = half_of(view.query.design).channel(view.query), view.streams
         total: Floats2 = np.zeros((len(streams), 1))
-        for item in np.flatnonzero(asked.plot.wishes).tolist():
+        for item in np.flatnonzero(view.collusion.wishes).tolist():
             liked, disliked = (
-                _chances(channel, self._sketch(asked, item, asked.coins, liked=liked), streams)
-                for liked in (True, False)
+                _chances(channel, self._sketch(view, item, view.coins, liked=liked), streams) for liked in (True, False)
             )
-            total = total + int(asked.plot.wishes[item]) * (liked - disliked)
+            total = total + int(view.collusion.wishes[item]) * (liked - disliked)
         return total
 
-    def answers(self, asked: Asked, honest: Bits2) -> Bits2:
-        """Return an output of the largest sway; or every bit that has some as it speaks for the wishes."""
-        sway = self._sway(asked)
-        if isinstance(half_of(asked.query.design).channel(asked.query), IndependentBits):
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
+        """Return an output of the most support; or each bit that matters as it supports the wishes more."""
+        sway = self._sway(view)
+        if isinstance(half_of(view.query.design).channel(view.query), IndependentBits):
             return np.where(np.abs(sway) > DUST, sway > 0, honest).astype(np.uint8)
-        return as_bits(largest(np.round(sway / DUST), asked.choices), honest.shape[1])
+        return as_bits(largest(np.round(sway / DUST), view.choices), honest.shape[1])
 
-    def sketches(self, asked: Asked, honest: Bits2 | Indices2) -> Bits2 | Indices2:
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
         """Return the sketch of a device that rated only one of the wished items, as wished; a random one each."""
-        wished = np.flatnonzero(asked.plot.wishes)
-        mine, found = np.empty(asked.which.size, np.int64), honest.copy()
-        picks(asked.choices, wished.size, mine)
-        for place in np.unique(mine).tolist():
+        wished = np.flatnonzero(view.collusion.wishes)
+        pick, result = np.empty(view.liars.size, np.int64), honest.copy()
+        picks(view.choices, wished.size, pick)
+        for place in np.unique(pick).tolist():
             item = int(wished[place])
-            told = self._sketch(asked, item, asked.coins, liked=bool(asked.plot.wishes[item] > 0))
-            found[mine == place] = told[mine == place]
-        return found
+            sketch = self._sketch(view, item, view.coins, liked=bool(view.collusion.wishes[item] > 0))
+            result[pick == place] = sketch[pick == place]
+        return result
 
 
 def _chances(channel: object, private: Bits2 | Indices2, streams: Words) -> Floats2:
@@ -306,8 +305,8 @@ def _chances(channel: object, private: Bits2 | Indices2, streams: Words) -> Floa
         return np.where(private == 1, channel.if_one / COIN, channel.if_zero / COIN)
     if isinstance(channel, MatrixChannel):
         rows = np.array([[coins / COIN for coins in row] for row in channel.rows])
-        found: Floats2 = rows[np.ravel(private)]
-        return found
+        chances: Floats2 = rows[np.ravel(private)]
+        return chances
     assert isinstance(channel, Likelihood)  # there is no other
     pairs = zip(private.astype(np.int64), streams, strict=True)
     return np.array([[float(chance) for chance in channel.chances(row, stream)] for row, stream in pairs])

@@ -7,7 +7,7 @@ from numba import uint8
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp, room_for
 from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
 from actors.ratings import Ratings, of_kind
 from actors.seeds import ratings_streams
@@ -31,16 +31,16 @@ def block_model_partition(
     items, inverted = model.items, 2 * model.rated > model.items
     size = items - model.rated if inverted else model.rated
     room, stamp = room_for(items), 0
-    order, chosen = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
-    swaps = np.empty_like(chosen)
+    order, partition = np.arange(items).astype(np.uint32), np.empty(min(items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(partition)
     secret, public = ratings_streams(master, first, len(bits)), device_streams(key, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
         stamp, stream = next_stamp(room.marks, stamp), secret[k]
         mark_subset(stream, items, size, room, stamp)
         own_class = device_class(stream, model.class_marks)
-        random_order(public[k], order, swaps, chosen)
-        _meet(model, stream, own_class, room.marks, stamp, chosen, set_size, bits, k)
+        random_order(public[k], order, swaps, partition)
+        _meet(model, stream, own_class, room.marks, stamp, partition, set_size, bits, k)
 
 
 @borrowing
@@ -50,15 +50,15 @@ def _meet(
     own_class: int,
     marks: Bits,
     stamp: int,
-    chosen: Counts,
+    partition: Counts,
     set_size: int,
     bits: Bits2,
     k: int,
 ) -> None:
-    """Write device k's bits: 1 for a set, a stretch of the ``chosen`` items, with one that it rated and liked."""
+    """Write device k's bits: 1 for a set, a slice of ``partition``, that has an item which it rated and liked."""
     ours, inverted = uint8(stamp), 2 * model.rated > model.items
     for question in range(bits.shape[1]):
-        for item in chosen[question * set_size : (question + 1) * set_size]:
+        for item in partition[question * set_size : (question + 1) * set_size]:
             if (marks[item] == ours) != inverted and likes_item(model, stream, own_class, item):
                 bits[k, question] = 1
                 break
@@ -68,11 +68,9 @@ def _meet(
 def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of real devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked."""
     marks, stamp = np.zeros(likes.items, np.uint8), 0
-    order, chosen = (
-        np.arange(likes.items).astype(np.uint32),
-        np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32),
-    )
-    swaps = np.empty_like(chosen)
+    order = np.arange(likes.items).astype(np.uint32)
+    partition = np.empty(min(likes.items, set_size * bits.shape[1]), np.uint32)
+    swaps = np.empty_like(partition)
     public = device_streams(key, first, len(bits))
     bits[:] = 0
     for k in range(len(bits)):
@@ -80,9 +78,9 @@ def stored_partition(likes: StoredLikes, key: Words, set_size: int, first: int, 
         user = likes.user[first + k]
         for place in range(likes.starts[user], likes.starts[user + 1]):
             marks[likes.liked[place]] = stamp
-        random_order(public[k], order, swaps, chosen)
+        random_order(public[k], order, swaps, partition)
         for question in range(bits.shape[1]):
-            for item in chosen[question * set_size : (question + 1) * set_size]:
+            for item in partition[question * set_size : (question + 1) * set_size]:
                 if marks[item] == stamp:
                     bits[k, question] = 1
                     break
@@ -93,7 +91,7 @@ class MaxSense(DeviceHalf):
 
     names = ("maxsense",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that liked some sensed item."""
         key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
         bits = np.empty(coins.devices, np.uint8)
@@ -102,7 +100,7 @@ class MaxSense(DeviceHalf):
             block=lambda of: block_model_maxsense(of.model(), coins.master, key, table, pool, coins.first, bits),
             stored=lambda of: stored_maxsense(of.liked, key, table, pool, coins.first, bits),
         )
-        return Sketched(bits.reshape(coins.devices, 1))
+        return Sketch(bits.reshape(coins.devices, 1))
 
 
 class MultiMaxSense(DeviceHalf):
@@ -110,7 +108,7 @@ class MultiMaxSense(DeviceHalf):
 
     names = ("multi-maxsense",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each set in which the device liked some item."""
         key, size = round_key(query.public_seed, query.round), int(query.parameters["set_size"])
         bits = np.empty((coins.devices, query.questions), np.uint8)
@@ -119,7 +117,7 @@ class MultiMaxSense(DeviceHalf):
             block=lambda of: block_model_partition(of.model(), coins.master, key, size, coins.first, bits),
             stored=lambda of: stored_partition(of.liked, key, size, coins.first, bits),
         )
-        return Sketched(bits)
+        return Sketch(bits)
 
 
 DEVICE = (

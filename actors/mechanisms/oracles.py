@@ -1,4 +1,4 @@
-"""Frequency oracles on devices: one random item a device, by its private coins, and what each oracle makes of it."""
+"""Frequency oracles on devices: one random item a device, by its private coins, and each oracle's encoding of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
-from actors.halves import DeviceHalf, PackedHalf, Sketched
+from actors.halves import DeviceHalf, PackedHalf, Sketch
 from actors.kernels import StoredOpinions
 from actors.mechanisms.sign import places_in
 from actors.ratings import Ratings, of_kind
@@ -34,22 +34,22 @@ def block_model_choices(
     ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes
     of which pick among the values that it could have.
     """
-    many, asked = model.items, (places >= 0).sum()
-    room, stamp = room_for(many), 0
-    rated = room.chosen
+    items, pool_size = model.items, (places >= 0).sum()
+    room, stamp = room_for(items), 0
+    rated = room.subset
     secret = ratings_streams(master, first, values.size)
     for k in range(values.size):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, room, stamp)
+        stamp = list_rated(stream, items, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
-        values[k] = sides * asked
+        values[k] = sides * pool_size
         for step in range(model.rated):  # in random order, until one is in the pool
-            other = step + below(coins[k], step, model.rated - step)
-            item, rated[other] = rated[other], rated[step]
+            swap = step + below(coins[k], step, model.rated - step)
+            item, rated[swap] = rated[swap], rated[step]
             if places[item] >= 0:
                 liked = likes_item(model, stream, own_class, item)
                 if liked or sides == 2:
-                    values[k] = places[item] + (0 if liked else asked)
+                    values[k] = places[item] + (0 if liked else pool_size)
                     break
 
 
@@ -58,32 +58,34 @@ def stored_choices(
     opinions: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, values: Indices
 ) -> None:
     """Write the value of real devices; see `block_model_choices`."""
-    asked = (places >= 0).sum()
+    pool_size = (places >= 0).sum()
     for k in range(values.size):
-        user, found = opinions.user[first + k], 0
+        user, matches = opinions.user[first + k], 0
         ends = opinions.starts[user], opinions.starts[user + 1]
         for at in range(*ends):
-            found += places[opinions.rated[at]] >= 0 and (opinions.likes[at] or sides == 2)
-        values[k] = sides * asked
-        left = below(coins[k], 0, found) if found else -1
+            matches += places[opinions.rated[at]] >= 0 and (opinions.likes[at] or sides == 2)
+        values[k] = sides * pool_size
+        left = below(coins[k], 0, matches) if matches else -1
         for at in range(*ends):
             if left < 0:
                 break
             place = places[opinions.rated[at]]
             if place >= 0 and (opinions.likes[at] or sides == 2):
                 if left == 0:
-                    values[k] = place + (0 if opinions.likes[at] else asked)
+                    values[k] = place + (0 if opinions.likes[at] else pool_size)
                 left -= 1
 
 
 def choices(query: Query, ratings: Ratings, coins: Coins) -> Indices:
     """Return the private value of each device, int32, shape (devices,)."""
-    places, told, values = places_in(pool_of(query), ratings.items), sides(query), np.empty(coins.devices, np.int32)
-    mine = coins.sketch()
+    places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
+    side_count, values = sides(query), np.empty(coins.devices, np.int32)
     of_kind(
         ratings,
-        block=lambda of: block_model_choices(of.model(), coins.master, mine, places, told, coins.first, values),
-        stored=lambda of: stored_choices(of.told, mine, places, told, coins.first, values),
+        block=lambda of: block_model_choices(
+            of.model(), coins.master, streams, places, side_count, coins.first, values
+        ),
+        stored=lambda of: stored_choices(of.stored_opinions, streams, places, side_count, coins.first, values),
     )
     return values
 
@@ -95,9 +97,9 @@ class OneItem(DeviceHalf):
         """Return private sketches of values, shape (devices, any); by default the values as they are."""
         return values.reshape(-1, 1)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return each device's random item as the oracle encodes it."""
-        return Sketched(self.encode(choices(query, ratings, coins), query, coins))
+        return Sketch(self.encode(choices(query, ratings, coins), query, coins))
 
 
 class Grr(OneItem):
@@ -124,9 +126,9 @@ class Olh(OneItem):
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
         """Return each device's bucket."""
         streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
-        found = np.empty((values.size, 1), np.int32)
-        buckets_of(streams, values, int(query.parameters[BUCKETS]), found[:, 0])
-        return found
+        codes = np.empty((values.size, 1), np.int32)
+        buckets_of(streams, values, int(query.parameters[BUCKETS]), codes[:, 0])
+        return codes
 
 
 class Hadamard(OneItem):
@@ -137,9 +139,9 @@ class Hadamard(OneItem):
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
         """Return each device's signs."""
         streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
-        found = np.empty((values.size, 1), np.int32)
-        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), found[:, 0])
-        return found
+        codes = np.empty((values.size, 1), np.int32)
+        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes[:, 0])
+        return codes
 
 
 class Subset(PackedHalf, OneItem):

@@ -6,7 +6,7 @@ import numpy as np
 
 from actors.block_model import DISLIKED, LIKED, UNRATED
 from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits, Bools
 from coordinator.protocol.coins import round_key
@@ -15,21 +15,21 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import pairs_among, random_pairs
 
 
-def rated_equal(one: Bits, other: Bits) -> Bools:
+def rated_equal(first: Bits, second: Bits) -> Bools:
     """Return whether both items are rated, and alike (Banerjee et al., Appendix B)."""
-    same: Bools = (one == other) & (one != UNRATED)
+    same: Bools = (first == second) & (first != UNRATED)
     return same
 
 
-def equal(one: Bits, other: Bits) -> Bools:
+def equal(first: Bits, second: Bits) -> Bools:
     """Return whether both are liked, or neither; unrated counts as not liked (Figure 1 to the letter)."""
-    same: Bools = (one == LIKED) == (other == LIKED)
+    same: Bools = (first == LIKED) == (second == LIKED)
     return same
 
 
-def positive(one: Bits, other: Bits) -> Bools:
+def positive(first: Bits, second: Bits) -> Bools:
     """Return whether both are liked (the authors' slides)."""
-    both: Bools = (one == LIKED) & (other == LIKED)
+    both: Bools = (first == LIKED) & (second == LIKED)
     return both
 
 
@@ -43,18 +43,18 @@ class Pairwise(DeviceHalf):
         self.names = (f"pairwise-{agreement}{suffix}",)
         self.agree = _AGREE[agreement]
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among all items."""
         key = round_key(query.public_seed, query.round)
         pairs = np.stack(random_pairs(key, coins.first, coins.devices, query.items), axis=1)
         opinions = ratings.opinions(coins.master, coins.first, pairs)
-        return Sketched(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
+        return Sketch(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
 
 
 class PairwiseOfRated(Pairwise):
-    """The pair is drawn among the items that the device rated, which are public; fewer than two: no answer."""
+    """The pair is drawn among the items that the device rated, which are public; with fewer than two it is silent."""
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among its rated items, and the pairs."""
         rated = ratings.rated(coins.master, coins.first, coins.devices)
         places = pairs_among(round_key(query.public_seed, query.round), coins.first, rated.degrees)
@@ -66,7 +66,7 @@ class PairwiseOfRated(Pairwise):
             pairs[able] = rated.items[rows[able]]
             opinions[able] = np.where(rated.values[rows[able]], LIKED, DISLIKED)
         bits = self.agree(opinions[:, 0], opinions[:, 1]) & able
-        return Sketched(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
+        return Sketch(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
 
 
 DEVICE = (

@@ -6,7 +6,7 @@ import numpy as np
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
-from actors.halves import PackedHalf, Sketched
+from actors.halves import PackedHalf, Sketch
 from actors.kernels import StoredLikes
 from actors.mechanisms.sign import places_in
 from actors.ratings import Ratings, of_kind
@@ -26,15 +26,15 @@ from coordinator.protocol.subset_form import PADDED
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
     """Return each device's set, int32, shape (devices, padded): places in the pool, and dummies from its size on.
 
-    If ``ranges`` are told, a device's set is the range that the number of its likes in the pool is in, shape
+    With ``ranges`` above 0, a device's set is the range that the number of its likes in the pool is in, shape
     (devices, 1); see `coordinator.protocol.mechanisms.sets.ranges_of`.
     """
-    places, mine = places_in(pool_of(query), ratings.items), coins.sketch()
+    places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
     of_kind(
         ratings,
-        block=lambda of: _block_model_sets(of.model(), coins.master, mine, places, coins.first, ranges, own),
-        stored=lambda of: _stored_sets(of.liked, mine, places, coins.first, ranges, own),
+        block=lambda of: _block_model_sets(of.model(), coins.master, streams, places, coins.first, ranges, own),
+        stored=lambda of: _stored_sets(of.liked, streams, places, coins.first, ranges, own),
     )
     return own
 
@@ -52,32 +52,32 @@ def liked_pairs(sets: Indices2, items: int) -> Indices2:
 @compiled
 def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
     for k in range(len(sets)):
-        found = 0
+        count = 0
         for place in range(sets.shape[1]):
-            for other in range(place):
-                low, high = min(sets[k, place], sets[k, other]), max(sets[k, place], sets[k, other])
-                if high < items:
-                    own[k, found] = low * (2 * items - low - 1) // 2 + high - low - 1
-                    found += 1
-        for dummy in range(own.shape[1] - found):
-            own[k, found + dummy] = items * (items - 1) // 2 + dummy
+            for partner in range(place):
+                smaller, larger = min(sets[k, place], sets[k, partner]), max(sets[k, place], sets[k, partner])
+                if larger < items:
+                    own[k, count] = smaller * (2 * items - smaller - 1) // 2 + larger - smaller - 1
+                    count += 1
+        for dummy in range(own.shape[1] - count):
+            own[k, count + dummy] = items * (items - 1) // 2 + dummy
 
 
 @borrowing
-def _keep(coins: np.uint64, liked: Counts, found: int, dummies: int, ranges: int, own: Indices) -> None:
+def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int, own: Indices) -> None:
     """Write a device's set: a uniform subset of its likes if there are too many, else all of them and dummies."""
     if ranges:
         own[0] = 0
-        while found >> own[0] and own[0] < ranges - 1:
+        while count >> own[0] and own[0] < ranges - 1:
             own[0] += 1
         return
     for place in range(own.size):
-        if place >= found:
-            own[place] = dummies + place - found
+        if place >= count:
+            own[place] = dummies + place - count
             continue
-        if found > own.size:
-            other = place + below(coins, place, found - place)
-            liked[place], liked[other] = liked[other], liked[place]
+        if count > own.size:
+            swap = place + below(coins, place, count - place)
+            liked[place], liked[swap] = liked[swap], liked[place]
         own[place] = liked[place]
 
 
@@ -86,19 +86,19 @@ def _block_model_sets(
     model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
 ) -> None:
     """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
-    many, dummies = model.items, (places >= 0).sum()
-    room, stamp = room_for(many), 0
-    rated, liked = room.chosen, np.empty(model.rated, np.uint32)
+    items, dummies = model.items, (places >= 0).sum()
+    room, stamp = room_for(items), 0
+    rated, liked = room.subset, np.empty(model.rated, np.uint32)
     secret = ratings_streams(master, first, len(own))
     for k in range(len(own)):
-        stream, found = secret[k], 0
-        stamp = list_rated(stream, many, model.rated, room, stamp)
+        stream, count = secret[k], 0
+        stamp = list_rated(stream, items, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
         for item in rated[: model.rated]:
             if places[item] >= 0 and likes_item(model, stream, own_class, item):
-                liked[found] = places[item]
-                found += 1
-        _keep(coins[k], liked, found, dummies, ranges, own[k])
+                liked[count] = places[item]
+                count += 1
+        _keep(coins[k], liked, count, dummies, ranges, own[k])
 
 
 @compiled
@@ -106,12 +106,12 @@ def _stored_sets(likes: StoredLikes, coins: Words, places: Indices, first: int, 
     """Write real devices' sets; see `_block_model_sets`."""
     dummies, liked = (places >= 0).sum(), np.empty(places.size, np.uint32)
     for k in range(len(own)):
-        user, found = likes.user[first + k], 0
+        user, count = likes.user[first + k], 0
         for item in likes.liked[likes.starts[user] : likes.starts[user + 1]]:
             if places[item] >= 0:
-                liked[found] = places[item]
-                found += 1
-        _keep(coins[k], liked, found, dummies, ranges, own[k])
+                liked[count] = places[item]
+                count += 1
+        _keep(coins[k], liked, count, dummies, ranges, own[k])
 
 
 class Set(PackedHalf):
@@ -119,9 +119,9 @@ class Set(PackedHalf):
 
     names = ("set",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return each device's set; see `actors.mechanisms.sets`."""
-        return Sketched(liked_sets(query, ratings, coins))
+        return Sketch(liked_sets(query, ratings, coins))
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
         """Return the subsets, device by device."""
@@ -135,11 +135,11 @@ class Pairs(Set):
 
     names = ("pairs",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return each device's set of items or of pairs, or its number of likes; see `actors.mechanisms.sets`."""
-        many = asked(query)
-        sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(many))
-        return Sketched(liked_pairs(sets, many) if together(query) == 2 else sets)
+        pool_size = asked(query)
+        sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(pool_size))
+        return Sketch(liked_pairs(sets, pool_size) if together(query) == 2 else sets)
 
 
 DEVICE = (

@@ -7,7 +7,7 @@ from numba import int64
 
 from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
 from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.kernels import StoredOpinions
 from actors.ratings import Ratings, of_kind
 from actors.seeds import ratings_streams
@@ -54,13 +54,13 @@ def block_model_signs(
 
     A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     """
-    many, words = model.items, -(-centres.size // 64)
-    room, stamp = room_for(many), 0
-    rated = room.chosen
+    items, words = model.items, -(-centres.size // 64)
+    room, stamp = room_for(items), 0
+    rated = room.subset
     secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
     for k in range(len(sums)):
         stream = secret[k]
-        stamp = list_rated(stream, many, model.rated, room, stamp)
+        stamp = list_rated(stream, items, model.rated, room, stamp)
         own_class = device_class(stream, model.class_marks)
         sums[k] = 0
         for item in rated[: model.rated]:
@@ -98,30 +98,30 @@ def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools,
 
 
 @compiled
-def _choose(sums: Indices2, best: Bools, streams: Words, kept: int, positive: Bools, vector: Ints) -> None:
-    many = sums.shape[1]
-    sizes = np.empty(many, np.int32)
+def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int, positive: Bools, vector: Ints) -> None:
+    vectors = sums.shape[1]
+    sizes = np.empty(vectors, np.int32)
     for k in range(len(sums)):
-        rank = int64(below(streams[k], 0, kept))
+        rank = int64(below(streams[k], 0, best_count))
         if not best[k]:
-            rank = kept + int64(below(streams[k], 1, 2 * many - kept))
-        for a in range(many):  # insertion sort, the largest first
+            rank = best_count + int64(below(streams[k], 1, 2 * vectors - best_count))
+        for a in range(vectors):  # insertion sort, the largest first
             size, place = abs(sums[k, a]), a
             while place > 0 and sizes[place - 1] < size:
                 sizes[place] = sizes[place - 1]
                 place -= 1
             sizes[place] = size
-        wanted = sizes[rank] if rank < many else -sizes[2 * many - 1 - rank]
+        target = sizes[rank] if rank < vectors else -sizes[2 * vectors - 1 - rank]
         tied = 0
-        for a in range(many):
-            tied += (sums[k, a] == wanted) + (sums[k, a] == -wanted)
-        chosen = int64(below(streams[k], 2, tied))
-        for a in range(many):
+        for a in range(vectors):
+            tied += (sums[k, a] == target) + (sums[k, a] == -target)
+        tie = int64(below(streams[k], 2, tied))
+        for a in range(vectors):
             for sign in (True, False):
-                if (sums[k, a] if sign else -sums[k, a]) == wanted:
-                    if chosen == 0:
+                if (sums[k, a] if sign else -sums[k, a]) == target:
+                    if tie == 0:
                         positive[k], vector[k] = sign, a
-                    chosen -= 1
+                    tie -= 1
 
 
 class Sign(DeviceHalf):
@@ -129,7 +129,7 @@ class Sign(DeviceHalf):
 
     names = ("sign",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
         key, places = round_key(query.public_seed, query.round), places_in(query.pool, ratings.items)
@@ -138,9 +138,9 @@ class Sign(DeviceHalf):
         of_kind(
             ratings,
             block=lambda of: block_model_signs(of.model(), coins.master, key, places, centres, unit, coins.first, sums),
-            stored=lambda of: stored_signs(of.told, key, places, centres, unit, coins.first, sums),
+            stored=lambda of: stored_signs(of.stored_opinions, key, places, centres, unit, coins.first, sums),
         )
-        return Sketched(sums)
+        return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
         """Return the sign and the number of the vector that each device names, as bits."""

@@ -1,4 +1,4 @@
-"""Openly told ratings on devices: item queries and reveals."""
+"""Ratings in the clear, on devices: item queries and reveals. Neither is private."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba import uint64
 
 from actors.block_model import DISLIKED, LIKED
 from actors.coins import Coins
-from actors.halves import DeviceHalf, PackedHalf, Sketched
+from actors.halves import DeviceHalf, PackedHalf, Sketch
 from actors.packed import as_bytes, room_for
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Ints, Words
@@ -18,21 +18,21 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, kept, reveals
 
 NOTHING = -1
-"""Stands where a device tells fewer ratings than another."""
+"""Fills the row of a device that reveals fewer ratings than another."""
 
 
 @compiled
-def told_ratings(starts: Ints, items: Indices, likes: Bools, tells: Bools, told: Bools, numbers: Indices2) -> None:
-    """Write ``2 item``, and 1 more where it was liked, for each rating that is told, of the devices that tell."""
-    for k in range(tells.size):
-        found = 0
+def write_ratings(starts: Ints, items: Indices, likes: Bools, revealing: Bools, mask: Bools, numbers: Indices2) -> None:
+    """Write ``2 item``, and 1 more where it was liked, for each rating in ``mask`` of the ``revealing`` devices."""
+    for k in range(revealing.size):
+        count = 0
         for at in range(starts[k], starts[k + 1]):
-            if tells[k] and told[at]:
-                numbers[k, found] = 2 * items[at] + likes[at]
-                found += 1
+            if revealing[k] and mask[at]:
+                numbers[k, count] = 2 * items[at] + likes[at]
+                count += 1
 
 
-def told_rows(numbers: Indices2, items: int) -> Bits:
+def rating_rows(numbers: Indices2, items: int) -> Bits:
     """Return packed bits, device by device: which items were rated, then which were liked."""
     words = room_for(len(numbers), 2 * items)
     _set_bits(numbers, items, words)
@@ -59,13 +59,13 @@ class ItemQuery(DeviceHalf):
 
     names = ("item-query",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device whose rating it is."""
         assert query.pool is not None
         key = round_key(query.public_seed, query.round)
         items, values = item_queries(key, coins.first, coins.devices, query.pool)
         opinions = ratings.opinions(coins.master, coins.first, items[:, None])[:, 0]
-        return Sketched((opinions == np.where(values, LIKED, DISLIKED)).astype(np.uint8).reshape(coins.devices, 1))
+        return Sketch((opinions == np.where(values, LIKED, DISLIKED)).astype(np.uint8).reshape(coins.devices, 1))
 
 
 class Reveal(PackedHalf):
@@ -73,20 +73,20 @@ class Reveal(PackedHalf):
 
     names = ("full-reveal", "curator-items", "curator-pairs")
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
-        """Return the ratings of those that tell, int32; with probability ``1 - share``, by a public coin, none."""
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
+        """Return the revealed ratings, int32; with probability ``1 - share``, by a public coin, a device has none."""
         first, count = coins.first, coins.devices
         streams = device_streams(round_key(query.public_seed, query.round), first, count)
         rated = ratings.rated(coins.master, first, count)
-        tells = reveals(streams, query.parameters["share"])
-        told = kept(streams, rated.starts, int(query.parameters["most"]))
+        revealing = reveals(streams, query.parameters["share"])
+        mask = kept(streams, rated.starts, int(query.parameters["most"]))
         numbers = np.full((count, max(1, int(rated.degrees.max(initial=0)))), NOTHING, np.int32)
-        told_ratings(rated.starts, rated.items, rated.values, tells, told, numbers)
-        return Sketched(numbers)
+        write_ratings(rated.starts, rated.items, rated.values, revealing, mask, numbers)
+        return Sketch(numbers)
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
         """Return the bits of all items, device by device."""
-        return told_rows(private.view(np.int32), query.items)
+        return rating_rows(private.view(np.int32), query.items)
 
 
 DEVICE = (

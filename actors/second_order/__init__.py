@@ -1,1 +1,1 @@
-"""Private devices of the two-tier model: each completes its own vector and says one thing about it, once."""
+"""Private devices of the two-tier model: each completes its own vector and releases a private summary, once."""

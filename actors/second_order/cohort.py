@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from actors.coins import Coins
-from actors.embodied import Embodied
-from actors.keeper import Books, UnreachableError
+from actors.device_block import DeviceBlock
+from actors.keeper import LedgerClient, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.mechanisms import half_of
 from coordinator.protocol.arrays import Floats2
@@ -29,16 +29,16 @@ from coordinator.protocol.second_order_mechanisms import half_of as public_half_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """Mechanisms that devices answer through, and the largest epsilon that they do it under."""
+    """Mechanisms that devices agree to answer through, and the largest epsilon that they agree to."""
 
     mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.found`
-    # Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
-    # release, see `SecondOrderPublic.epsilon_of`; None: any
+    # Largest epsilon of the mechanisms that have one [nats], of a bit, a coordinate or a release, as the mechanism
+    # counts it (see `SecondOrderPublic.epsilon_of`); None allows any
     epsilon: Epsilon
-    own_h: bool = False  # Whether a device may release its own h in full precision: nothing is private then
+    own_h: bool = False  # Whether a device may release its own h in full precision, which is not private
 
     def __post_init__(self) -> None:
-        """Refuse what nobody could agree to."""
+        """Refuse a mechanism that does not exist and an epsilon that is not one."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if unknown := self.mechanisms - found().keys():
             raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(found())}")
@@ -58,11 +58,11 @@ class Consent:
 
 
 BLOCK = 1 << 19
-"""Completed ratings, or numbers of moments, that are held at once, over the devices that answer together."""
+"""Most completed ratings, or numbers of moments, in memory at a time, over the devices that answer together."""
 
 
 class Spent(NamedTuple):
-    """What a device's ledger holds: its one release, and what kind of guarantee it was given under."""
+    """What a device's ledger says: its one release, and the kind of guarantee that it was released under."""
 
     device: int
     query_id: bytes
@@ -74,12 +74,12 @@ class Spent(NamedTuple):
     guarantee: str
 
 
-class PrivateCohort(Embodied):
+class PrivateCohort(DeviceBlock):
     """A block of private devices; each answers as if it were alone.
 
-    A device answers one query about one model, whose digest was announced before; until then it answers none. Its
-    answer is booked before it is sent; asked again, it sends that one. Anything else it refuses, whoever asks. Where
-    its keeper does not answer it sends nothing that is not booked.
+    A device answers one query about one model, whose digest was announced before; until then it answers no query. Its
+    answer is booked before it is sent. If the same query comes again, the device sends the same answer; it refuses
+    every other one, whoever asks. While the keeper does not answer, it sends nothing that is not booked.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class PrivateCohort(Embodied):
         first: int,
         *,
         consent: Consent,
-        keeper: Books | None = None,
+        keeper: LedgerClient | None = None,
     ) -> None:
         self._consent = consent
         self._ratings, self._master = ratings, as_words(secret)
@@ -98,7 +98,7 @@ class PrivateCohort(Embodied):
         self._announced = deque[Pin]()
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> list[SecondOrderRelease] | None:
-        """Take an announced model's digest, or answer about it; see `pin` and `answer`."""
+        """Take an announced model's digest, or answer a query about that model; see `pin` and `answer`."""
         if type(question) is Announcement:
             self.pin(Announcement.arrived(question).model, first, stop)
             return None
@@ -111,7 +111,7 @@ class PrivateCohort(Embodied):
         require_bytes("digest of a model", model, 16)
         self._own(first, stop)
         self._announced.append(Pin(model, first, stop))
-        with suppress(UnreachableError):  # then it is booked when they are asked, or they do not answer
+        with suppress(UnreachableError):  # the model is then booked when a query comes, or they do not answer it
             self._take_announced()
 
     def _take_announced(self) -> None:
@@ -145,14 +145,21 @@ class PrivateCohort(Embodied):
             self._take_announced()
             if not all(self._answers.model(device) for device in range(first, stop)):
                 self._answers.look()
-            while not self._booked(query, features, first, stop):
-                pass
+            while not self._book_answers(query, features, first, stop):
+                continue  # others have booked something about these devices meanwhile
         return [
-            self._release(one) for one in map(self._answers.get, range(first, stop)) if one and one.query_id == query.id
+            self._release(answer)
+            for answer in map(self._answers.get, range(first, stop))
+            if answer and answer.query_id == query.id
         ]
 
-    def _booked(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> bool:
-        """Let devices answer that have not; return False where others booked something meanwhile: they decide anew."""
+    def _book_answers(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> bool:
+        """Compare and book: let silent devices answer; return False if they have to decide again."""
+        # The keeper writes answers only if nobody has booked anything about these devices since this process read its
+        # book last. Where somebody has, such as the process of another host that was taken for dead, `Answers.keep`
+        # writes nothing, takes in what was booked, and returns False. The caller then starts from the beginning: a
+        # device may have taken another model, or answered, in which case it repeats that answer. This ends, because
+        # every False takes in a line more, and a device books one model and one answer at most.
         for device in range(first, stop):
             self._admit(device, query)
         blocks = list(self._silent(first, stop, public_half_of(query.mechanism).numbers(features)))
@@ -162,22 +169,22 @@ class PrivateCohort(Embodied):
         """Return what a device of this cohort has released, and under which guarantee; None before it has."""
         require_whole("device", device, self.first, self.stop - 1)
         self._answers.look()
-        if (one := self._answers.get(device)) is None:
+        if (answer := self._answers.get(device)) is None:
             return None
-        epsilon = "" if one.epsilon is None else str(one.epsilon)
-        return Spent(device, one.query_id, one.model, one.mechanism, epsilon, one.guarantee)
+        epsilon = "" if answer.epsilon is None else str(answer.epsilon)
+        return Spent(device, answer.query_id, answer.model, answer.mechanism, epsilon, answer.guarantee)
 
     def _own(self, first: int, stop: int) -> None:
         require_block(first, stop, self.first, self.stop)
 
     def _agree(self, device: int, model: bytes) -> None:
         """Refuse a model other than the one that the device took, or answered."""
-        known = self._answers.model(device)
-        if known is not None and known != model:
+        current = self._answers.model(device)
+        if current is not None and current != model:
             did = "took" if self._answers.get(device) is None else "answered"
             raise InputError(
-                f"private device {device} {did} model {known.hex()[:8]}; it refuses model {model.hex()[:8]}, a device "
-                "accepts one model only"
+                f"private device {device} {did} model {current.hex()[:8]}; it refuses model {model.hex()[:8]}, a "
+                "device accepts one model only"
             )
 
     def _admit(self, device: int, query: SecondOrderQuery) -> None:
@@ -205,18 +212,18 @@ class PrivateCohort(Embodied):
         own = self._ratings.block(first - self.first, stop - self.first)
         coins = Coins(self._master, first, stop - first, query.words)
         vectors = self._vectors(features, own, coins)
-        told = half_of(query.mechanism).payloads(vectors, query, features, coins)
+        payloads = half_of(query.mechanism).payloads(vectors, query, features, coins)
         guarantee = public_half_of(query.mechanism).promised(query)
         about = query.id, query.model, query.mechanism, query.epsilon, guarantee
-        return [Answer(first + k, *about, payload) for k, payload in enumerate(told)]
+        return [Answer(first + k, *about, payload) for k, payload in enumerate(payloads)]
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
         """Return devices' completed vectors less the items' means, float64, shape (devices, m)."""
         return _finite(residuals(features, own))
 
-    def _release(self, one: Answer) -> SecondOrderRelease:
+    def _release(self, answer: Answer) -> SecondOrderRelease:
         return SecondOrderRelease(
-            query_id=one.query_id, device=one.device, mechanism=one.mechanism, payload=one.payload
+            query_id=answer.query_id, device=answer.device, mechanism=answer.mechanism, payload=answer.payload
         )
 
 
@@ -224,7 +231,7 @@ def _finite(residuals: Floats2) -> Floats2:
     """Return residuals that are numbers, whatever the model: 0 where completion has no result, and none is huge.
 
     A model can be made so that completion overflows where a device rated some item. A mechanism promises something for
-    vectors of numbers only, and to refuse would tell what was rated.
+    vectors of numbers only, and a refusal would reveal what was rated.
     """
     np.clip(residuals, -LARGEST, LARGEST, out=residuals)
     residuals[np.isnan(residuals)] = 0.0
@@ -237,10 +244,12 @@ DEVICES_A_COHORT = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateDevices:
-    """Devices that answer once about one model; see `actors.embodied.Kind`."""
+    """Devices that answer once about one model; see `actors.device_block.DeviceKind`."""
 
-    consent: Consent  # What all of them take part in
+    consent: Consent  # The consent of all of them
 
-    def cohort(self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: Books | None) -> PrivateCohort:
+    def cohort(
+        self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
+    ) -> PrivateCohort:
         """Return devices ``first`` to ``stop - 1``."""
         return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)

@@ -13,7 +13,7 @@ from coordinator.protocol.second_order import SecondOrderQuery
 class SecondOrderDevice:
     """What devices do with one mechanism, or several; all of it works on a block of devices at once."""
 
-    names: tuple[str, ...]  # What the mechanisms are called, `SecondOrderQuery.mechanism`
+    names: tuple[str, ...]  # Names of the mechanisms, as in `SecondOrderQuery.mechanism`
 
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins

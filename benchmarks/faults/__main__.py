@@ -17,47 +17,47 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.faults.families import FAMILIES, numbers_of
-from benchmarks.faults.history import Told, play
+from benchmarks.faults.history import HistoryResult, play
 from benchmarks.faults.scheduler import KINDS
 
 
-def table(histories: Iterable[Told]) -> list[str]:
+def table(histories: Iterable[HistoryResult]) -> list[str]:
     """Return, for each family, how many histories had each kind of fault, how often, and how the runs continued."""
-    told = list(histories)
-    of = {name: [one for one in told if one.family == name] for name in FAMILIES}
-    happened = sum((one.fired for one in told), Counter[str]())
+    results = list(histories)
+    of = {name: [result for result in results if result.family == name] for name in FAMILIES}
+    happened = sum((result.fired for result in results), Counter[str]())
     lines = [f"| fault | {' | '.join(of)} | times |", "|---" * (len(of) + 2) + "|"]
     for kind in KINDS:
-        had = (str(sum(kind in one.fired for one in some)) for some in of.values())
+        had = (str(sum(kind in result.fired for result in some)) for some in of.values())
         lines.append(f"| {kind} | {' | '.join(had)} | {happened[kind]} |")
     lines.append(f"| all | {' | '.join(str(len(some)) for some in of.values())} | |")
-    resumed = Counter(one.attempts - 1 for one in told)
-    none, cut_off = sum(not one.fired for one in told), sum(one.cut_off > 0 for one in told)
+    resumed = Counter(result.attempts - 1 for result in results)
+    none, cut_off = sum(not result.fired for result in results), sum(result.cut_off > 0 for result in results)
     lines.append(f"{none} histories had none; in {cut_off} devices could not reach their keeper")
     lines.append("times resumed: " + ", ".join(f"{times} in {count}" for times, count in sorted(resumed.items())))
     return lines
 
 
-def replayed(number: int) -> Told:
+def replayed(number: int) -> HistoryResult:
     """Play one history and print what happened in it."""
-    told = play(number)
-    print("\n".join(told.trace))
-    print(f"history {number}: {told.wrong or 'all that must hold held'}")
-    return told
+    result = play(number)
+    print("\n".join(result.trace))
+    print(f"history {number}: {result.wrong or 'all that must hold held'}")
+    return result
 
 
-def played(numbers: Iterable[int]) -> list[Told]:
+def played(numbers: Iterable[int]) -> list[HistoryResult]:
     """Play many histories; Ctrl-C ends this, and the histories played so far count."""
-    told: list[Told] = []
+    results: list[HistoryResult] = []
     try:
         for number in track(list(numbers), "histories", console=Console(stderr=True)):
-            told.append(one := play(number))
-            if one.wrong:
-                print(f"history {number}: {one.wrong}\n  python -m benchmarks.faults --history {number}", flush=True)
-            one.trace.clear()
+            results.append(result := play(number))
+            if result.wrong:
+                print(f"history {number}: {result.wrong}\n  python -m benchmarks.faults --history {number}", flush=True)
+            result.trace.clear()
     except KeyboardInterrupt:
-        print(f"interrupted after {len(told)} histories")
-    return told
+        print(f"interrupted after {len(results)} histories")
+    return results
 
 
 def main(
@@ -70,10 +70,10 @@ def main(
     if history is not None:
         sys.exit(bool(replayed(history).wrong))
     begin = time.perf_counter()
-    told = played(numbers_of(first, histories, family))
-    wrong = [one.number for one in told if one.wrong]
-    print("\n".join(table(told)))
-    print(f"{len(told) - len(wrong)} of {len(told)} histories held, {time.perf_counter() - begin:.0f} s")
+    results = played(numbers_of(first, histories, family))
+    wrong = [result.number for result in results if result.wrong]
+    print("\n".join(table(results)))
+    print(f"{len(results) - len(wrong)} of {len(results)} histories held, {time.perf_counter() - begin:.0f} s")
     sys.exit(bool(wrong))
 
 

@@ -42,7 +42,7 @@ class Disk:
         self._files: dict[int, int] = {}
         self._content: dict[int, bytes] = {}
         self._names: dict[Path, dict[str, int]] = {}
-        self._held: dict[int, Path] = {}
+        self._paths: dict[int, Path] = {}
         self._folders: set[int] = set()
         self._user, self._full = "driver", 0.0
 
@@ -79,35 +79,35 @@ class Disk:
         self._may_end(f"open {path.name}")
         if flags & os.O_CREAT and self._is_full():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        held = os.open(path, flags, mode)
-        self._held[held] = path
+        descriptor = os.open(path, flags, mode)
+        self._paths[descriptor] = path
         if flags & os.O_CREAT:
-            self._files[os.fstat(held).st_ino] = next(self._count)
-        return held
+            self._files[os.fstat(descriptor).st_ino] = next(self._count)
+        return descriptor
 
-    def close(self, held: int) -> None:
+    def close(self, descriptor: int) -> None:
         """Close a file; this never fails."""
-        path = self._held.pop(held)
-        os.close(held)
+        path = self._paths.pop(descriptor)
+        os.close(descriptor)
         self._may_end(f"close {path.name}")
 
-    def write(self, held: int, content: memoryview) -> int:
+    def write(self, descriptor: int, content: memoryview) -> int:
         """Write everything, or a part if the disk becomes full or the process ends."""
         part = content[: self._scheduler.below(len(content) + 1)]
         try:
-            self._may_end(f"write {self._held[held].name}")
+            self._may_end(f"write {self._paths[descriptor].name}")
         except Fault:
-            os.write(held, part)
+            os.write(descriptor, part)
             raise
         if self._is_full():
             if not part:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return os.write(held, part)
-        return os.write(held, content)
+            return os.write(descriptor, part)
+        return os.write(descriptor, content)
 
-    def fsync(self, held: int) -> None:
+    def fsync(self, descriptor: int) -> None:
         """Note that the disk now holds the file or folder as it is."""
-        path = self._held[held]
+        path = self._paths[descriptor]
         self._may_end(f"synchronize {path.name}")
         if self._scheduler.happens("disk error", path.name):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -151,8 +151,8 @@ class Disk:
 
     def whole(self) -> Image:
         """Return the disk's contents as processes see them."""
-        found = {path: None if path.is_dir() else path.read_bytes() for path in sorted(self.root.rglob("*"))}
-        return dict(found)
+        image = {path: None if path.is_dir() else path.read_bytes() for path in sorted(self.root.rglob("*"))}
+        return dict(image)
 
     def survivors(self) -> Image:
         """Return the contents that a power cut leaves."""
@@ -164,21 +164,21 @@ class Disk:
         before, now = self._names.get(folder, {}), self._listed(folder) if folder.is_dir() else {}
         for name in sorted({*before, *now}):
             old, new = before.get(name), now.get(name)
-            kept = old if old != new and self._scheduler.below(2) else new
-            if kept is None:
+            file = old if old != new and self._scheduler.below(2) else new
+            if file is None:
                 continue
             path = folder / name
-            if kept in self._folders:  # it may have been removed since
+            if file in self._folders:  # it may have been removed since
                 image[path] = None
                 self._keep(path, image)
                 continue
-            lasts = self._content.get(kept, b"")
-            later = path.read_bytes()[len(lasts) :] if kept == new else b""
+            lasts = self._content.get(file, b"")
+            later = path.read_bytes()[len(lasts) :] if file == new else b""
             image[path] = lasts + later[: self._scheduler.below(len(later) + 1)]
 
     def restore(self, image: Image, *, synchronized: bool) -> None:
         """Restore an image, because code that was cut off may have changed files while it ended."""
-        known = {path: self._file(path) for path in self.root.rglob("*")}
+        files = {path: self._file(path) for path in self.root.rglob("*")}
         if synchronized:
             self._names.clear()
             self._content.clear()
@@ -189,7 +189,7 @@ class Disk:
                 path.mkdir()
             else:
                 path.write_bytes(content)
-            file = known.get(path, next(self._count))
+            file = files.get(path, next(self._count))
             self._files[path.stat().st_ino] = file
             if synchronized and content is not None:
                 self._content[file] = content

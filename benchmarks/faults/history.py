@@ -35,7 +35,7 @@ MEMORY = Path("/dev/shm")
 
 
 @dataclass(frozen=True)
-class Told:
+class HistoryResult:
     """The result of a history.
 
     Attributes
@@ -85,7 +85,7 @@ class History:
         self._out = root / "out"
         self._attempts = 0
 
-    def play(self) -> Told:
+    def play(self) -> HistoryResult:
         """Play it to its end."""
         wrong = ""
         try:
@@ -97,7 +97,7 @@ class History:
         except Exception as error:  # any error is reported with the history's number
             wrong = f"{type(error).__name__}: {error}"
         scheduler, family, cut_off = self._scheduler, self._family.name, self._witness.cut_off
-        return Told(scheduler.number, family, scheduler.fired, self._attempts, cut_off, wrong, scheduler.trace)
+        return HistoryResult(scheduler.number, family, scheduler.fired, self._attempts, cut_off, wrong, scheduler.trace)
 
     def _over(self) -> bool:
         """Begin or resume the run; return whether it ended, and check that its end is the right one."""
@@ -149,13 +149,13 @@ class History:
         """Do what a command with `--out` does, and check its end."""
         with sole(self._out):
             take(self._out, Mark(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
-            kept = self._family.kept(self._out)
-            if kept.ledger not in self._witness.books:
-                self._witness.books.append(kept.ledger)
-            kept.check()
-            keeper = KeepersProcess(self._scheduler, self._disk, kept.ledger)
-            outcome = self._conducted(kept, keeper, self._devices(keeper))
-            self._witness.ends(outcome, list(kept))
+            chain = self._family.stored_rounds(self._out)
+            if chain.ledger not in self._witness.books:
+                self._witness.books.append(chain.ledger)
+            chain.check()
+            keeper = KeepersProcess(self._scheduler, self._disk, chain.ledger)
+            outcome = self._conducted(chain, keeper, self._devices(keeper))
+            self._witness.ends(outcome, list(chain))
 
     def _devices(self, keeper: KeepersProcess) -> dict[str, Cohorts]:
         """Start all devices."""
@@ -170,15 +170,15 @@ class History:
 
         return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
 
-    def _conducted(self, kept: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
+    def _conducted(self, chain: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
         """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):
-            driver = Driver(kept, keeper, scheduler, witness, in_step=self._world.plan.in_step)
+            driver = Driver(chain, keeper, scheduler, witness, in_step=self._world.plan.in_step)
             fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
             try:
                 conductor = Conductor(self._world.plan.begin(fleet))
-                for over in kept:
+                for over in chain:
                     conductor.repeat(over)
                 outcome = conductor.run(driver.hear)
                 driver.wait()
@@ -189,7 +189,7 @@ class History:
         raise LostError(f"coordinators died {MOST_COORDINATORS} times; what was kept can be resumed")
 
 
-def play(number: int) -> Told:
+def play(number: int) -> HistoryResult:
     """Play a history in a temporary folder."""
     folder = tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)
     try:

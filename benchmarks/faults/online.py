@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from actors.client import Client, ClientDevices
-from actors.electors import VotingDevices
-from actors.voters import PlantedVoters
+from actors.voters import PlantedVoters, VotingDevices
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging
@@ -95,8 +94,8 @@ class OnlineWitness(Charging):
 
     def key(self, question: Any) -> bytes:
         """Return the name under which devices that could not book a question are noted."""
-        told: bytes = question.service.id if type(question) is Ballot else question.id
-        return told
+        service_id: bytes = question.service.id if type(question) is Ballot else question.id
+        return service_id
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
         """Refuse an answer that the device never gives, or that is not booked on the disk."""
@@ -135,14 +134,16 @@ class OnlineWitness(Charging):
         if seen != over.served.chosen.tolist() or not entered <= self.said:
             raise Violation(f"client {over.number} is kept otherwise than it was served")
 
-    def ends(self, outcome: Any, kept: list[Any]) -> None:  # noqa: ARG002 (a protocol)
+    def ends(self, outcome: Any, rounds: list[Any]) -> None:  # noqa: ARG002 (a protocol)
         """Refuse recommendations or exposures that differ from those without faults."""
         self.nothing_forgotten()
-        for told, whole in zip(outcome, undisturbed(self._world), strict=True):
+        for client_result, whole in zip(outcome, undisturbed(self._world), strict=True):
             for part in fields(Served):
-                one, other = getattr(told.served, part.name), getattr(whole.served, part.name)
+                one, other = getattr(client_result.served, part.name), getattr(whole.served, part.name)
                 if not np.array_equal(one, other, equal_nan=part.name == "exposure"):
-                    raise Violation(f"client {told.number} ended with other {part.name} than if nothing had happened")
+                    raise Violation(
+                        f"client {client_result.number} ended with other {part.name} than if nothing had happened"
+                    )
 
 
 class Online:
@@ -156,7 +157,7 @@ class Online:
     )
     """A world in which budgets cover all services, or in which some voters stay away."""
 
-    def kept(self, out: Path) -> KeptClients:
+    def stored_rounds(self, out: Path) -> KeptClients:
         """Return clients that were served."""
         return KeptClients(out, 0)
 

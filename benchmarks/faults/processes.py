@@ -15,8 +15,8 @@ from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, 
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError
 
-Told = Callable[[Any], None]
-"""Tells the server the answer or the error of a call."""
+Deliver = Callable[[Any], None]
+"""Delivers the answer or the error of a call to the server."""
 GONE: Exception = ConnectionError("its process died")
 """Stands for Ray's error about a dead process."""
 CUT = 8.0
@@ -66,14 +66,14 @@ class KeepersProcess:
         if self._keeper is None:
             raise LostError("the process that keeps what devices have spent was lost")
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         """As `Keeper.book`; a caller who has waited too long gets an error instead."""
         if self._scheduler.happens("keeper dies", "between two calls"):
             self._start_anew()
         while self._keeper is not None:
             try:
                 with self._disk.used_by("keeper"):
-                    return self._keeper.book(first, stop, known, lines)
+                    return self._keeper.book(first, stop, position, lines)
             except KeeperDiedError:
                 self._start_anew()
                 if not self._scheduler.below(3):
@@ -89,7 +89,7 @@ class Call:
     first: int
     stop: int
     public: tuple[Any, ...]
-    told: Told
+    deliver: Deliver
 
 
 class Process:
@@ -103,32 +103,32 @@ class Process:
         self._host = site.start(self)
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """As `actors.keeper.Books.read`."""
+        """As `actors.keeper.LedgerClient.read`."""
         return self.book(first, stop, since, ())
 
-    def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """As `actors.keeper.Books.book`; anything may happen before and after."""
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """As `actors.keeper.LedgerClient.book`; anything may happen before and after."""
         try:
-            return self._book(first, stop, known, lines)
+            return self._book(first, stop, position, lines)
         except UnreachableError:
             if self._asked is not None:
                 self.site.witness.cannot_book(self._asked.question, self._asked.first, self._asked.stop)
             raise
 
-    def _book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+    def _book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         scheduler, site = self.site.scheduler, self.site
         scheduler.meanwhile()
         self._may_die("before it books")
         if scheduler.now < site.cut_until or scheduler.happens("keeper cut off", self.name):
             site.cut_until = max(site.cut_until, scheduler.now + CUT * scheduler.coins.random() * scheduler.below(2))
             raise UnreachableError("the request did not reach it")
-        told = site.keeper.book(first, stop, known, lines)
-        scheduler.say(f"{self.name} books {len(lines)} lines, and is told {len(told[1])}")
+        reply = site.keeper.book(first, stop, position, lines)
+        scheduler.say(f"{self.name} books {len(lines)} lines, and gets {len(reply[1])}")
         scheduler.meanwhile()
         self._may_die("after it booked")
         if scheduler.happens("keeper cut off", f"{self.name}, after it booked"):
             raise UnreachableError("the answer did not come back")
-        return told
+        return reply
 
     def _may_die(self, when: str) -> None:
         if not self.alive or self.site.scheduler.happens(self.site.dies, f"{self.name} {when}"):
@@ -151,18 +151,18 @@ class Process:
         try:
             answer = self._host.ask(call.question, call.first, call.stop, *call.public)
         except BlindrecError as error:
-            scheduler.at(scheduler.delay(), lambda error=error: call.told(error))  # type: ignore[misc] # bound now
+            scheduler.at(scheduler.delay(), lambda error=error: call.deliver(error))  # type: ignore[misc] # bound now
             return
         self._may_die("before it answers")
         if site.watched:
             site.witness.leaves(call.question, call.public, call.first, call.stop, answer)
         scheduler.say(f"{self.name} answers {call.question} for {call.first} to {call.stop - 1}")
         if scheduler.happens("message lost", "an answer"):
-            scheduler.at(scheduler.delay(), lambda: call.told(GONE))
+            scheduler.at(scheduler.delay(), lambda: call.deliver(GONE))
         else:
-            scheduler.at(scheduler.delay(), lambda: call.told(answer))
+            scheduler.at(scheduler.delay(), lambda: call.deliver(answer))
         if scheduler.happens("message twice", "an answer"):
-            scheduler.at(scheduler.delay(), lambda: call.told(answer))
+            scheduler.at(scheduler.delay(), lambda: call.deliver(answer))
         self._may_die("after it answered")
 
 
@@ -194,13 +194,13 @@ class Site:
         self._number = 0
         self._process = Process(self, 0)
 
-    def ask(self, question: Any, first: int, stop: int, public: tuple[Any, ...], told: Told) -> None:
-        """Send a call to the present process; ``told`` is called with the result sooner or later."""
+    def ask(self, question: Any, first: int, stop: int, public: tuple[Any, ...], deliver: Deliver) -> None:
+        """Send a call to the present process; ``deliver`` is called with the result sooner or later."""
         scheduler, process = self.scheduler, self._process
-        call = Call(question, first, stop, public, told)
+        call = Call(question, first, stop, public, deliver)
         self._open = [*self._open[-7:], call]
         if scheduler.happens("message lost", "a question"):
-            scheduler.at(scheduler.delay(), lambda: told(GONE))
+            scheduler.at(scheduler.delay(), lambda: deliver(GONE))
             return
         slow = LONG if scheduler.happens("slow process", process.name) else 1.0
         for _ in range(1 + scheduler.happens("message twice", "a question")):
@@ -219,5 +219,5 @@ class Site:
         self._number += 1
         self._process = Process(self, self._number)
         for call in self._open:
-            self.scheduler.at(self.scheduler.delay(), lambda call=call: call.told(GONE))  # type: ignore[misc] # same
+            self.scheduler.at(self.scheduler.delay(), lambda call=call: call.deliver(GONE))  # type: ignore[misc] # same
         self._open = []

@@ -59,11 +59,11 @@ class Rounds:
         if (number := len(state.asked)) == len(self.rounds):
             return None
         epsilon, first, stop = self.rounds[number]
-        return Ask(query=asked(number, epsilon), first=first, stop=stop)
+        return Ask(query=query_of(number, epsilon), first=first, stop=stop)
 
 
 @cache
-def asked(number: int, epsilon: Fraction) -> Query:
+def query_of(number: int, epsilon: Fraction) -> Query:
     """Return the query of a round."""
     return SIGN.query(round_number=number, public_seed=PUBLIC, epsilon=epsilon)
 
@@ -118,8 +118,8 @@ class QueryWitness(Charging):
         devices = first + np.flatnonzero(answer.answered_mask())
         if not np.array_equal(answer.unpacked()[devices - first], truth(question)[devices]):
             raise Violation(f"devices {first} to {stop - 1} said two things")
-        asked = question.id.hex()
-        self.must_be_booked({(device, asked) for device in devices.tolist()}, question)
+        query_id = question.id.hex()
+        self.must_be_booked({(device, query_id) for device in devices.tolist()}, question)
 
     def round_over(self, query: Any, releases: list[Any]) -> None:
         """Note who answered in a finished round."""
@@ -131,7 +131,7 @@ class QueryWitness(Charging):
         if type(over) is not Round or (over.ask.query.id, over.digest) not in self._masks:
             raise Violation(f"{over} is kept, and no releases are like that")
 
-    def ends(self, outcome: Any, kept: list[Any]) -> None:
+    def ends(self, outcome: Any, rounds: list[Any]) -> None:
         """Refuse an end that differs from the one without faults, except in devices that were cut off."""
         whole, _ = undisturbed(self._world)
         self.nothing_forgotten()
@@ -141,7 +141,7 @@ class QueryWitness(Charging):
             if (counts.asked, counts.answered + counts.refused) != (ask.stop - ask.first, counts.asked):
                 raise Violation(f"of {ask.stop - ask.first} devices in round {ask.query.round}, {counts} is counted")
         if self.cut_off:
-            self._only_cut_off_ones_differ(outcome, [over.digest for over in kept])
+            self._only_cut_off_ones_differ(outcome, [over.digest for over in rounds])
             return
         same = outcome.releases_sha256 == whole.releases_sha256 and outcome.state.counts == whole.state.counts
         if not same or not np.array_equal(outcome.model.score, whole.model.score):
@@ -172,7 +172,7 @@ class Queries:
     )
     """Worlds in which budgets cover all rounds, and others."""
 
-    def kept(self, out: Path) -> Journal:
+    def stored_rounds(self, out: Path) -> Journal:
         """Return the journal."""
         return Journal(out, 0)
 

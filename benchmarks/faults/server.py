@@ -21,7 +21,7 @@ from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
 
-Landed = Callable[[Any], None]
+OnAnswer = Callable[[Any], None]
 """Called with every answer that counts."""
 
 
@@ -31,14 +31,14 @@ class Edge:
     def __init__(self, driver: Driver, scheduler: Scheduler, witness: Witness) -> None:
         self.scheduler, self.witness = scheduler, witness
         self._driver = driver
-        self._inbox: deque[tuple[Panel, Question, Landed, Any]] = deque()
+        self._inbox: deque[tuple[Panel, Question, OnAnswer, Any]] = deque()
 
-    def carry(self, panel: Panel, question: Any, *shared: Any, landed: Landed = lambda _: None) -> None:
+    def carry(self, panel: Panel, question: Any, *shared: Any, landed: OnAnswer = lambda _: None) -> None:
         """Carry out a panel's decisions until it has all answers, as `coordinator.server.fleet.calls.carry` does."""
         while not panel.done:
             self._may_die()
-            while asked := panel.question(self.scheduler.now):
-                self._send(panel, asked, question, shared, landed)
+            while item := panel.question(self.scheduler.now):
+                self._send(panel, item, question, shared, landed)
             if self._inbox:
                 self._take(panel, *self._inbox.popleft())
             elif not self.scheduler.step(panel.until):
@@ -49,20 +49,20 @@ class Edge:
         if self.scheduler.happens("coordinator dies"):
             raise CoordinatorDiedError
 
-    def _send(self, panel: Panel, asked: Question, question: Any, shared: tuple[Any, ...], landed: Landed) -> None:
-        host, first, stop, public = asked.block
-        told: Landed = lambda answer: self._inbox.append((panel, asked, landed, answer))  # noqa: E731 (one line)
-        host.ask(question, first, stop, (*public, *shared), told)
+    def _send(self, panel: Panel, item: Question, question: Any, shared: tuple[Any, ...], landed: OnAnswer) -> None:
+        host, first, stop, public = item.block
+        deliver: OnAnswer = lambda answer: self._inbox.append((panel, item, landed, answer))  # noqa: E731 (one line)
+        host.ask(question, first, stop, (*public, *shared), deliver)
 
-    def _take(self, now: Panel, panel: Panel, asked: Question, landed: Landed, told: Any) -> None:
+    def _take(self, now: Panel, panel: Panel, item: Question, landed: OnAnswer, answer: Any) -> None:
         """Report an answer to its panel; a device's error ends the run if the panel still waits for it."""
-        if told is GONE:
-            panel.lost(asked.number, asked.epoch, self.scheduler.now, GONE)
-        elif isinstance(told, Exception):
+        if answer is GONE:
+            panel.lost(item.number, item.epoch, self.scheduler.now, GONE)
+        elif isinstance(answer, Exception):
             if panel is now:
-                raise told
-        elif panel.answered(asked.number, asked.epoch, told):
-            landed(told)
+                raise answer
+        elif panel.answered(item.number, item.epoch, answer):
+            landed(answer)
 
 
 class SimulatedHosts:
@@ -89,11 +89,11 @@ class SimulatedQueries:
         blocks = blocks_of(self._cohorts, ask, self._world.block)
         panel = Panel(
             blocks,
-            lambda block, told: require_answer(ask.query, told, block.first, block.stop),
+            lambda block, answer: require_answer(ask.query, answer, block.first, block.stop),
             window=self._world.window,
         )
         statistics: list[Statistic] = []
-        self._edge.carry(panel, ask.query, landed=lambda told: statistics.append(aggregate(ask.query, told)))
+        self._edge.carry(panel, ask.query, landed=lambda answer: statistics.append(aggregate(ask.query, answer)))
         releases = sorted(panel.answers(), key=lambda release: release.first)
         self._edge.witness.round_over(ask.query, releases)
         return merge(*statistics), releases

@@ -96,8 +96,8 @@ class BatchWitness(Witness):
 
     def key(self, question: Any) -> bytes:
         """Return the name under which devices that could not book a question are noted."""
-        told: bytes = question.model
-        return told
+        model: bytes = question.model
+        return model
 
     def forget_book(self) -> None:
         """Start to read the books again from the beginning."""
@@ -105,13 +105,13 @@ class BatchWitness(Witness):
         self._models.clear()
         self._answered.clear()
 
-    def line(self, told: Any) -> None:
+    def line(self, entry: Any) -> None:
         """Take in a promise or an answer; see `actors.second_order.answers`."""
-        if type(told) is dict:
-            for device in range(told["first"], told["stop"]):
-                self._about(device, told["model"])
+        if type(entry) is dict:
+            for device in range(entry["first"], entry["stop"]):
+                self._about(device, entry["model"])
             return
-        device, query_id, model, *_, payload = told
+        device, query_id, model, *_, payload = entry
         self._about(device, model)
         if device in self._answered:
             raise Violation(f"device {device} booked two answers")
@@ -142,18 +142,18 @@ class BatchWitness(Witness):
         if type(over) is not Batch:
             raise Violation(f"a {type(over).__name__} is kept")
         pairs = zip(over.devices, over.payloads, strict=True)
-        kept = {_spelled(device, over.query_id, payload) for device, payload in pairs}
-        if not kept <= self.said:
+        stored_lines = {_spelled(device, over.query_id, payload) for device, payload in pairs}
+        if not stored_lines <= self.said:
             raise Violation(f"batch {over.batch} is kept otherwise than it answered")
 
-    def ends(self, outcome: Any, kept: list[Any]) -> None:
+    def ends(self, outcome: Any, rounds: list[Any]) -> None:
         """Refuse an end that differs from the one without faults, except in devices that were cut off."""
         self.nothing_forgotten()
-        answered = {device for over in kept for device in over.devices}
+        answered = {device for over in rounds for device in over.devices}
         missing, excused = set(range(PRIVATES)) - answered, set[int]().union(*self.excused.values())
         if missing - excused:
             raise Violation(f"devices {sorted(missing - excused)} did not answer, without a cause")
-        whole = straight(self._world, Straight(self._world), kept) if missing else undisturbed(self._world)
+        whole = straight(self._world, Straight(self._world), rounds) if missing else undisturbed(self._world)
         if outcome.releases_sha256 != whole.releases_sha256 or outcome.announced != whole.announced:
             raise Violation("it ended with other releases or models than if nothing had happened")
         if outcome.features.digest != whole.features.digest or outcome.answered != len(answered):
@@ -175,7 +175,7 @@ class TwoTier:
         _world("privunit", Fraction(2), batch=4, each=6),
     )
 
-    def kept(self, out: Path) -> KeptBatches:
+    def stored_rounds(self, out: Path) -> KeptBatches:
         """Return batches that answered."""
         return KeptBatches(out, 0)
 

@@ -53,8 +53,8 @@ class Witness:
 
     def key(self, question: Any) -> bytes:
         """Return the name under which devices that could not book a question are noted."""
-        told: bytes = question.id
-        return told
+        query_id: bytes = question.id
+        return query_id
 
     def leaves(self, question: Any, public: tuple[Any, ...], first: int, stop: int, answer: Any) -> None:
         """Check what leaves devices ``first`` to ``stop - 1``."""
@@ -67,11 +67,11 @@ class Witness:
         """Check what the server stores of a round, which must follow from the releases."""
         raise NotImplementedError
 
-    def ends(self, outcome: Any, kept: list[Any]) -> None:
+    def ends(self, outcome: Any, rounds: list[Any]) -> None:
         """Check how the run ended, and what it stored."""
         raise NotImplementedError
 
-    def line(self, told: Any) -> None:
+    def line(self, entry: Any) -> None:
         """Take in a line of a book, and refuse a line that must not be booked."""
         raise NotImplementedError
 
@@ -109,15 +109,15 @@ class Witness:
         """Take in the new lines of a file without its head; return how much has been read."""
         *whole, tail = content[len(read) :].split(b"\n")
         for one in filter(None, whole[0 if read else 1 :]):
-            self.line(_told(one))
+            self.line(_entry_of(one))
         if tail and (whole or read):
             with suppress(ValueError):  # a whole line without a line break counts
-                self.line(_told(tail))
+                self.line(_entry_of(tail))
                 return content
         return content[: len(content) - len(tail)]
 
 
-def _told(line: bytes) -> Any:
+def _entry_of(line: bytes) -> Any:
     """Return a line of a log without its digest and its devices."""
     return json.loads(line.partition(b" ")[2])[2]
 
@@ -135,9 +135,9 @@ class Charging(Witness):
         super().forget_book()
         self._spent.clear()
 
-    def line(self, told: Any) -> None:
-        """Take in a charge; see `actors.keeper.Entry`."""
-        query_id, epsilon, first, stop = told
+    def line(self, entry: Any) -> None:
+        """Take in a charge; see `actors.keeper.Charge`."""
+        query_id, epsilon, first, stop = entry
         for device in range(first, stop):
             if (device, query_id) in self.booked:
                 raise Violation(f"device {device} was charged twice for {query_id[:8]}")

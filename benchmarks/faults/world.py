@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from actors.host import DeviceHost
-from actors.keeper import Books, Keeper
+from actors.keeper import Keeper, LedgerClient
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import Own
@@ -41,7 +41,7 @@ class World:
     block: int = 8
     workers: int = 2
 
-    def host(self, crew: Crew, bounds: tuple[int, int], books: Books) -> DeviceHost:
+    def host(self, crew: Crew, bounds: tuple[int, int], books: LedgerClient) -> DeviceHost:
         """Return the cohort of a process of devices."""
         return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
 
@@ -53,7 +53,7 @@ class Family(Protocol):
     """Its name on the command line and in the mark of a folder."""
     worlds: Sequence[World]
 
-    def kept(self, out: Path) -> Chain[Any]:
+    def stored_rounds(self, out: Path) -> Chain[Any]:
         """Return the store of a run in a folder."""
         ...
 
@@ -97,9 +97,9 @@ class Straight:
         """Do nothing, because no progress is shown."""
 
 
-def straight(world: World, fleet: Straight, kept: Sequence[Any] = ()) -> Any:
+def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
     conductor = Conductor(world.plan.begin(fleet))
-    for over in kept:
+    for over in rounds:
         conductor.repeat(over)
     return conductor.run(lambda _: None)

@@ -31,7 +31,7 @@ class Part(StrEnum):
     ORACLES = "oracles"
 
 
-def told(text: str) -> None:
+def announce(text: str) -> None:
     """Say on standard error what happens now."""
     typer.echo(text, err=True)
 
@@ -43,27 +43,29 @@ def compare(
     scenarios = [ours.scenario_of(job, number) for number in devices]
     pythons = {}
     for name in ("flower", "hadamard"):
-        told(f"environment of {name}")
+        announce(f"environment of {name}")
         pythons[name] = environment(name, folder)
-    asked = {name: value for name, value in asdict(job).items() if name != "like"}
-    asked |= {"passes": passes, "workers": workers}
-    told("blindrec")
+    options = {name: value for name, value in asdict(job).items() if name != "like"}
+    options |= {"passes": passes, "workers": workers}
+    announce("blindrec")
     before = ours.measure(scenarios, workers)
-    told("Flower")
-    flower = outside("Flower", pythons["flower"], "flower_job", asked | {"clients": clients, "nodes": NODES})
-    told("pure-ldp")
-    hadamard = outside("pure-ldp", pythons["hadamard"], "hadamard_users", asked | {"users": users})
-    told("blindrec again")
+    announce("Flower")
+    flower = outside("Flower", pythons["flower"], "flower_job", options | {"clients": clients, "nodes": NODES})
+    announce("pure-ldp")
+    hadamard = outside("pure-ldp", pythons["hadamard"], "hadamard_users", options | {"users": users})
+    announce("blindrec again")
     return assembled(job, workers, before, ours.measure(scenarios, workers), flower, hadamard)
 
 
 def beside_oracles(job: oracles.Job, folder: Path) -> dict[str, Any]:
     """Make the environments, then run frequency oracles of blindrec, pure-ldp and OpenDP."""
     pythons = {}
-    for name, kept in (("pure-ldp", "hadamard"), ("OpenDP", "opendp")):
-        told(f"environment of {name}")
-        pythons[name] = environment(kept, folder)
-    return oracles.compare(job, lambda name, script, asked: outside(name, pythons[name], script, dict(asked)), told)
+    for name, directory in (("pure-ldp", "hadamard"), ("OpenDP", "opendp")):
+        announce(f"environment of {name}")
+        pythons[name] = environment(directory, folder)
+    return oracles.compare(
+        job, lambda name, script, options: outside(name, pythons[name], script, dict(options)), announce
+    )
 
 
 def main(
@@ -82,7 +84,7 @@ def main(
 ) -> None:
     """Time one bit a device beside Flower's simulation engine and pure-ldp, and frequency oracles beside theirs."""
     job = OneBit(items=items, rated=rated, epsilon=epsilon)
-    asked = oracles.Job(items=items, rated=rated, epsilon=epsilon, seconds=seconds, passes=passes)
+    oracle_job = oracles.Job(items=items, rated=rated, epsilon=epsilon, seconds=seconds, passes=passes)
     sizes = sorted(devices or [1_000_000, 10_000_000])
     folder, parts, figures = environments or default_folder(), part or [*Part], dict[str, Any]()
     try:
@@ -90,10 +92,10 @@ def main(
             figures = compare(job, sizes, clients=clients, users=users, passes=passes, workers=workers, folder=folder)
             print(table(figures))
         if Part.ORACLES in parts:
-            figures = figures | {"oracles": beside_oracles(asked, folder)}
+            figures = figures | {"oracles": beside_oracles(oracle_job, folder)}
             print(oracles.table(figures["oracles"]))
     except BlindrecError as error:
-        told(f"blindrec: {error}")
+        announce(f"blindrec: {error}")
         raise typer.Exit(2) from None
     if json_file:
         json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

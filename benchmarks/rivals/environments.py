@@ -50,8 +50,8 @@ def environment(name: str, folder: Path) -> Path:
     InputError
         If it cannot be made; what is there of it is made anew the next time.
     """
-    told = f"{sys.version_info[:2]} {pinned(name).read_text(encoding='utf-8')}"
-    home = (folder / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:12]}").absolute()
+    key = f"{sys.version_info[:2]} {pinned(name).read_text(encoding='utf-8')}"
+    home = (folder / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}").absolute()
     python = home / "bin" / "python"
     if (home / FINISHED).exists():
         return python

@@ -41,7 +41,7 @@ class Equality:
 
     Attributes
     ----------
-    held : float
+    own_value : float
         Difference of the shares of reports that speak for the held value, over its standard error.
     others : float
         Sum of squares of the same for all other values.
@@ -51,20 +51,20 @@ class Equality:
         Whether both tests pass.
     """
 
-    held: float
+    own_value: float
     others: float
     freedom: int
     equal: bool
 
 
-def compared(one: Counts, two: Counts, *, held: int, paired: bool = False) -> Equality:
+def compared(one: Counts, two: Counts, *, own_value: int, paired: bool = False) -> Equality:
     """Compare two programs' counts.
 
     Parameters
     ----------
     one, two : Counts
         Of the same number of values.
-    held : int
+    own_value : int
         The value that all users hold.
     paired : bool
         Whether the counts come in correlated pairs.
@@ -74,10 +74,10 @@ def compared(one: Counts, two: Counts, *, held: int, paired: bool = False) -> Eq
     variance = rate * (1 - rate) * (1 / users).sum()
     gap = one.counts / one.users - two.counts / two.users
     apart = np.divide(gap, np.sqrt(variance), out=np.zeros_like(gap), where=variance > 0)
-    others = float((np.delete(apart, held) ** 2).sum())
+    others = float((np.delete(apart, own_value) ** 2).sum())
     freedom = apart.size - 1
     excess = (others - freedom) / (2**0.5 if paired else 1.0)
     alarm = FALSE_ALARM / 2
     low, high = chi2.ppf(alarm / 2, freedom), chi2.isf(alarm / 2, freedom)
-    equal = abs(apart[held]) <= norm.isf(alarm / 2) and low <= freedom + excess <= high
-    return Equality(held=float(apart[held]), others=others, freedom=freedom, equal=bool(equal))
+    equal = abs(apart[own_value]) <= norm.isf(alarm / 2) and low <= freedom + excess <= high
+    return Equality(own_value=float(apart[own_value]), others=others, freedom=freedom, equal=bool(equal))

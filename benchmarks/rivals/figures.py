@@ -28,7 +28,7 @@ def assembled(
     before, after : sequence of dict
         Rows of `benchmarks.rivals.ours.measure`, made before the rivals and after them.
     flower, hadamard : dict
-        What the rivals' scripts told.
+        What the rivals' scripts returned.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def assembled(
     }
     theirs = flower | {"share_of_ones": flower["ones"] / flower["answered"]}
     _check_same_job(theirs, rows[-1])
-    told = {
+    figures = {
         "items": job.items,
         "rated": job.rated,
         "epsilon": job.epsilon,
@@ -61,7 +61,7 @@ def assembled(
         "flower": ours / rates["flower_clients_per_second"],
         "hadamard": {processes: ours / rate for processes, rate in rates["hadamard_users_per_second"].items()},
     }
-    return told | rates | {"times": times}
+    return figures | rates | {"times": times}
 
 
 def table(figures: Figures) -> str:

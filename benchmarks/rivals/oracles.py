@@ -35,7 +35,7 @@ HIGH_PRIVACY = 1.0
 LEAST_SECONDS, FEWEST_USERS = 2.0, 20_000
 """A run of ours is made twice as large until it takes so long."""
 Outside = Callable[[str, str, Mapping[str, Any]], dict[str, Any]]
-"""Takes a rival's name, its script and the job; returns what the script told."""
+"""Takes a rival's name, its script and the job; returns what the script printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def rivals_of(job: Job) -> tuple[str, ...]:
     return tuple(name for name in PURE_LDP if name != "hadamard-bit" or job.epsilon <= HIGH_PRIVACY)
 
 
-def compare(job: Job, outside: Outside, told: Callable[[str], None]) -> dict[str, Any]:
+def compare(job: Job, outside: Outside, announce: Callable[[str], None]) -> dict[str, Any]:
     """Time ours, the rivals and ours again, nothing at the same time; then hold reports against reports.
 
     Raises
@@ -100,47 +100,47 @@ def compare(job: Job, outside: Outside, told: Callable[[str], None]) -> dict[str
     """
     for name in OURS:
         _scenario(job, name, rated=job.rated, users=FEWEST_USERS)
-    told("blindrec's oracles")
+    announce("blindrec's oracles")
     before = {name: users_a_second(job, name) for name in OURS}
     names = rivals_of(job)
     runs = {name: all_alike(job, name) for name in names}
     truth = runs["grr"].population.truth
     assert truth is not None  # a block model
-    held = int(np.flatnonzero(truth == 0)[0])
-    asked = {"epsilon": job.epsilon, "values": job.items + 1, "own": held, "seed": 0}
-    asked |= {"seconds": job.seconds, "passes": job.passes}
+    own_value = int(np.flatnonzero(truth == 0)[0])
+    options = {"epsilon": job.epsilon, "values": job.items + 1, "own": own_value, "seed": 0}
+    options |= {"seconds": job.seconds, "passes": job.passes}
     rows = int(runs["hadamard"].outcome.state.asked[0].query.parameters[ROWS])
-    told("pure-ldp's oracles")
-    theirs = [outside("pure-ldp", "pure_ldp_oracles", asked | {"oracles": list(names), "rows": rows})]
-    told("OpenDP's randomized response")
-    theirs.append(outside("OpenDP", "opendp_response", asked))
-    told("blindrec's oracles again")
+    announce("pure-ldp's oracles")
+    theirs = [outside("pure-ldp", "pure_ldp_oracles", options | {"oracles": list(names), "rows": rows})]
+    announce("OpenDP's randomized response")
+    theirs.append(outside("OpenDP", "opendp_response", options))
+    announce("blindrec's oracles again")
     rates = {name: min(rate, users_a_second(job, name)) for name, rate in before.items()}
     labels = ("pure-ldp", "OpenDP")
     rivals = [
-        _row(label, told_by["version"], name, found, runs[name], held=held, ours=rates[name])
-        for label, told_by in zip(labels, theirs, strict=True)
-        for name, found in told_by["oracles"].items()
+        _row(label, script_result["version"], name, figures, runs[name], own_value=own_value, ours=rates[name])
+        for label, script_result in zip(labels, theirs, strict=True)
+        for name, figures in script_result["oracles"].items()
     ]
     return {**asdict(job), "rows": rows, "users_per_second": rates, "rivals": rivals}
 
 
 def _row(
-    rival: str, version: str, name: str, found: Mapping[str, Any], mine: Result, *, held: int, ours: float
+    rival: str, version: str, name: str, figures: Mapping[str, Any], ours_run: Result, *, own_value: int, ours: float
 ) -> dict[str, Any]:
-    statistic: Any = mine.statistic
+    statistic: Any = ours_run.statistic
     one = Counts(users=statistic.answered, counts=statistic.sums)
-    two = Counts(users=found["users"], counts=np.array(found["counts"], np.int64))
-    verdict = compared(one, two, held=held, paired=name.startswith("hadamard"))
+    two = Counts(users=figures["users"], counts=np.array(figures["counts"], np.int64))
+    verdict = compared(one, two, own_value=own_value, paired=name.startswith("hadamard"))
     if not verdict.equal:
         raise InputError(
-            f"{rival}'s {name} reports the held value {verdict.held:.1f} standard errors from ours, all others at "
+            f"{rival}'s {name} reports the held value {verdict.own_value:.1f} standard errors from ours, all others at "
             f"{verdict.others:.0f} with {verdict.freedom} degrees of freedom; the two do not release alike, mend "
             f"benchmarks/rivals/oracles.py"
         )
-    rate = max(found["rates"])
-    told = {"rival": rival, "version": version, "oracle": name, "users": found["users"], "users_per_second": rate}
-    return told | {"times": ours / rate, "held": verdict.held, "others": verdict.others, "freedom": verdict.freedom}
+    rate = max(figures["rates"])
+    row = {"rival": rival, "version": version, "oracle": name, "users": figures["users"], "users_per_second": rate}
+    return row | {"times": ours / rate, "held": verdict.own_value, "others": verdict.others, "freedom": verdict.freedom}
 
 
 def table(figures: Mapping[str, Any]) -> str:

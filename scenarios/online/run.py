@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from actors.client import ClientDevices
-from actors.electors import VotingDevices
+from actors.voters import VotingDevices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
@@ -23,7 +23,7 @@ from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, Serve
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
-from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work, silent
+from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, Work, silent
 from scenarios.store.journal import Answered, require_booked
 from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
@@ -142,7 +142,7 @@ def run_online(
         voters=world.voters.users,
     )
 
-    def finish(clients: list[ServedClient], _: Backstage, costs: Costs) -> OnlineRun:
+    def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineRun:
         return OnlineRun(
             scenario=scenario,
             world=world,
@@ -168,7 +168,7 @@ def _work(
     plan: ServingPlan,
     layout: Layout,
     kept: KeptClients | None,
-    finish: Callable[[list[ServedClient], Backstage, Costs], OnlineRun],
+    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineRun],
 ) -> Work[ServedClient, list[ServedClient], OnlineRun]:
     """Return a run as places take it: voters in cohorts, and clients."""
     clients = {one.client.number: one.client for one in world.clients}

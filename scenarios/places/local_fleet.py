@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from actors.device import PIECE
-from actors.embodied import Embodied
-from actors.keeper import Books, Keeper
+from actors.device_block import DeviceBlock
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.custom import Own, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
@@ -30,7 +30,7 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
     """Conduct a run in so many threads; see `scenarios.places.session.Session.conduct`."""
     admit(job.plan.own)
     keeper = Keeper(job.ledger)
-    cast = {name: _embodied(crew, job.secret, keeper) for name, crew in job.crews.items()}
+    cast = {name: _device_blocks(crew, job.secret, keeper) for name, crew in job.crews.items()}
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
@@ -54,20 +54,20 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
     return job.finish(outcome, LocalBackstage(keeper, cast), Costs(seconds=seconds))
 
 
-def _embodied(crew: Crew, secret: bytes, keeper: Books) -> list[Embodied]:
+def _device_blocks(crew: Crew, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
     return [crew.kind.cohort(crew.holdings, secret, first, stop, keeper) for first, stop in crew.bounds]
 
 
 class LocalBackstage:
-    """What only the experimenter may look at; see `scenarios.places.session.Backstage`."""
+    """What only the experimenter may look at; see `scenarios.places.session.ExperimenterView`."""
 
-    def __init__(self, keeper: Books, cast: Cast) -> None:
+    def __init__(self, keeper: LedgerClient, cast: Cast) -> None:
         self.keeper, self._cast = keeper, cast
 
-    def see(self, kind: str, question: Any, stop: int) -> list[Any]:
-        """Return what devices show of a question; see `scenarios.places.session.Backstage.see`."""
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices show of a question; see `scenarios.places.session.ExperimenterView.inspect`."""
         cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
-        return [cohort.see(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
+        return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
 
 
 class LocalFleet:

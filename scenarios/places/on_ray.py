@@ -136,12 +136,12 @@ class Ensemble:
         """Start all devices' processes, and compile what a query will need."""
         room_for([host.warm_up.remote(query) for host in self._hosts()], needs)
 
-    def see(self, kind: str, question: Any, stop: int) -> list[Any]:
-        """Return what devices show of a question; see `scenarios.places.session.Backstage.see`."""
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices show of a question; see `scenarios.places.session.ExperimenterView.inspect`."""
         shared, blocks = ray.put(question), self.cohorts[kind].blocks(0, stop)
 
         def looked() -> list[Any]:
-            seen = [block.host.see.remote(self._permit, shared, block.first, block.stop) for block in blocks]
+            seen = [block.host.inspect.remote(self._permit, shared, block.first, block.stop) for block in blocks]
             return patient(seen, self.needs) if seen else []
 
         return again(looked, UNREACHABLE)

@@ -13,8 +13,8 @@ from scenarios.places.worker_threads import A
 from scenarios.store.round_store import Kept, Nowhere
 
 if TYPE_CHECKING:
-    from actors.embodied import Kind
-    from actors.keeper import Books
+    from actors.device_block import DeviceKind
+    from actors.keeper import LedgerClient
     from coordinator.server.fleet.layout import Layout
     from coordinator.server.rounds.conductor import Plan
     from coordinator.server.rounds.tally import Tally
@@ -33,22 +33,22 @@ Progress = Callable[["Tally"], None]
 class Crew:
     """Devices of one kind: the private side's share of a run."""
 
-    kind: Kind  # The kind of devices, and what these agreed to
+    kind: DeviceKind  # The kind of devices, and what these agreed to
     holdings: Any = field(repr=False)  # The private data of all devices of the kind, which only devices receive
     bounds: list[tuple[int, int]]  # Their cohorts, ``[first, stop)`` each, ascending
     # Most processes for them, which several cohorts may share; None for as many as the place has for devices
     hosts: int | None = None
 
 
-class Backstage(Protocol):
+class ExperimenterView(Protocol):
     """What only the experimenter may look at, after a run and before its devices end."""
 
     @property
-    def keeper(self) -> Books:
+    def keeper(self) -> LedgerClient:
         """The keeper of the devices' book."""
         ...
 
-    def see(self, kind: str, question: Any, stop: int) -> list[Any]:
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices 0 to ``stop - 1`` of a kind show the experimenter, an entry for each cohort."""
         ...
 
@@ -72,8 +72,8 @@ class Work(Generic[R, O, T]):
     crews: Mapping[str, Crew]  # Devices, by the name of their kind
     secret: bytes = field(repr=False)  # Private: the population's master secret
     layout: Layout  # It affects only speed
-    # Gets the outcome, the `Backstage` and the `Costs`, and returns the experiment's result
-    finish: Callable[[O, Backstage, Costs], T]
+    # Gets the outcome, the `ExperimenterView` and the `Costs`, and returns the experiment's result
+    finish: Callable[[O, ExperimenterView, Costs], T]
     kept: Kept[R] = field(default_factory=Nowhere)  # Yields the rounds of an interrupted run, and stores every new one
     ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it

@@ -12,7 +12,7 @@ from actors.block_model import BlockModelRatings, next_stamp
 from actors.coins import Coins
 from actors.device import Cohort, check
 from actors.kernels import Scratch, scratch_for, sense_and_like
-from actors.mechanisms import found, half_of
+from actors.mechanisms import half_of, registered
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import TILE, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
@@ -25,7 +25,7 @@ from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.statistics.scores import Tally, count_set, move_out, score_statistic, tally_for
 from coordinator.server.statistics.statistic import Statistic
 
-MAXSENSE = found()["maxsense"]
+MAXSENSE = registered()["maxsense"]
 """The one mechanism whose two sides share their work here; every other goes message by message."""
 
 

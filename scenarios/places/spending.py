@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from actors.keeper import Books, Entry, UnreachableError, read_entry
+from actors.keeper import Charge, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LostError
 
@@ -14,12 +14,12 @@ Spent = tuple[int, int, Epsilon]
 """First device, the one after the last, and what each of them has spent [nats]."""
 
 
-def spent_by(keeper: Books, devices: int) -> list[Spent]:
+def spent_by(keeper: LedgerClient, devices: int) -> list[Spent]:
     """Return what devices 0 to ``devices - 1`` have spent, by stretches ``(first, stop, spent)`` [nats]."""
-    return sums(map(read_entry, _booked(keeper, devices)), devices)
+    return sums(map(read_charge, _booked(keeper, devices)), devices)
 
 
-def sums(entries: Iterable[Entry], devices: int) -> list[Spent]:
+def sums(entries: Iterable[Charge], devices: int) -> list[Spent]:
     """Return what charges add up to, by stretches that spent alike; a query that was booked twice counts once."""
     ends = [(at, step, one) for one in entries for at, step in ((one.first, 1), (min(one.stop, devices), -1))]
     ends.sort(key=lambda end: end[0])
@@ -41,12 +41,12 @@ def sums(entries: Iterable[Entry], devices: int) -> list[Spent]:
     return found
 
 
-def require_there(keeper: Books) -> None:
+def require_there(keeper: LedgerClient) -> None:
     """Refuse to go on without the keeper: all devices would refuse."""
     _booked(keeper, 0)
 
 
-def _booked(keeper: Books, devices: int) -> list[str]:
+def _booked(keeper: LedgerClient, devices: int) -> list[str]:
     try:
         return keeper.read(0, devices)[1]
     except UnreachableError:

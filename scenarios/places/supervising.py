@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from actors.keeper import Books
+from actors.keeper import LedgerClient
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.calls import LOST, got, pause
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 def conducted(
     work: Work[R, O, T],
     devices: Mapping[str, Cohorts],
-    keeper: Books,
+    keeper: LedgerClient,
     progress: Progress,
     query: Query | None,
     needs: float,
@@ -65,7 +65,7 @@ def conducted(
 
 
 def _follow(
-    server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
+    server: Any, keeper: LedgerClient, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
     """Wait for the server's outcome; meanwhile report progress and store rounds."""
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()

@@ -13,7 +13,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Result, run_job
-from scenarios.run.plotting import plot_of
+from scenarios.run.plotting import collusion_of
 from scenarios.store.round_store import KeptRounds, Nowhere
 
 TOP = 10
@@ -34,7 +34,7 @@ def run(
     population = settled(population or populate(scenario))
     filled = population.scenario
     spec = RunSpec(filled, population.public)
-    plot = plot_of(population)
+    collusion = collusion_of(population)
     users = population.ratings.users
     job = Job(
         ratings=population.ratings,
@@ -47,7 +47,7 @@ def run(
         rounds=rounds or Nowhere(),
         ledger=ledger,
         absence=filled.absence,
-        plot=plot,
+        collusion=collusion,
         population=population,
         spec=spec,
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from actors.absence import PRESENT, Absence
-from actors.device import Raters, Wish
+from actors.device import AdviceRequest, Raters
 from actors.lying.devices import Liars
-from actors.lying.lies import Plot
+from actors.lying.lies import Collusion
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
 from coordinator.protocol.budget import Epsilon
@@ -30,7 +30,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import packages_of_policy
 from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
-from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work
+from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, Work
 from scenarios.places.spending import Spent, spent_by
 from scenarios.store.round_store import KeptRounds, Nowhere
 
@@ -53,16 +53,16 @@ class Job:
     rounds: KeptRounds = field(default_factory=Nowhere)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
-    plot: Plot | None = None  # What liars among the devices agreed on; None if nobody lies
+    collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
     population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no place is told
     spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
 
     @property
     def kind(self) -> Raters:
         """The kind of the devices."""
-        if self.plot is None:
+        if self.collusion is None:
             return Raters(budget=self.budget, absence=self.absence)
-        return Liars(budget=self.budget, absence=self.absence, plot=self.plot)
+        return Liars(budget=self.budget, absence=self.absence, collusion=self.collusion)
 
     @property
     def plan(self) -> QueryPlan:
@@ -135,11 +135,11 @@ def run_job(
     ``features`` they weigh these scores.
     """
 
-    def finish(outcome: Outcome, backstage: Backstage, costs: Costs) -> Result:
+    def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> Result:
         model = outcome.model
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
-        advice = backstage.see(RATERS, Wish(model, top, features), advised)
+        advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
         return Result(
             job=job,
             outcome=outcome,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from actors.lying.lies import Plot
+from actors.lying.lies import Collusion
 from coordinator.protocol.arrays import Indices, Ints
 from scenarios.data.metrics import best_matching
 from scenarios.run.popularity import ranks
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 def lying_scores(run: Result) -> dict[str, Any]:
     """Return what liars did to a run; nothing if nobody lied."""
-    plot, scenario, model = run.job.plot, run.scenario, run.outcome.model
-    if plot is None:
+    collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
+    if collusion is None:
         return {}
     nameless = scenario.half.paired
-    promoted = (plot.wishes > 0) & (plot.ordered and not nameless)
+    promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
-        "lied_about": int(np.count_nonzero(plot.wishes)),
-        "lies": _lies(run, plot),
+        "lied_about": int(np.count_nonzero(collusion.wishes)),
+        "lies": _lies(run, collusion),
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
         return told
-    predicted, sway = outlook_of(run), sway_of(scenario, plot.makes_up)
-    if sway is not None and sway.tips_only and (plot.wishes < 0).any():
+    predicted, sway = outlook_of(run), sway_of(scenario, collusion.makes_up)
+    if sway is not None and sway.tips_only and (collusion.wishes < 0).any():
         sway = None  # the formula is for items that all should seem liked more
     told |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
@@ -71,21 +71,23 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     return names[labels]
 
 
-def _lies(run: Result, plot: Plot) -> float:
+def _lies(run: Result, collusion: Collusion) -> float:
     """Return how many answers should be lies, by the rounds that were asked."""
     rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
-    sizes = ((plot.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds)
-    return sum(float(plot.shares[size]) * counts.answered for size, counts in sizes)
+    sizes = (
+        (collusion.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds
+    )
+    return sum(float(collusion.shares[size]) * counts.answered for size, counts in sizes)
 
 
 def outlook_of(run: Result) -> Outlook | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
-    plot, scenario, answered = run.job.plot, run.scenario, run.statistic.answered
-    if plot is None:
+    collusion, scenario, answered = run.job.collusion, run.scenario, run.statistic.answered
+    if collusion is None:
         return None
-    sway = sway_of(scenario, plot.makes_up)
+    sway = sway_of(scenario, collusion.makes_up)
     if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
     share, labels = scenario.malicious or 0.0, run.population.truth
-    return outlook(sway, scenario, share=share, labels=labels, wishes=plot.wishes, users=answered)
+    return outlook(sway, scenario, share=share, labels=labels, wishes=collusion.wishes, users=answered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
@@ -22,14 +22,14 @@ MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
 
 
-def plot_of(population: Population) -> Plot | None:
+def collusion_of(population: Population) -> Collusion | None:
     """Return what the liars of a settled population agree on; None if nobody lies."""
     scenario = population.scenario
     if (attack := scenario.plotted) is None:
         return None
     ordered = scenario.policy != ANCHOR
     truth = truth_of(population) if ordered else sides_of(population)
-    return Plot(
+    return Collusion(
         shares=_shares(population, attack),
         wishes=_wishes(population, attack, truth),
         truth=truth,

@@ -127,7 +127,7 @@ def ledger(subject: Subject) -> str:
 
 def require_spent(devices: Cohort, epsilon: Epsilon, what: str) -> None:
     """Fail where a device has spent anything else."""
-    for first, _, spent in devices.ledger.stretches():
+    for first, _, spent in devices.ledger.spending():
         if spent != epsilon:
             raise Failed(f"device {first} has spent {as_float(spent):g} after {what}, not {as_float(epsilon):g}")
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from actors.own import OwnDevice
+from actors.custom import CustomDevice
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words
 from coordinator.protocol.channels import Channel, Likelihood, LogRatio
@@ -95,7 +95,7 @@ class ClaimedLaw:
                 raise
             beyond = UnheldPublic(public.own)
             self.channel, self.refusal = beyond.channel(query), str(error)
-            self.device = OwnDevice(public.own, beyond)
+            self.device = CustomDevice(public.own, beyond)
 
     @property
     def enumerable(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.keeper import Books, read_entry
+from actors.keeper import LedgerClient, read_charge
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -35,10 +35,10 @@ class Answered(NamedTuple):
     devices: int
 
 
-def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
+def require_booked(kept: Iterable[Answered], keeper: LedgerClient) -> None:
     """Refuse to resume if charges for stored answers are missing from the book."""
     entries: dict[bytes, list[tuple[int, int]]] = {}
-    for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):
+    for entry in map(read_charge, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))
     for one in kept:
         if (found := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:

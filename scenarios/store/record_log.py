@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from actors.keeper import Books, Keeper
-from actors.log import FORMAT, Kind, Log, count_lines, make_folder
+from actors.keeper import Keeper, LedgerClient
+from actors.log import FORMAT, Log, LogKind, count_lines, make_folder
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.given.files import read_arrays
@@ -37,7 +37,7 @@ Reader = Callable[[dict[str, Any]], tuple[K, M]]
 Writer = Callable[[K, M], dict[str, Any]]
 """The reverse."""
 UNITS = "units"
-UNIT = Kind(
+UNIT = LogKind(
     noun="file of units",
     suffix=".units",
     remedy="put it back as it was, or remove that line and all after it: their units are then measured again",
@@ -81,7 +81,7 @@ class Codec(Generic[T]):
     tell: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
     read: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
     # Takes records and the devices' book, and refuses them if an answer is not booked
-    require_booked: Callable[[Iterable[T], Books], None]
+    require_booked: Callable[[Iterable[T], LedgerClient], None]
 
 
 class Chain(Generic[T]):

@@ -31,7 +31,7 @@ class Given:
 
     query: Query  # Of one round about all items
     rated: int  # Items w that a device rated
-    makes_up: str  # What liars make up; see `actors.lying.lies.Plot`
+    makes_up: str  # What liars make up; see `actors.lying.lies.Collusion`
 
     def reach(self, promoted: int) -> float:
         """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.keeper import Books
+from actors.keeper import LedgerClient
 from actors.lying.crowds import Poison, Poisoners
 from actors.second_order.answers import Answers
 from actors.second_order.cohort import DEVICES_A_COHORT, Consent, PrivateDevices
@@ -26,7 +26,7 @@ from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
 
 
-def _require_booked(kept: Iterable[Batch], book: Books) -> None:
+def _require_booked(kept: Iterable[Batch], book: LedgerClient) -> None:
     """Refuse batches whose releases private devices have not all booked."""
     answers = Answers(0, MOST_DEVICES, book)
     answers.look()

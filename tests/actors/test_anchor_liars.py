@@ -14,7 +14,7 @@ from anchored import oracle_coins, pair_query, turned_query
 
 from actors.coins import Coins
 from actors.lying.devices import made_up
-from actors.lying.lies import Asked, Plot
+from actors.lying.lies import Collusion, LiarsView
 from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words
@@ -23,18 +23,18 @@ from coordinator.protocol.messages import Query
 ITEMS, DEVICES, TURNED = 140, 80, (3, 70, 71, 129)
 
 
-def plot_of() -> Plot:
+def plot_of() -> Collusion:
     truth = np.where(np.arange(ITEMS) % 3 == 0, 1, -1).astype(np.int32)
     wishes = np.zeros(ITEMS, np.int32)
     wishes[list(TURNED)] = -truth[list(TURNED)]
-    return Plot(shares=np.ones(ITEMS + 1), wishes=wishes, truth=truth, rated=9, ordered=False)
+    return Collusion(shares=np.ones(ITEMS + 1), wishes=wishes, truth=truth, rated=9, ordered=False)
 
 
-def answers(query: Query, plot: Plot, devices: int = DEVICES) -> Indices:
+def answers(query: Query, plot: Collusion, devices: int = DEVICES) -> Indices:
     coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
     lie, honest = lie_about(query.design), np.zeros((devices, 1), np.uint8)
     assert lie is not None
-    asked = Asked(query=query, plot=plot, coins=coins, which=np.arange(devices))
+    asked = LiarsView(query=query, collusion=plot, coins=coins, liars=np.arange(devices))
     told = lie.answers(asked, honest)
     assert (lie.sketches(asked, honest) == told).all()
     return (2 * told[:, 0].astype(np.int32) - 1).astype(np.int32)

@@ -12,9 +12,9 @@ import worlds
 from deaf import Deaf
 from forging import forged
 
-from actors.device import Cohort, Raters, Wish
+from actors.device import AdviceRequest, Cohort, Raters
 from actors.host import DeviceHost, permit_of
-from actors.keeper import Books, Keeper
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 
@@ -23,7 +23,7 @@ BOUNDS = [(10, 30), (50, 51), (60, 100)]
 QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
 
 
-def host(keeper: Books | None = None) -> DeviceHost:
+def host(keeper: LedgerClient | None = None) -> DeviceHost:
     return DeviceHost(Raters(budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, keeper)
 
 
@@ -82,14 +82,14 @@ def test_a_warm_up_is_free_and_advice_comes_from_the_right_devices() -> None:
     assert asked.ask(QUERY, 10, 30).refused == 0
     model = Model(cluster=np.arange(20, dtype=np.int32) % 2, score=np.arange(20.0), error=np.ones(20), clusters=2)
     alone = Cohort(worlds.block_ratings(WORLD), WORLD.secret, 60, 70, None).recommend(model, 60, 70, 5)
-    np.testing.assert_array_equal(asked.see(permit_of(WORLD.secret), Wish(model, 5), 60, 70), alone)
+    np.testing.assert_array_equal(asked.inspect(permit_of(WORLD.secret), AdviceRequest(model, 5), 60, 70), alone)
 
 
 def test_the_server_gets_no_advice() -> None:
     """Its handle reaches the same actor; what a device would not recommend, it has rated."""
     model = Model(cluster=np.zeros(20, np.int32), score=np.arange(20.0), error=np.ones(20), clusters=1)
     with pytest.raises(PermissionError, match="only the experimenter may look"):
-        host().see(permit_of(worlds.PUBLIC), Wish(model, 20), 60, 70)
+        host().inspect(permit_of(worlds.PUBLIC), AdviceRequest(model, 20), 60, 70)
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
         Model(**{**fields, **broken})
     model = forged(Model(**fields), **broken)  # type: ignore[arg-type] # by name
     with pytest.raises(InputError, match=r"of a model|number of clusters|model has 19 items"):
-        host().see(permit_of(WORLD.secret), Wish(model, 5), 60, 70)
+        host().inspect(permit_of(WORLD.secret), AdviceRequest(model, 5), 60, 70)

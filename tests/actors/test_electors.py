@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.client import ClientCohort
-from actors.electors import VoterCohort, VotingDevices
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
-from actors.voters import PlantedVoters, TableVoters, Voters
+from actors.voters import PlantedVoters, TableVoters, VoterCohort, Voters, VotingDevices
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, LedgerError

@@ -13,7 +13,7 @@ from statistical import rate_fits
 from actors import mechanisms as on_devices
 from actors.coins import Coins
 from actors.device import Cohort
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from coordinator.protocol import mechanisms as in_public
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
@@ -87,17 +87,17 @@ class OneItem(DeviceHalf):
 
     names = ("unary", "direct", "hashed")
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         item = np.arange(coins.first, coins.first + coins.devices) % ratings.items
         if query.design == "unary":
-            return Sketched(np.eye(ratings.items, dtype=np.uint8)[item])
-        return Sketched(item.astype(np.int32)[:, None])
+            return Sketch(np.eye(ratings.items, dtype=np.uint8)[item])
+        return Sketch(item.astype(np.int32)[:, None])
 
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_public, "found", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,)))
-    monkeypatch.setattr(on_devices, "found", lambda: by_name((OneItem(),), lambda half: half.names))
+    monkeypatch.setattr(on_devices, "registered", lambda: by_name((OneItem(),), lambda half: half.names))
 
 
 def answered(design: str, questions: int = 1, answer_bits: int = 1) -> Bits2:

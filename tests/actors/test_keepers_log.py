@@ -11,7 +11,7 @@ import pytest
 import worlds
 
 from actors.device import Cohort
-from actors.keeper import LEDGER, Entry, Keeper, owner_of, read_book
+from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book
 from actors.ledger import Ledger
 from actors.log import Log
 from actors.mechanisms import half_of
@@ -46,7 +46,7 @@ def test_who_embodies_devices_next_knows_what_they_spent(tmp_path: Path) -> None
         assert before.answer(query(0), first, stop) == released
     cohort(tmp_path, 10, 40).answer(query(1), 10, 30)
     again = cohort(tmp_path)
-    assert again.ledger.stretches() == [(0, 10, Fraction(1, 3)), (10, 30, Fraction(2, 3)), (30, 60, Fraction(1, 3))]
+    assert again.ledger.spending() == [(0, 10, Fraction(1, 3)), (10, 30, Fraction(2, 3)), (30, 60, Fraction(1, 3))]
     assert lines(tmp_path) == 3
     assert again.answer(query(0), 0, 60).refused == 0
     assert again.answer(query(2), 0, 60).refused == 0
@@ -88,17 +88,17 @@ def test_a_torn_line_was_never_answered_and_a_damaged_one_is_told(tmp_path: Path
     for cut in range(len(good)):
         file.write_bytes(good[:cut])
         booked = (cut >= one - 1) + (cut == len(good) - 1)  # a line that lacks nothing but its end counts
-        assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(booked, 3))]
+        assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(booked, 3))]
     file.write_bytes(good[:-9])
     cohort(tmp_path).answer(query(2), 0, 60)  # whatever was torn off, lines of a later process stand by themselves
-    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
+    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(2, 3))]
 
 
 def spent_after(folder: Path, file: Path, content: bytes) -> Fraction | None:
     """What every device spent, as a file tells it; None where it is refused."""
     file.write_bytes(content)
     try:
-        ((*_, spent),) = cohort(folder).ledger.stretches()
+        ((*_, spent),) = cohort(folder).ledger.spending()
     except LedgerError:
         return None
     return spent
@@ -175,10 +175,10 @@ NO_ENTRIES = ['["zz", "1", 0, 9]', '["00", "1/0", 0, 9]', '["00", "1"]', "{}", "
 @pytest.mark.parametrize("line", NO_ENTRIES, ids=lambda line: line[:20])
 def test_a_line_that_holds_no_entry_is_told(line: str, tmp_path: Path) -> None:
     """Even with a digest that goes with it."""
-    good = Entry(bytes(16), Fraction(1), 0, 9).line()
+    good = Charge(bytes(16), Fraction(1), 0, 9).line()
     Log(tmp_path, LEDGER, owner_of(tmp_path)).append([f"[0, 9, {one}]" for one in (good, line)])
     with pytest.raises(LedgerError, match=r"is damaged on line 3|line is no charge.*what devices spent is not known"):
-        cohort(tmp_path).ledger.stretches()
+        cohort(tmp_path).ledger.spending()
 
 
 def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -208,13 +208,13 @@ def test_after_a_line_that_could_not_be_written_nothing_more_is(
         patch.setattr(os, "write", half)
         with pytest.raises(LedgerError, match="No space left on device"):
             devices.answer(query(1), 0, 60)
-    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(1, 3))]
+    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(1, 3))]
     with pytest.raises(LedgerError, match="No space left on device"):
         devices.answer(query(1), 0, 60)
     assert devices.answer(query(0), 0, 60).refused == 0, "a repeat needs no book"
     cohort(tmp_path).answer(query(1), 0, 60)
     assert len(list(tmp_path.iterdir())) == 2
-    assert cohort(tmp_path).ledger.stretches() == [(0, 60, Fraction(2, 3))]
+    assert cohort(tmp_path).ledger.spending() == [(0, 60, Fraction(2, 3))]
 
 
 def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_files_of_several_processes_are_read_in_the_order_in_which_they_were_wri
         keeper = Keeper(tmp_path)
         known, before = keeper.read(0, 60)
         assert (known, before) == (2 * number, told)
-        two = [Entry(bytes([number, k]), Fraction(1), number, 60).line() for k in range(2)]
+        two = [Charge(bytes([number, k]), Fraction(1), number, 60).line() for k in range(2)]
         assert keeper.book(0, 60, known, two[:1]) == (known + 1, [])
         assert keeper.book(0, 60, known + 1, two[1:]) == (known + 2, [])
         told += two
@@ -264,5 +264,5 @@ def test_a_line_that_is_about_no_devices_is_told(told: str, tmp_path: Path) -> N
 
 def test_a_ledger_without_noise_is_kept_too(tmp_path: Path) -> None:
     ledger = Ledger(0, 9, None, Keeper(tmp_path))
-    ledger.charge(Entry(bytes(16), None, 0, 0), 2, 5)
-    assert Ledger(0, 9, None, Keeper(tmp_path)).stretches() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]
+    ledger.charge(Charge(bytes(16), None, 0, 0), 2, 5)
+    assert Ledger(0, 9, None, Keeper(tmp_path)).spending() == [(0, 2, 0), (2, 5, None), (5, 9, 0)]

@@ -1,4 +1,4 @@
-"""The ledger of stretches against a naive one: a dictionary a device."""
+"""The ledger of device ranges against a naive one: a dictionary a device."""
 
 from __future__ import annotations
 
@@ -122,4 +122,4 @@ def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> N
     for number, (first, stop) in enumerate([(2, 5), (5, 9)]):
         query = worlds.maxsense_query(items=4, sensing=0.5, epsilon=Fraction(1, 2), round_number=number)
         assert ledger.charge(query, first, stop) == []
-    assert ledger.stretches() == [(0, 2, 0), (2, 9, Fraction(1, 2)), (9, 12, 0)]
+    assert ledger.spending() == [(0, 2, 0), (2, 9, Fraction(1, 2)), (9, 12, 0)]

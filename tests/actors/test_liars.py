@@ -12,9 +12,9 @@ from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
 from actors.lying.devices import Liars, LyingCohort
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from actors.lying.value_lies import lie_about
-from actors.mechanisms import found
+from actors.mechanisms import registered
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
@@ -39,25 +39,25 @@ def asked_of(design: Any, **given: Any) -> tuple[Query, BlockRatings]:
     return spec.design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon), ratings
 
 
-def plot_of(share: float = 0.3, makes_up: str = ANSWERS, **more: Any) -> Plot:
+def plot_of(share: float = 0.3, makes_up: str = ANSWERS, **more: Any) -> Collusion:
     wishes = np.zeros(ITEMS, np.int32)
     wishes[[3, 5, 11]] = 1
     truth = np.where(np.arange(ITEMS) < 12, -1, 1).astype(np.int32)
     shares = np.full(ITEMS + 1, share)
-    return Plot(shares=shares, wishes=wishes, truth=truth, makes_up=makes_up, rated=8, **more)
+    return Collusion(shares=shares, wishes=wishes, truth=truth, makes_up=makes_up, rated=8, **more)
 
 
-def cohort_of(plot: Plot | None, ratings: BlockRatings, first: int = 0, stop: int = DEVICES) -> Cohort:
+def cohort_of(plot: Collusion | None, ratings: BlockRatings, first: int = 0, stop: int = DEVICES) -> Cohort:
     if plot is None:
         return Cohort(ratings, derive(0, "devices"), first, stop, None)
-    return Liars(budget=None, plot=plot).cohort(ratings, derive(0, "devices"), first, stop, None)
+    return Liars(budget=None, collusion=plot).cohort(ratings, derive(0, "devices"), first, stop, None)
 
 
 def rows_of(release: Release) -> np.ndarray[Any, Any]:
     return release.unpacked()
 
 
-def lies_in(query: Query, plot: Plot, cohort: Cohort) -> np.ndarray[Any, Any]:
+def lies_in(query: Query, plot: Collusion, cohort: Cohort) -> np.ndarray[Any, Any]:
     chosen = np.zeros(DEVICES, bool)
     chosen[plot.liars(query, cohort._coins(query, 0, DEVICES))] = True
     return chosen
@@ -81,7 +81,7 @@ def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(de
 
 
 def test_every_private_mechanism_has_a_lie_of_its_own() -> None:
-    without = {name for name in found() if lie_about(name) is None}
+    without = {name for name in registered() if lie_about(name) is None}
     assert without == {"full-reveal", "curator-items", "curator-pairs"}
 
 
@@ -101,7 +101,7 @@ def test_liars_lie_only_in_queries_about_as_many_items_as_they_agreed_on() -> No
     query, ratings = asked_of("sign")
     shares = np.zeros(ITEMS + 1)
     shares[:10] = 1.0
-    plot = Plot(shares=shares, wishes=plot_of().wishes, truth=plot_of().truth)
+    plot = Collusion(shares=shares, wishes=plot_of().wishes, truth=plot_of().truth)
     coins = cohort_of(None, ratings)._coins(query, 0, 40)
     assert not plot.liars(query, coins).size
     some = replace(query, pool=np.arange(9, dtype=np.int32))
@@ -111,7 +111,7 @@ def test_liars_lie_only_in_queries_about_as_many_items_as_they_agreed_on() -> No
 def test_a_plot_that_fits_nothing_is_refused() -> None:
     wishes = plot_of().wishes
     with pytest.raises(InputError, match="shares of liars"):
-        Plot(shares=np.ones(3), wishes=wishes, truth=wishes)
+        Collusion(shares=np.ones(3), wishes=wishes, truth=wishes)
     with pytest.raises(InputError, match="choose answers, sketches or ratings"):
         plot_of(makes_up="nothing")
 

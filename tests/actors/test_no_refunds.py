@@ -13,12 +13,11 @@ import worlds
 from forging import forged
 from nasty import COSTS
 
-from actors.device import Cohort, Raters, Wish
-from actors.electors import VoterCohort
+from actors.device import AdviceRequest, Cohort, Raters
 from actors.host import DeviceHost, permit_of
-from actors.keeper import Entry, Keeper
+from actors.keeper import Charge, Keeper
 from actors.ledger import Ledger
-from actors.voters import PlantedVoters, TableVoters
+from actors.voters import PlantedVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Model
@@ -72,7 +71,7 @@ def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any,
     with pytest.raises(InputError):
         asked.ask(QUERY, *block)
     with pytest.raises(InputError):
-        asked.see(permit, Wish(model, 5), *block)
+        asked.inspect(permit, AdviceRequest(model, 5), *block)
     assert keeper.read(0, 10) == (0, [])
 
 
@@ -80,15 +79,15 @@ def test_a_block_is_two_whole_numbers_of_devices_that_are_here(block: tuple[Any,
 def test_a_list_of_advice_has_a_length(many: Any) -> None:
     model = Model(cluster=np.zeros(20, np.int32), score=np.zeros(20), error=np.zeros(20), clusters=1)
     with pytest.raises(InputError, match="k is"):
-        host(Keeper()).see(permit_of(WORLD.secret), Wish(model, many), 0, 10)
+        host(Keeper()).inspect(permit_of(WORLD.secret), AdviceRequest(model, many), 0, 10)
 
 
 @pytest.mark.parametrize("cost", NONE_SUCH, ids=lambda cost: type(cost).__name__)
 def test_a_ledger_charges_privacy_parameters_and_has_one_as_its_budget(cost: Any) -> None:
     ledger = Ledger(0, 10, Fraction(1))
     with pytest.raises(InputError):
-        ledger.charge(forged(Entry(bytes(16), Fraction(1), 0, 10), epsilon=cost), 0, 10)
-    assert ledger.stretches() == [(0, 10, Fraction(0))]
+        ledger.charge(forged(Charge(bytes(16), Fraction(1), 0, 10), epsilon=cost), 0, 10)
+    assert ledger.spending() == [(0, 10, Fraction(0))]
     with pytest.raises(InputError, match="budget"):
         Ledger(0, 10, cost)
     with pytest.raises(InputError, match="budget"):
@@ -112,7 +111,7 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
 
     ledger = Ledger(0, 10, Fraction(1))
     assert ledger.charge(Fickle(), 0, 10) == []
-    assert ledger.stretches() == [(0, 10, Fraction(1))]
+    assert ledger.spending() == [(0, 10, Fraction(1))]
 
 
 @pytest.mark.parametrize("epsilon", ["-100", "0", "0/3", 0.5, -1, True, [1], "one", "1/0"])
@@ -120,7 +119,7 @@ def test_a_ledgers_file_gives_nothing_back(epsilon: Any, tmp_path: Path) -> None
     """Its line's digest is right: whoever wrote it, what devices spent is not known then."""
     Keeper(tmp_path).book(0, 10, 0, [json.dumps([bytes(16).hex(), epsilon, 0, 10])])
     with pytest.raises(LedgerError, match="what devices spent is not known"):
-        Ledger(0, 10, None, Keeper(tmp_path)).stretches()
+        Ledger(0, 10, None, Keeper(tmp_path)).spending()
     assert host(Keeper()).ask(QUERY, 0, 10).refused == 0
     with pytest.raises(LedgerError, match="what devices spent is not known"):
         host(Keeper(tmp_path)).ask(QUERY, 0, 10)
@@ -133,7 +132,7 @@ def test_no_service_gives_anything_back(cost: Any) -> None:
         devices.enter(forged(SERVICE, epsilon=cost))
     entered = [devices.enter(forged(SERVICE, client=number)).size for number in range(3)]
     assert entered == [10, 0, 0]
-    assert devices.ledger.stretches() == [(0, 10, Fraction(1))]
+    assert devices.ledger.spending() == [(0, 10, Fraction(1))]
 
 
 ELECTORS: dict[str, Any] = {
@@ -177,4 +176,4 @@ def test_voters_enter_no_service_that_goes_on_beyond_their_opinions() -> None:
         for bad in refused:
             with pytest.raises(InputError, match="service of client 0"):
                 cohort.enter(bad)
-        assert cohort.ledger.stretches() == [(0, 10, Fraction(0))]
+        assert cohort.ledger.spending() == [(0, 10, Fraction(0))]

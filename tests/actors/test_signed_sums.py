@@ -119,7 +119,7 @@ def test_a_list_of_rated_items_is_the_marked_set(data: st.DataObject, items: int
         stamp = list_rated(stream, items, rated, room, stamp)
         alone = room_for(items)
         mark_subset(stream, items, items - rated if inverted else rated, alone, 1)
-        assert sorted(room.chosen[:rated].tolist()) == np.flatnonzero((alone.marks[:items] == 1) != inverted).tolist()
+        assert sorted(room.subset[:rated].tolist()) == np.flatnonzero((alone.marks[:items] == 1) != inverted).tolist()
     assert all((part[-64:] == 7).all() for part in room[1:])
     assert set(room.marks[-64:].tolist()) in ({7}, {0})  # all marks are cleared when stamps are used up
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.mechanisms.toys import NOTHING, told_ratings, told_rows
+from actors.mechanisms.toys import NOTHING, rating_rows, write_ratings
 
 
 def test_only_devices_that_tell_tell_and_only_what_they_tell() -> None:
@@ -13,7 +13,7 @@ def test_only_devices_that_tell_tell_and_only_what_they_tell() -> None:
     likes = np.array([1, 0, 1, 1, 1, 0, 1, 0], np.bool_)
     told = np.array([1, 0, 1, 1, 1, 0, 1, 1], np.bool_)
     numbers = np.full((4, 3), NOTHING, np.int32)
-    told_ratings(starts, items, likes, np.array([1, 0, 1, 1], np.bool_), told, numbers)
+    write_ratings(starts, items, likes, np.array([1, 0, 1, 1], np.bool_), told, numbers)
     assert numbers.tolist() == [[9, 5, NOTHING], [NOTHING] * 3, [NOTHING] * 3, [11, 14, NOTHING]]
 
 
@@ -24,5 +24,5 @@ def test_bits_tell_who_rated_what_and_liked_it(items: int) -> None:
     wanted = np.hstack([rated, rated & liked])
     rows = [[2 * item + int(liked[k, item]) for item in np.flatnonzero(rated[k])] for k in range(7)]
     numbers = np.array([row + [NOTHING] * (items + 1 - len(row)) for row in rows], np.int32)
-    found = np.unpackbits(told_rows(numbers, items))[: wanted.size].reshape(wanted.shape)
+    found = np.unpackbits(rating_rows(numbers, items))[: wanted.size].reshape(wanted.shape)
     np.testing.assert_array_equal(found, wanted)

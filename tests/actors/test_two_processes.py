@@ -70,9 +70,9 @@ def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, ca
             for device in range(start, end)
         ]
         assert refused == [d for start, end in alone.charge(query, low, high) for d in range(start, end)]
-    assert spent_by(keeper, USERS) == sums_of(alone.stretches())
+    assert spent_by(keeper, USERS) == sums_of(alone.spending())
     for ledgers in processes:
-        assert sums_of([one for ledger in ledgers for one in ledger.stretches()]) == sums_of(alone.stretches())
+        assert sums_of([one for ledger in ledgers for one in ledger.spending()]) == sums_of(alone.spending())
 
 
 def sums_of(stretches: list[tuple[int, int, Epsilon]]) -> list[tuple[int, int, Epsilon]]:
@@ -120,7 +120,7 @@ def test_threads_of_several_processes_never_spend_above_the_budget() -> None:
             spent = {amount for _, _, amount in spent_by(keeper, USERS)}
             assert all(amount is not None and Fraction(1, 2) < amount <= 1 for amount in spent)
             for ledgers in processes:
-                own = [one for ledger in ledgers for one in ledger.stretches()]
+                own = [one for ledger in ledgers for one in ledger.spending()]
                 assert sums_of(own) == spent_by(keeper, USERS)
     finally:
         sys.setswitchinterval(usual)

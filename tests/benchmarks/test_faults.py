@@ -13,7 +13,7 @@ import pytest
 from thoroughness import size
 
 from actors import log
-from actors.keeper import Entry, UnreachableError
+from actors.keeper import Charge, UnreachableError
 from actors.ledger import Costly, Ledger
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
@@ -60,14 +60,14 @@ def test_histories_of_a_family_are_those_whose_numbers_say_so() -> None:
     assert numbers_of(7, 4, None) == [7, 8, 9, 10]
 
 
-def books_afterwards(self: Ledger, entry: Entry) -> list[tuple[int, int]]:
+def books_afterwards(self: Ledger, entry: Charge) -> list[tuple[int, int]]:
     """Books what was answered before only when the next question comes."""
     owed: list[str] = vars(self).setdefault("owed", [])
     known, _ = self._keeper.read(self.first, self.stop)
     if owed:
         self._keeper.book(self.first, self.stop, known, owed)
         owed.clear()
-    self._stretches, booked, refused = self._charged(entry, self.budget)
+    self._ranges, booked, refused = self._charged(entry, self.budget)
     owed += [replace(entry, first=low, stop=high).line() for low, high in booked]
     return refused
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks import kills
 from benchmarks.families import FAMILIES, End
 from benchmarks.kept_kills import keep, read, table
-from benchmarks.killing import Kill, Survived
+from benchmarks.killing import Kill, RunRecord
 from benchmarks.kills import ATTEMPTS, EARLIEST, LATEST, kinds_of, measure, plan, rows
 
 RUN = ["run"]
@@ -38,13 +38,13 @@ class Played:
     killed: list[Kill] = field(default_factory=list)
     whole_ones: list[str] = field(default_factory=list)
 
-    def undisturbed(self, family: str) -> Survived:
+    def undisturbed(self, family: str) -> RunRecord:
         self.whole_ones.append(family)
-        return Survived(end=self.whole, answers=4000, complaint="no room")
+        return RunRecord(end=self.whole, answers=4000, complaint="no room")
 
-    def disturbed(self, kill: Kill) -> Survived:
+    def disturbed(self, kill: Kill) -> RunRecord:
         self.killed.append(kill)
-        return Survived(end=self.end, victim=self.victim, seconds=1.5, answers=1000, retries=2, restarts=1, resumed=1)
+        return RunRecord(end=self.end, victim=self.victim, seconds=1.5, answers=1000, retries=2, restarts=1, resumed=1)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -32,14 +32,14 @@ def counts(epsilon: float, users: int, seed: int, *, tilt: float = 0.0) -> Count
 def test_who_releases_alike_passes_and_who_does_not_fails() -> None:
     """20 comparisons, each with a false alarm of 1e-6; another epsilon, and values that are favoured, are told."""
     for seed in range(20):
-        assert compared(counts(1, 50_000, seed), counts(1, 9000, seed + 100), held=HELD).equal
-    assert not compared(counts(1, 50_000, 0), counts(1.1, 50_000, 1), held=HELD).equal
-    assert not compared(counts(1, 50_000, 0), counts(1, 50_000, 1, tilt=0.05), held=HELD).equal
+        assert compared(counts(1, 50_000, seed), counts(1, 9000, seed + 100), own_value=HELD).equal
+    assert not compared(counts(1, 50_000, 0), counts(1.1, 50_000, 1), own_value=HELD).equal
+    assert not compared(counts(1, 50_000, 0), counts(1, 50_000, 1, tilt=0.05), own_value=HELD).equal
     other = counts(1, 50_000, 1)
     other.counts[HELD] += 1200
-    found = compared(counts(1, 50_000, 0), other, held=HELD)
+    found = compared(counts(1, 50_000, 0), other, own_value=HELD)
     assert not found.equal
-    assert abs(found.held) > 5
+    assert abs(found.own_value) > 5
     assert abs(found.others - found.freedom) < 6 * math.sqrt(2 * found.freedom)
 
 
@@ -47,8 +47,8 @@ def test_pairs_of_counts_that_go_together_get_twice_the_variance() -> None:
     one = counts(1, 50_000, 0)
     shifted = one.counts + np.where(np.arange(VALUES) % 2, 1, -1) * 183
     two = Counts(users=50_000, counts=np.where(np.arange(VALUES) == HELD, one.counts, shifted))
-    assert not compared(one, two, held=HELD).equal
-    assert compared(one, two, held=HELD, paired=True).equal
+    assert not compared(one, two, own_value=HELD).equal
+    assert compared(one, two, own_value=HELD, paired=True).equal
 
 
 JOB = oracles.Job(items=40, rated=5, epsilon=1.0, users=4000, seconds=1.0, passes=2)

@@ -14,7 +14,7 @@ from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.device import Raters
 from actors.host import DeviceHost
-from actors.keeper import Books, Keeper
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.cohorts import Cohorts, dealt
@@ -78,7 +78,7 @@ def run(
     fate: Fate = lives,
     earlier: list[Round] | None = None,
     keeper: Keeper | None = None,
-    books: Books | None = None,
+    books: LedgerClient | None = None,
     layout: Layout = LAYOUT,
 ) -> Seen:
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""

@@ -36,7 +36,7 @@ HEAVY = {"numba", "scipy", "pandas", "sklearn"}
 
 def test_a_mechanism_is_one_name_in_three_rooms() -> None:
     assert list(found()) == list(server.found())
-    assert set(found()) == set(devices.found())
+    assert set(found()) == set(devices.registered())
     orders = [half.order for half in found().values()]
     assert orders == sorted(set(orders)), "two mechanisms have one place"
 

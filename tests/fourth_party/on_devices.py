@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketched
+from actors.halves import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from coordinator.protocol.messages import Query
 
@@ -15,7 +15,7 @@ class Unary(DeviceHalf):
 
     names = ("unary",)
 
-    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
+    def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the bits of one rating a device."""
         told = ratings.rated(coins.master, coins.first, coins.devices)
         starts, items, likes = told.starts, told.items, told.values
@@ -25,7 +25,7 @@ class Unary(DeviceHalf):
         place = starts[some] + drawn.astype(np.int64)
         bits = np.zeros((coins.devices, query.questions), np.uint8)
         bits[some, 2 * items[place] + likes[place]] = 1
-        return Sketched(bits)
+        return Sketch(bits)
 
 
 DEVICE = (Unary(),)

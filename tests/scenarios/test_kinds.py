@@ -10,7 +10,7 @@ import pytest
 from pydantic.fields import FieldInfo
 from runs import small
 
-from actors.mechanisms import found as devices_know
+from actors.mechanisms import registered as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.server.anchor.policy import Anchoring

@@ -16,7 +16,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, renamed
-from scenarios.run.plotting import plot_of
+from scenarios.run.plotting import collusion_of
 from scenarios.run.results import record
 from scenarios.theory.lying import sway_of, universal_limit
 from scenarios.theory.predictors import predictor
@@ -114,7 +114,7 @@ def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_deci
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
     common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
-    plot = plot_of(population)
+    plot = collusion_of(population)
     assert plot is not None
     assert np.count_nonzero(plot.wishes) == many
 
@@ -170,7 +170,7 @@ def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> Non
 
 def test_wishes_beyond_the_catalogue_are_refused() -> None:
     with pytest.raises(InputError, match="only 100 items are liked less"):
-        plot_of(populate(Scenario(malicious=0.1, attack="promote:300")))
+        collusion_of(populate(Scenario(malicious=0.1, attack="promote:300")))
 
 
 LIED: list[dict[str, Any]] = [

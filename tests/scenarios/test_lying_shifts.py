@@ -12,7 +12,7 @@ import scipy
 from statistical import FALSE_ALARM
 
 from actors.lying.devices import Liars
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Plot
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
 from coordinator.server.aggregation import aggregate
@@ -45,12 +45,12 @@ def scenario_of(design: str) -> Scenario:
     return settle(Scenario(**given).complete())
 
 
-def plot_of(truth: np.ndarray[Any, Any], promoted: int, makes_up: str) -> Plot:
+def plot_of(truth: np.ndarray[Any, Any], promoted: int, makes_up: str) -> Collusion:
     """Everybody lies, and promotes the first items of the less liked cluster."""
     wishes = np.zeros(truth.size, np.int32)
     wishes[np.flatnonzero(truth)[:promoted]] = 1
     signs = np.where(truth, -1, 1).astype(np.int32)
-    return Plot(shares=np.ones(truth.size + 1), wishes=wishes, truth=signs, makes_up=makes_up, rated=10)
+    return Collusion(shares=np.ones(truth.size + 1), wishes=wishes, truth=signs, makes_up=makes_up, rated=10)
 
 
 def values_of(scenario: Scenario) -> Callable[[Any, Any], Floats]:
@@ -74,7 +74,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Sway, Floats]:
     assert population.truth is not None
     plot = plot_of(population.truth, promoted, makes_up)
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
-    liars = Liars(budget=scenario.epsilon, plot=plot).cohort(
+    liars = Liars(budget=scenario.epsilon, collusion=plot).cohort(
         population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, None
     )
     found, read = [], values_of(scenario)

@@ -13,13 +13,13 @@ from scenarios.given.config import Scenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.run.lying_scores import lying_scores
-from scenarios.run.plotting import plot_of
+from scenarios.run.plotting import collusion_of
 
 CROSSED: dict[str, Any] = {"design": "anchor", "items": 60, "rated": 20, "like": ((0.9, 0.1), (0.1, 0.9)), "epsilon": 2}
 
 
 def plotted(**given: Any) -> Any:
-    return plot_of(settled(populate(Scenario(**CROSSED, users=1000, **given))))
+    return collusion_of(settled(populate(Scenario(**CROSSED, users=1000, **given))))
 
 
 @pytest.mark.parametrize(("attack", "many"), [("untargeted", 10), ("input:7", 7), ("input-late:30", 30), ("early", 30)])

@@ -12,7 +12,7 @@ import pytest
 from runs import CHECKED
 from thoroughness import THOROUGH
 
-from benchmarks.last_bits import SMALL, Told, ask, crossings, variants
+from benchmarks.last_bits import SMALL, ProcessorResults, ask, crossings, variants
 
 pytestmark = pytest.mark.slow
 # All others in `make test-thorough`; kernels for any processor take half a minute to compile
@@ -22,7 +22,7 @@ ENOUGH = 1e-4
 
 
 @pytest.fixture(scope="module")
-def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ProcessorResults]:
     """What each processor tells."""
     folder = tmp_path_factory.mktemp("processors")
     every = variants()
@@ -32,12 +32,14 @@ def processors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
 
 @pytest.mark.parametrize("case", SMALL)
 @pytest.mark.parametrize("processor", OTHERS)
-def test_every_processor_gives_the_same_answer(processor: str, case: str, processors: dict[str, Told]) -> None:
+def test_every_processor_gives_the_same_answer(
+    processor: str, case: str, processors: dict[str, ProcessorResults]
+) -> None:
     assert processors[processor].results[case] == processors["this"].results[case]
 
 
 @pytest.mark.parametrize("case", [name for name, (family, _) in SMALL.items() if family == "two-tier"])
-def test_last_bits_hardly_ever_change_a_model(case: str, processors: dict[str, Told]) -> None:
+def test_last_bits_hardly_ever_change_a_model(case: str, processors: dict[str, ProcessorResults]) -> None:
     here = processors["this"].models[case]
     assert len(here) > 3
     for name in OTHERS:
@@ -45,7 +47,7 @@ def test_last_bits_hardly_ever_change_a_model(case: str, processors: dict[str, T
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="OpenBLAS knows these processors on x86 only")
-def test_these_processors_do_differ_in_last_bits(processors: dict[str, Told]) -> None:
+def test_these_processors_do_differ_in_last_bits(processors: dict[str, ProcessorResults]) -> None:
     """Else nothing would be compared: without the grid every digest would be another one."""
     first = {name: processors[name].models["pmc"][0] for name in ("Haswell", "Nehalem")}
     assert not np.array_equal(first["Haswell"], first["Nehalem"])

@@ -64,7 +64,7 @@ def test_releases_sums_and_ledgers_are_equal(
     apart = message_by_message(query, ratings, cohorts[0], 130, 470)
     monkeypatch.delattr(Cohort, "answer")  # nobody falls back on it
     assert in_one_go(query, ratings, cohorts[1], 130, 470) == apart
-    assert cohorts[0].ledger.stretches() == cohorts[1].ledger.stretches()
+    assert cohorts[0].ledger.spending() == cohorts[1].ledger.spending()
 
 
 def test_a_device_that_refuses_is_neither_heard_nor_counted() -> None:
@@ -74,7 +74,7 @@ def test_a_device_that_refuses_is_neither_heard_nor_counted() -> None:
     for way in WAYS:
         cohort = Cohort(ratings, worlds.SECRET, 0, 300, Fraction(3, 2), absence=MISSING)
         way(earlier, ratings, cohort, 50, 120)
-        seen.append((way(query, ratings, cohort, 0, 300), cohort.ledger.stretches()))
+        seen.append((way(query, ratings, cohort, 0, 300), cohort.ledger.spending()))
     assert seen[0] == seen[1]
     assert seen[1][0][1].refused == 70
 
@@ -92,10 +92,10 @@ def test_asked_twice_it_repeats_and_spends_nothing_and_a_rehearsal_charges_nothi
     ratings, query = worlds.block_ratings(WORLDS["most rated"], 64), asked_of("most rated", Fraction(1), None)
     cohort = Cohort(ratings, worlds.SECRET, 0, 64, Fraction(1))
     shared_sets.rehearse(query, ratings, worlds.SECRET, cohort)
-    assert cohort.ledger.stretches() == [(0, 64, Fraction(0))]
+    assert cohort.ledger.spending() == [(0, 64, Fraction(0))]
     first = in_one_go(query, ratings, cohort, 0, 64)
     assert in_one_go(query, ratings, cohort, 0, 64) == first
-    assert cohort.ledger.stretches() == [(0, 64, Fraction(1))]
+    assert cohort.ledger.spending() == [(0, 64, Fraction(1))]
 
 
 def test_what_cannot_share_its_sets_goes_message_by_message() -> None:
@@ -115,6 +115,6 @@ def test_what_cannot_share_its_sets_goes_message_by_message() -> None:
     for query, ratings in cases:
         cohorts = [Cohort(ratings, worlds.SECRET, 0, 4, None) for _ in WAYS]
         shared_sets.rehearse(query, ratings, worlds.SECRET, cohorts[0])
-        assert cohorts[0].ledger.stretches() == [(0, 4, Fraction(0))]
+        assert cohorts[0].ledger.spending() == [(0, 4, Fraction(0))]
         apart, joined = (way(query, ratings, cohort, 0, 4) for way, cohort in zip(WAYS, cohorts, strict=True))
         assert apart == joined

@@ -9,13 +9,13 @@ from coordinator.protocol.finding import RoomError, by_name, declared
 
 
 @functools.cache
-def found() -> dict[str, SecondOrderDevice]:
+def registered() -> dict[str, SecondOrderDevice]:
     """Return what devices say, by the mechanism's name."""
     return by_name(declared(__name__, __path__, "DEVICE", SecondOrderDevice), lambda half: half.names)
 
 
 def half_of(name: str) -> SecondOrderDevice:
     """Return the device's half of a mechanism that has a public one."""
-    if (half := found().get(name)) is None:
+    if (half := registered().get(name)) is None:
         raise RoomError(f"{__name__} has no half of {name!r}; declare it in a module there")
     return half

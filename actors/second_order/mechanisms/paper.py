@@ -20,14 +20,14 @@ from coordinator.protocol.second_order_public import MOST_CANDIDATES
 
 @compiled
 def shuffle(stream: np.uint64, order: Bits2) -> None:
-    """Make every item's row of ``order``, uint8, shape (m, K), a permutation of 0 to K - 1, each one as probable."""
-    items, many = order.shape
+    """Make every item's row of ``order``, uint8, shape (m, K), a uniformly random permutation of 0 to K - 1."""
+    items, candidates = order.shape
     for item in range(items):
-        for k in range(many):
+        for k in range(candidates):
             order[item, k] = k
-        for k in range(many - 1, 0, -1):
-            other = below(stream, item * many + k, k + 1)
-            order[item, k], order[item, other] = order[item, other], order[item, k]
+        for k in range(candidates - 1, 0, -1):
+            swap = below(stream, item * candidates + k, k + 1)
+            order[item, k], order[item, swap] = order[item, swap], order[item, k]
 
 
 @compiled
@@ -43,30 +43,30 @@ def running_sums(values: Floats2, residual: Floats, order: Bits2, norms: Floats,
 
 @inlined
 def _gain(da: float, db: float, norm_gap: float, product_gap: float) -> float:
-    """Return half of what the objective (times K) changes by if two candidates swap their values at one item."""
+    """Return half of the change of the objective (times K) if two candidates swap their values at one item."""
     return da * (norm_gap + da) - 2.0 * db * (product_gap + db)
 
 
 @compiled
-def _sweep(row: Bits, held: Floats, residual: float, norms: Floats, products: Floats) -> bool:
+def _sweep(row: Bits, levels: Floats, residual: float, norms: Floats, products: Floats) -> bool:
     """Try all pairs of candidates at one item, swap where the objective falls; return whether any did.
 
-    ``held`` are the candidates' values at the item, ``row`` their numbers.
+    ``levels`` are the candidates' values at the item, ``row`` their numbers.
     """
     swapped = False
     for p in range(row.size - 1):
-        mine, norm, product = held[p], norms[p], products[p]
+        first_value, norm, product = levels[p], norms[p], products[p]
         for q in range(p + 1, row.size):
-            theirs = held[q]
-            da, db = theirs * theirs - mine * mine, (theirs - mine) * residual
+            second_value = levels[q]
+            da, db = second_value * second_value - first_value * first_value, (second_value - first_value) * residual
             if _gain(da, db, norm - norms[q], product - products[q]) < 0.0:
                 row[p], row[q] = row[q], row[p]
-                held[q], mine, swapped = mine, theirs, True
+                levels[q], first_value, swapped = first_value, second_value, True
                 norm += da
                 norms[q] -= da
                 product += db
                 products[q] -= db
-        held[p], norms[p], products[p] = mine, norm, product
+        levels[p], norms[p], products[p] = first_value, norm, product
     return swapped
 
 
@@ -79,13 +79,13 @@ def greedy_swaps(
     Shapes: ``values`` (m, K); ``residual`` (m,); ``order`` (m, K); ``norms``, ``products`` (K,).
     """
     running_sums(values, residual, order, norms, products)
-    held = np.empty(order.shape[1])
+    levels = np.empty(order.shape[1])
     for _ in range(passes):
         for item in range(order.shape[0]):
-            for k in range(held.size):
-                held[k] = values[item, order[item, k]]
+            for k in range(levels.size):
+                levels[k] = values[item, order[item, k]]
             for _ in range(sweeps):
-                if not _sweep(order[item], held, residual[item], norms, products):
+                if not _sweep(order[item], levels, residual[item], norms, products):
                     break
 
 
@@ -97,21 +97,21 @@ def choose_candidates(
     coins: Words,
     sweeps: int,
     passes: int,
-    told: Bits2,
+    places: Bits2,
 ) -> None:
-    """Write which of the K values every device tells at every item: one candidate of K, each one as probable.
+    """Write which of the K values every device releases at every item: those of one of K equally probable candidates.
 
-    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``told`` (devices,
+    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``places`` (devices,
     m).
     """
-    items, many = values.shape
-    order, norms, products = np.empty((items, many), np.uint8), np.empty(many), np.empty(many)
+    items, candidates = values.shape
+    order, norms, products = np.empty((items, candidates), np.uint8), np.empty(candidates), np.empty(candidates)
     for k in range(streams.size):
         shuffle(streams[k], order)
         greedy_swaps(values, residuals[k], order, norms, products, sweeps, passes)
-        chosen = int64(below(uint64(coins[k]), 0, many))
+        winner = int64(below(uint64(coins[k]), 0, candidates))
         for item in range(items):
-            told[k, item] = order[item, chosen]
+            places[k, item] = order[item, winner]
 
 
 def signs(residuals: Floats2, coins: Coins) -> Bits2:
@@ -119,19 +119,19 @@ def signs(residuals: Floats2, coins: Coins) -> Bits2:
 
     Shapes: ``residuals`` (devices, m).
     """
-    told = np.empty(residuals.shape, np.uint8)
-    _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]), told)
-    return told
+    bits = np.empty(residuals.shape, np.uint8)
+    _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]), bits)
+    return bits
 
 
 @compiled
-def _signs(residuals: Floats2, flips: Words, fair: Words2, told: Bits2) -> None:
+def _signs(residuals: Floats2, flips: Words, fair: Words2, bits: Bits2) -> None:
     for k in range(residuals.shape[0]):
         flip = flips[k] >> uint64(63)
         for item in range(residuals.shape[1]):
             residual = residuals[k, item]
             coin = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
-            told[k, item] = flip ^ (coin if residual == 0.0 else uint64(residual > 0.0))
+            bits[k, item] = flip ^ (coin if residual == 0.0 else uint64(residual > 0.0))
 
 
 def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
@@ -140,9 +140,9 @@ def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
     ``epsilon`` in nats.
     """
     threshold = bit_channel(epsilon).threshold
-    told = signs(residuals, coins)
-    told ^= (coins.places(residuals.shape[1]) < threshold).astype(np.uint8)
-    return told
+    bits = signs(residuals, coins)
+    bits ^= (coins.places(residuals.shape[1]) < threshold).astype(np.uint8)
+    return bits
 
 
 @compiled
@@ -157,7 +157,7 @@ def own_h(residuals: Floats2) -> Floats:
 
 
 class Pmc(SecondOrderDevice):
-    """Releases the sign vector or its opposite, with bits flipped if there is an epsilon, and h if it is asked for."""
+    """Releases the sign vector or its opposite, flips bits if there is an epsilon, and adds h if the query asks."""
 
     names = ("pmc", "pmc-rr")
 
@@ -169,28 +169,28 @@ class Pmc(SecondOrderDevice):
         coins: Coins,
     ) -> list[bytes]:
         """Return the packed signs of every device."""
-        told = packed(flipped_signs(residuals, coins, query.epsilon))
+        releases = packed(flipped_signs(residuals, coins, query.epsilon))
         if not query.own_h:
-            return told
-        return [signs + size.tobytes() for signs, size in zip(told, own_h(residuals).astype("<f8"), strict=True)]
+            return releases
+        return [signs + size.tobytes() for signs, size in zip(releases, own_h(residuals).astype("<f8"), strict=True)]
 
 
 SWEEPS, PASSES = 3, 1
-"""Sweeps over all pairs of candidates at one item, and passes over all items, where nothing else is said."""
+"""Default numbers of sweeps over all pairs of candidates at one item, and of passes over all items."""
 
 
 def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:
-    """Return what candidates may take at every item: the ratings S less mu, tiled to K."""
+    """Return the values that candidates may take at every item: the ratings S less mu, tiled to K."""
     if features.scale is None:
         raise InputError("mechanism pmd needs a scale of discrete ratings; these are continuous, use pmc")
     size = len(features.scale)
-    many = size if candidates is None else candidates
-    if many < 2 or many > MOST_CANDIDATES or many % size:
+    count = size if candidates is None else candidates
+    if count < 2 or count > MOST_CANDIDATES or count % size:
         raise InputError(
-            f"PMD with K = {many} candidates is impossible; give a multiple of the scale's {size} ratings "
+            f"PMD with K = {count} candidates is impossible; give a multiple of the scale's {size} ratings "
             f"from 2 to {MOST_CANDIDATES}"
         )
-    levels = np.tile(np.array(features.scale), many // size)
+    levels = np.tile(np.array(features.scale), count // size)
     return np.ascontiguousarray(levels[None, :] - features.mean[:, None])
 
 
@@ -207,10 +207,10 @@ def candidate(
 
     Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
-    told = np.empty(residuals.shape, np.uint8)
-    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), sweeps, passes, told)
-    told %= np.uint8(ratings)
-    return told
+    places = np.empty(residuals.shape, np.uint8)
+    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), sweeps, passes, places)
+    places %= np.uint8(ratings)
+    return places
 
 
 class Pmd(SecondOrderDevice):
@@ -221,14 +221,14 @@ class Pmd(SecondOrderDevice):
     def payloads(
         self,
         residuals: Floats2,
-        query: SecondOrderQuery,  # noqa: ARG002 (the model tells it all)
+        query: SecondOrderQuery,  # noqa: ARG002 (all that is needed is in the model)
         features: ItemFeatures,
         coins: Coins,
     ) -> list[bytes]:
         """Return the places of one candidate in the scale, a device."""
         values = candidate_values(features)
-        told = candidate(residuals, values, coins, ratings=len(features.scale or ()))
-        return [row.tobytes() for row in told]
+        releases = candidate(residuals, values, coins, ratings=len(features.scale or ()))
+        return [row.tobytes() for row in releases]
 
 
 DEVICE = (

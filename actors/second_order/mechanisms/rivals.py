@@ -40,7 +40,7 @@ def directions(residuals: Floats2, basis: Floats2) -> Floats2:
     Shapes: ``residuals`` (devices, m); ``basis`` (m, r).
     """
     rank = basis.shape[1]
-    told, taste = np.empty((residuals.shape[0], rank * (rank + 1) // 2)), np.empty(rank)
+    moments, taste = np.empty((residuals.shape[0], rank * (rank + 1) // 2)), np.empty(rank)
     for k in range(residuals.shape[0]):
         taste[:] = 0.0
         for item in range(basis.shape[0]):
@@ -53,9 +53,9 @@ def directions(residuals: Floats2, basis: Floats2) -> Floats2:
         place, share = 0, 1.0 / energy if energy > 0.0 else 0.0
         for a in range(rank):
             for b in range(a + 1):
-                told[k, place] = taste[a] * taste[b] * share * (1.0 if a == b else math.sqrt(2.0))
+                moments[k, place] = taste[a] * taste[b] * share * (1.0 if a == b else math.sqrt(2.0))
                 place += 1
-    return told
+    return moments
 
 
 class Exact(SecondOrderDevice):
@@ -79,13 +79,13 @@ def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices
 
     Shapes: ``shares`` (devices, m).
     """
-    told = np.empty(shares.shape, np.int32)
-    _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]), told)
-    return told
+    places = np.empty(shares.shape, np.int32)
+    _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]), places)
+    return places
 
 
 @compiled
-def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2, told: Indices2) -> None:
+def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2, places: Indices2) -> None:
     half = uint64(1) << uint64(63)
     for k in range(shares.shape[0]):
         for item in range(shares.shape[1]):
@@ -94,7 +94,7 @@ def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins:
             coin = coins[k, item]
             size = at_least.size - np.searchsorted(at_least, coin & (half - uint64(1)), side="right")
             noisy = place + (size if coin >= half else -size)
-            told[k, item] = min(max(noisy, -beyond), steps + beyond)
+            places[k, item] = min(max(noisy, -beyond), steps + beyond)
 
 
 class Laplace(SecondOrderDevice):
@@ -108,8 +108,8 @@ class Laplace(SecondOrderDevice):
         """Return the noisy coordinates of every device, in the scale of the ratings."""
         channel, width = grid_laplace(query.epsilon), features.highest - features.lowest
         shares = (residuals + (features.mean - features.lowest)) / width
-        told = features.lowest + noisy_places(shares, channel, coins) * (width / channel.steps)
-        return [row.tobytes() for row in told.astype("<f8")]
+        values = features.lowest + noisy_places(shares, channel, coins) * (width / channel.steps)
+        return [row.tobytes() for row in values.astype("<f8")]
 
 
 _GRID = 2.0**24
@@ -122,7 +122,7 @@ def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) 
     """
     whole = np.rint(np.nan_to_num(np.clip(vectors, -1.0, 1.0)) * _GRID).astype(np.int64)
     best, picks = coins.whole() >= channel.choice.threshold, coins.whole(1)
-    told = np.empty(coins.devices, np.uint16)
+    answers = np.empty(coins.devices, np.uint16)
     _name(
         whole,
         channel.choice.kept,
@@ -132,33 +132,33 @@ def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) 
         best,
         picks,
         np.empty(channel.vectors),
-        told,
+        answers,
     )
-    return told
+    return answers
 
 
 @compiled
 def _name(
     vectors: Ints2,
-    kept: int,
+    best_count: int,
     key: Words,
     first: int,
     levels: Ints,
     best: Bools,
     picks: Words,
     cosines: Floats,
-    told: Halves,
+    answers: Halves,
 ) -> None:
-    many = cosines.size
+    candidates = cosines.size
     for k in range(vectors.shape[0]):
         _compare(vectors[k], siphash1(key[0], key[1], uint64(first) + uint64(k)), levels, cosines)
         order = np.argsort(-np.abs(cosines), kind="mergesort")  # the nearest first; of those that tie the first
-        rank = int64(below(picks[k], 0, kept))
+        rank = int64(below(picks[k], 0, best_count))
         if not best[k]:
-            rank = kept + int64(below(picks[k], 1, 2 * many - kept))
-        vector = order[rank] if rank < many else order[2 * many - 1 - rank]
+            rank = best_count + int64(below(picks[k], 1, 2 * candidates - best_count))
+        vector = order[rank] if rank < candidates else order[2 * candidates - 1 - rank]
         nearer = cosines[vector] >= 0.0
-        told[k] = 2 * vector + (nearer != (rank < many))
+        answers[k] = 2 * vector + (nearer != (rank < candidates))
 
 
 @compiled
@@ -182,9 +182,9 @@ class PrivUnit(SecondOrderDevice):
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
         """Return the answer of every device."""
-        mine = directions(residuals, basis_of(features))
-        told = named(mine, channel_of(features, query.epsilon), query.id, coins)
-        return [answer.tobytes() for answer in told.astype("<u2")]
+        moments = directions(residuals, basis_of(features))
+        answers = named(moments, channel_of(features, query.epsilon), query.id, coins)
+        return [answer.tobytes() for answer in answers.astype("<u2")]
 
 
 _UNIT = 2.0**-53
@@ -198,25 +198,25 @@ def corners(shares: Floats2, channel: BitChannel, coins: Coins) -> Bits2:
 
     Shapes: ``shares`` (devices, m).
     """
-    told = np.empty(shares.shape, np.uint8)
+    bits = np.empty(shares.shape, np.uint8)
     turned = coins.whole() < channel.threshold
     items = shares.shape[1]
-    _corners(shares, turned.astype(np.uint8), coins.places(items), coins.fair(items), told)
-    return told
+    _corners(shares, turned.astype(np.uint8), coins.places(items), coins.fair(items), bits)
+    return bits
 
 
 @compiled
-def _corners(shares: Floats2, turned: Bits, coins: Words2, fair: Words2, told: Bits2) -> None:
+def _corners(shares: Floats2, turned: Bits, coins: Words2, fair: Words2, bits: Bits2) -> None:
     for k in range(shares.shape[0]):
         agreement = 0
         for item in range(shares.shape[1]):
             near = float(coins[k, item] >> uint64(11)) * _UNIT < 0.5 + 0.5 * shares[k, item]
             bit = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
-            told[k, item] = bit
+            bits[k, item] = bit
             agreement += 1 if near == (bit == uint64(1)) else -1
         if agreement != 0 and (agreement > 0) == (turned[k] == 1):
             for item in range(shares.shape[1]):
-                told[k, item] ^= 1
+                bits[k, item] ^= 1
 
 
 class Sslp(SecondOrderDevice):

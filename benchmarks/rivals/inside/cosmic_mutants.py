@@ -41,7 +41,7 @@ def hints(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
 
 def places(module: str, source: str) -> Places:
     """Return all places of a module where an operator applies."""
-    found: Places = {}
+    groups: Places = {}
     tree, lines, unread = get_ast(source), source.splitlines(), list(hints(source))
     for name in operator_names():
         operator = get_operator(name)
@@ -53,8 +53,8 @@ def places(module: str, source: str) -> Places:
             if SAME_LINES.match(line) or (DATACLASS.match(line) and options):
                 continue
             if not any(first <= start < last for first, last in unread):
-                found.setdefault((module, *start, name.split("_")[0]), []).append((name, occurrence))
-    return found
+                groups.setdefault((module, *start, name.split("_")[0]), []).append((name, occurrence))
+    return groups
 
 
 def parses(source: str) -> bool:
@@ -72,7 +72,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     Where in the sample a place stands follows from the seed and its line alone, whatever else changes in the code.
     """
     sources = {module: Path(module).read_text(encoding="utf-8") for module in job["modules"]}
-    found = {place: ways for module, source in sources.items() for place, ways in places(module, source).items()}
+    groups = {place: ways for module, source in sources.items() for place, ways in places(module, source).items()}
 
     def rank(place: tuple[Any, ...]) -> bytes:
         module, line, *rest = place
@@ -80,12 +80,12 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         return hashlib.sha256(repr((job["seed"], module, text, *rest)).encode()).digest()
 
     mutants: list[dict[str, Any]] = []
-    for place in sorted(found, key=lambda one: (rank(one), one))[: 2 * job["sample"]]:
-        (module, line, *_), (name, occurrence) = place, random.Random(rank(place)).choice(found[place])
+    for place in sorted(groups, key=lambda one: (rank(one), one))[: 2 * job["sample"]]:
+        (module, line, *_), (name, occurrence) = place, random.Random(rank(place)).choice(groups[place])
         source = mutate_code(sources[module], get_operator(name)(), occurrence)
         if parses(source) and len(mutants) < job["sample"]:
             mutants.append({"module": module, "line": line, "operator": name.partition("/")[2], "source": source})
-    return {"places": len(found), "mutants": mutants}
+    return {"places": len(groups), "mutants": mutants}
 
 
 if __name__ == "__main__":

@@ -41,13 +41,13 @@ def server_of(job: dict[str, Any], figures: dict[str, Any]) -> Callable[[Any, An
         query = {name: job[name] for name in ("items", "rated", "epsilon", "seed")}
         ask(grid, nodes, query | {"first": 0})
         figures["start_seconds"] = time.perf_counter() - START
-        asked, passes, bits = len(nodes), [], list[int]()
+        answered, passes, bits = len(nodes), [], list[int]()
         for _ in range(job["passes"]):
-            start, stop = time.perf_counter(), asked + job["clients"]
-            while asked < stop:
-                some = nodes[: stop - asked]
-                bits += ask(grid, some, query | {"first": asked})
-                asked += len(some)
+            start, stop = time.perf_counter(), answered + job["clients"]
+            while answered < stop:
+                some = nodes[: stop - answered]
+                bits += ask(grid, some, query | {"first": answered})
+                answered += len(some)
             passes.append(time.perf_counter() - start)
         figures.update(seconds=passes, answered=len(bits), ones=sum(bits))
 

@@ -66,9 +66,9 @@ class Response(Oracle):
 
     def counts(self, values: int) -> Counts:
         """Return the reports that speak for each value: those without a minus in its column, the first left out."""
-        told = np.bincount(self.server.aggregated_data, minlength=self.server.hr.outsz)
-        found: Counts = (told.sum() + transformed(told)[1 : values + 1]) // 2
-        return found
+        reports = np.bincount(self.server.aggregated_data, minlength=self.server.hr.outsz)
+        totals: Counts = (reports.sum() + transformed(reports)[1 : values + 1]) // 2
+        return totals
 
 
 class Mechanism(Oracle):
@@ -76,7 +76,7 @@ class Mechanism(Oracle):
 
     def __init__(self, client: Any, server: Any) -> None:
         super().__init__(client, server)
-        self.told = np.zeros(server.d, np.int64)
+        self.totals = np.zeros(server.d, np.int64)
 
     def ask(self, value: int, users: int) -> float:
         """Let users answer, and keep what the server adds up no more: which rows and signs belong together."""
@@ -88,17 +88,17 @@ class Mechanism(Oracle):
             aggregate(report)
             reports.append(report)
         seconds = time.perf_counter() - begin
-        told = np.array(reports, np.int64)
-        rows, signs = told[:, :, 0], told[:, :, 1]
-        for chosen in range(1 << rows.shape[1]):
-            own = [row for row in range(rows.shape[1]) if chosen >> row & 1]
-            np.add.at(self.told, np.bitwise_xor.reduce(rows[:, own], axis=1), signs[:, own].prod(axis=1))
+        pairs = np.array(reports, np.int64)
+        rows, signs = pairs[:, :, 0], pairs[:, :, 1]
+        for subset in range(1 << rows.shape[1]):
+            own = [row for row in range(rows.shape[1]) if subset >> row & 1]
+            np.add.at(self.totals, np.bitwise_xor.reduce(rows[:, own], axis=1), signs[:, own].prod(axis=1))
         return seconds
 
     def counts(self, values: int) -> Counts:
         """Return the reports all of whose signs are those of a value."""
-        found: Counts = transformed(self.told)[:values] >> self.client.t
-        return found
+        totals: Counts = transformed(self.totals)[:values] >> self.client.t
+        return totals
 
 
 def makers(job: dict[str, Any]) -> dict[str, Callable[[], Oracle]]:
@@ -131,7 +131,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     """Return every oracle's passes, and what its reports of all passes speak for."""
     random.seed(job["seed"])
     np.random.seed(job["seed"])  # noqa: NPY002, TID251 (the rival draws from it)
-    found = {}
+    oracles = {}
     for name in job["oracles"]:
         make = makers(job)[name]
         make().ask(job["own"] + 1, 50)
@@ -139,8 +139,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         passes = [timed(oracle, job["own"] + 1, job["seconds"]) for _ in range(job["passes"])]
         rates = [users / spent for users, spent in passes]
         users = sum(users for users, _ in passes)
-        found[name] = {"users": users, "rates": rates, "counts": oracle.counts(job["values"]).tolist()}
-    return {"version": version("pure-ldp"), "oracles": found}
+        oracles[name] = {"users": users, "rates": rates, "counts": oracle.counts(job["values"]).tolist()}
+    return {"version": version("pure-ldp"), "oracles": oracles}
 
 
 if __name__ == "__main__":

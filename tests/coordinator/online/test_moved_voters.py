@@ -11,10 +11,9 @@ import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
-from actors.electors import VotingDevices
 from actors.host import DeviceHost
 from actors.keeper import Keeper
-from actors.voters import TableVoters
+from actors.voters import TableVoters, VotingDevices
 from coordinator.protocol.ballots import Offer, Service
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.coordinator import Coordinator

@@ -29,7 +29,7 @@ def nobody_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     def entered(*_: object) -> None:
         raise AssertionError("a voter was asked")
 
-    monkeypatch.setattr("actors.electors.VoterCohort.enter", entered)
+    monkeypatch.setattr("actors.voters.VoterCohort.enter", entered)
 
 
 def test_a_run_prints_one_json_object(blindrec: Command) -> None:

@@ -11,7 +11,7 @@ import pytest
 import reference
 from runs import write_movielens
 
-from actors.electors import VoterCohort
+from actors.voters import VoterCohort
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
 from scenarios.online.worlds import LEAST_ROUNDS, ClientWorld, World, world_of_ratings

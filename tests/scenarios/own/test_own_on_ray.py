@@ -73,7 +73,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
             name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}
         ]
     assert "coordinator.server.own" in seen["server"]
-    assert "actors.own" in seen["device"]
+    assert "actors.custom" in seen["device"]
     theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
     assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
 
