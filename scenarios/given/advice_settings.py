@@ -8,9 +8,9 @@ from pydantic import Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import POSTERIOR, ServerHalf
+from scenarios.given.parsing import NamedPath, brief
 from scenarios.given.policy_settings import PolicySettings
 from scenarios.given.settings import FEATURES
-from scenarios.given.values import GivenPath, brief
 
 SET = "set"
 """The design whose estimates are weighed with public counts."""
@@ -19,7 +19,7 @@ SET = "set"
 class AdviceSettings(PolicySettings):
     """Public features and public people; see `scenarios.run.experiment`."""
 
-    features: GivenPath | None = Field(default=None, description=FEATURES)
+    features: NamedPath | None = Field(default=None, description=FEATURES)
     public: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0,
         description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",

@@ -30,7 +30,7 @@ from coordinator.server.server_half import (
 from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
 from scenarios.given.mechanisms import all_settings, designs, own_settings, server_half
-from scenarios.given.number_lists import Matrix, Row, check_shares
+from scenarios.given.parsing import ColumnNames, Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.given.settings import (
     BAD_LINES,
     COLUMNS,
@@ -42,9 +42,8 @@ from scenarios.given.settings import (
     Duplicates,
     Seed,
     like_bar,
+    validated,
 )
-from scenarios.given.validation import validated
-from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 
 MOST_USERS = 10**12
@@ -116,8 +115,8 @@ class Scenario(AttackSettings, AdviceSettings):
         description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
     )
     seed: Seed = Field(default=0, description=SEED)
-    ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
-    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    ratings: NamedPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
     duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
     bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
@@ -294,5 +293,5 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
 
 
 def load_scenario(path: Path | None, flags: dict[str, Any]) -> Scenario:
-    """Read a scenario from a TOML file and flags; flags win. See `scenarios.given.validation.validated`."""
+    """Read a scenario from a TOML file and flags; flags win. See `scenarios.given.settings.validated`."""
     return validated(Scenario, path, flags)

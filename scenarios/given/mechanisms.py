@@ -12,7 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import found
 from coordinator.server.server_half import ServerHalf, Settings
-from scenarios.given.validation import first_line
+from scenarios.given.parsing import first_line
 from scenarios.own.halves import half_at
 
 _PATH = re.compile(r"[\w.]+:[\w.]+")

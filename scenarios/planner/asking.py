@@ -12,8 +12,8 @@ from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.data.datasets import read_for
 from scenarios.data.populations import cluster_sizes
 from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.parsing import brief
 from scenarios.given.settings import BadLines, Duplicates, like_bar
-from scenarios.given.values import brief
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, DesignPlan, plan

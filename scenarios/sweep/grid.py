@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.data.populations import cluster_sizes, populate
 from scenarios.given.config import MOST_USERS, Scenario, load_scenario
 from scenarios.given.mechanisms import all_settings
-from scenarios.given.validation import first_line
+from scenarios.given.parsing import first_line
 
 Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""

@@ -18,7 +18,7 @@ from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import Course
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.log import console
 from scenarios.places.in_process import InProcess
 from scenarios.report.attack_tables import show_attack

@@ -17,7 +17,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.data.datasets import RatingTable
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
