@@ -90,9 +90,9 @@ def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
         "restarts": run.costs.restarts,
         "releases_sha256": run.outcome.releases_sha256,
         "backend": run.backend,
-        "workers": run.job.layout.workers,
+        "workers": run.layout.workers,
         "actors": run.costs.actors,
-        "devices_per_actor": run.job.layout.devices_per_actor,
+        "devices_per_actor": run.layout.devices_per_actor,
     }
 
 

@@ -82,7 +82,7 @@ def measure_two_tier(unit: TwoTierUnit) -> TwoTierMeasurement:
     baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
-        course, _ = follow(plan, session)
+        course = follow(plan, session).outcome
         points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
         attack = _guessed(wanted.seed, world, plan, course) if unit.attacks else []

@@ -94,7 +94,7 @@ def rows_of(table: Rows) -> list[Floats2]:
 
 
 def course_of(world: World) -> Course:
-    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION)[0]
+    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION).outcome
 
 
 def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: RatingTable) -> None:
