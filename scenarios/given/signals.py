@@ -74,8 +74,9 @@ def ending(error: Exception) -> tuple[str, int] | None:
 
 
 def _words(error: Exception) -> str:
-    disk = isinstance(error, OSError)
-    return f"{error.filename or 'a file'} cannot be written ({error.strerror})" if disk else str(error)
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename or 'a file'} cannot be written ({error.strerror})"
 
 
 def say(line: str) -> None:

@@ -10,7 +10,7 @@ from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.rounds.rounds import require_same
 from scenarios.data.populations import Population, populate, settled
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import plot_of
@@ -73,4 +73,4 @@ def _listed(population: Population) -> bool:
     unpopular items, and tell less than the scores. In a block model all items are rated equally often, and clusters
     let devices of different classes follow what their own class likes.
     """
-    return population.split is not None and population.scenario.half.ranks
+    return population.split is not None and half_in(population.scenario).ranks

@@ -18,6 +18,7 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import half_in
 from scenarios.places.spending import Spent
 from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, outlook_of
@@ -38,7 +39,7 @@ def predict(scenario: Scenario, answered: int) -> float | None:
 def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
     """Return a run's result."""
     scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
-    half = scenario.half
+    half = half_in(scenario)
     trust = half.trust
     own = run.spec.own
     joint = own is not None or _is_joint(scenario, asked[0].query.questions)
@@ -98,7 +99,7 @@ def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
 
 def _is_joint(scenario: Scenario, questions: int) -> bool:
     """Return whether many bits are one answer, under one epsilon that is not split over them."""
-    local = scenario.half.private and scenario.half.trust != TRUST_CURATOR
+    local = half_in(scenario).private and half_in(scenario).trust != TRUST_CURATOR
     return local and questions > 1 and not scenario.settings.splits
 
 
