@@ -13,7 +13,6 @@ import numpy as np
 from actors.lying.lies import Plot
 from coordinator.protocol.arrays import Indices, Ints
 from scenarios.data.metrics import best_matching
-from scenarios.given.run_spec import half_in
 from scenarios.run.popularity import ranks
 from scenarios.theory.lying import Outlook, by_level, outlook, sway_of, universal_limit
 
@@ -26,7 +25,7 @@ def lying_scores(run: Result) -> dict[str, Any]:
     plot, scenario, model = run.job.plot, run.scenario, run.outcome.model
     if plot is None:
         return {}
-    nameless = half_in(scenario).paired
+    nameless = run.spec.half.paired
     promoted = (plot.wishes > 0) & (plot.ordered and not nameless)
     told: dict[str, Any] = {
         "malicious": scenario.malicious,
