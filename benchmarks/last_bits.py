@@ -129,7 +129,7 @@ def run_case(case: Case, models: list[Floats2]) -> dict[str, Any]:
     world = world_of(scenario, read_table(scenario))
 
     fitting, _ = settle(world, session)
-    course = follow(plan_of(world, fitting, every=1), session)[0]
+    course = follow(plan_of(world, fitting, every=1), session).outcome
     models += [features.vectors for _, features in course.models]
     return {
         "announced": [digest.hex()[:16] for digest in course.announced],

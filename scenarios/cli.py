@@ -144,5 +144,5 @@ def command_line() -> Any:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; every end but the good one is a line and an exit code, see `endings`."""
+    """Run the command line; every end but the good one is a line and an exit code, see `scenarios.given.signals`."""
     enter(command_line(), sys.argv[1:] if arguments is None else arguments)

@@ -30,7 +30,7 @@ def data(
     from scenarios.compare.worlds import table_of
     from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe
-    from scenarios.given.validation import validated
+    from scenarios.given.settings import validated
     from scenarios.planner.shape import learnable_of
     from scenarios.planner.tables import show_learnable
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
 from scenarios.online.online_experiment import Online
 from scenarios.run.main_job import MainJob
 from scenarios.two_tier.two_tier_experiment import TwoTiers

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from scenarios.app.finishing import finished_run
 from scenarios.experiments import experiment_of
-from scenarios.given.endings import InterruptedRunError
 from scenarios.given.settings import ExperimentScenario
+from scenarios.given.signals import InterruptedRunError
 from scenarios.places.backends import Backend, opened
 from scenarios.places.in_process import InProcess
 from scenarios.planned import planned

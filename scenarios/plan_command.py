@@ -18,7 +18,7 @@ from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import MOST_USERS as MOST_SIMULATED
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
-from scenarios.given.values import names_of_columns
+from scenarios.given.parsing import names_of_columns
 from scenarios.own.importing import read_settings
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session

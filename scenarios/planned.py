@@ -9,7 +9,7 @@ from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.compare.settings import Comparison
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.log import console
 from scenarios.planner.asking import Asked, planned_for
 from scenarios.planner.plan import DesignPlan

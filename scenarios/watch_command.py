@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from scenarios.given.endings import say
+from scenarios.given.signals import say
 from scenarios.submission.job_commands import AT, INTERRUPTED, LOST, Address, head_at
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from coordinator.server.mechanisms import found
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.scrutiny.checks import CHECKS, Check, log_ratio
@@ -93,7 +93,7 @@ class MechanismContract:
         assert {type(value) for value in wire.crossed} == {Query, int, Release, statistic}
         learner = RunSpec(ran.scenario).learner
         curated = isinstance(learner, SumLearner) and learner.how.curator is not None
-        assert curated == (ran.scenario.half.trust == TRUST_CURATOR)
+        assert curated == (half_in(ran.scenario).trust == TRUST_CURATOR)
         held = [*wire.crossed, ran.outcome, RunSpec(ran.scenario).policy, learner]
         assert sum(1 for value in held for _ in leaves(value, items=40)) > 100
         assert not shows_a_secret(held, SEED)

@@ -39,11 +39,11 @@ LIGHT = {
     "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),
     "scenarios.app.entrance": NUMERICAL,
     "scenarios.store.files": NUMERICAL,
-    "scenarios.given.values": NUMERICAL,
+    "scenarios.given.parsing": NUMERICAL,
     "scenarios.store.mark": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
     "scenarios.places.sending": NUMERICAL,
-    "scenarios.given.validation": NUMERICAL,
+    "scenarios.given.settings": NUMERICAL,
 }
 """A module, and what a fresh interpreter must not hold once it has imported it."""
 

@@ -26,7 +26,7 @@ from coordinator.server.online import serving
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.online.config import OnlineScenario
-from scenarios.online.run import OnlineRun, run_online
+from scenarios.online.run import OnlineResult, run_online
 from scenarios.online.worlds import planted_world
 from scenarios.places import on_ray
 from scenarios.places.in_process import InProcess
@@ -111,14 +111,14 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     return tap
 
 
-def here(**changes: Any) -> OnlineRun:
+def here(**changes: Any) -> OnlineResult:
     """A run in this process whose seed would be recognised."""
     scenario = OnlineScenario.model_validate({"seed": SEED, **changes})
     return run_online(scenario, InProcess(2), devices_per_actor=60)
 
 
 @pytest.fixture(params=["planted", "ratings"])
-def run(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> OnlineRun:
+def run(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> OnlineResult:
     """Two clients served."""
     if request.param == "planted":
         return here(rounds=70, clients=2, voters=200, budget=1000)
@@ -126,7 +126,7 @@ def run(request: pytest.FixtureRequest, wire: Wire, tmp_path: Path) -> OnlineRun
     return here(ratings=file, clients=2)
 
 
-def test_nothing_crosses_but_what_is_on_the_list(run: OnlineRun, wire: Wire) -> None:
+def test_nothing_crosses_but_what_is_on_the_list(run: OnlineResult, wire: Wire) -> None:
     assert {type(value) for value in wire.asked} == {Service, Ballot, np.ndarray}
     assert {type(value) for value in wire.answered} == {Votes, np.ndarray}
     assert {type(value) for value in wire.handed} == {Service, Promise, Served}
@@ -139,7 +139,7 @@ def test_nothing_crosses_but_what_is_on_the_list(run: OnlineRun, wire: Wire) -> 
             check(value)
 
 
-def test_a_vote_is_one_object_a_round_and_no_more(run: OnlineRun, wire: Wire) -> None:
+def test_a_vote_is_one_object_a_round_and_no_more(run: OnlineResult, wire: Wire) -> None:
     ballots = {(one.service.id, one.first): one for one in wire.asked if type(one) is Ballot}
     for votes in (value for value in wire.answered if type(value) is Votes):
         ballot = ballots[votes.service_id, votes.first]
@@ -148,7 +148,7 @@ def test_a_vote_is_one_object_a_round_and_no_more(run: OnlineRun, wire: Wire) ->
         assert votes.votes.max(initial=0) < run.scenario.objects
 
 
-def test_a_client_is_shown_a_recommendation_a_round_and_answers_it(run: OnlineRun, wire: Wire) -> None:
+def test_a_client_is_shown_a_recommendation_a_round_and_answers_it(run: OnlineResult, wire: Wire) -> None:
     """The coordinator learns what the client says of the object that it recommended, and of no other."""
     expected = [
         (client.world.client.number, number, chosen, liked)
@@ -161,7 +161,7 @@ def test_a_client_is_shown_a_recommendation_a_round_and_answers_it(run: OnlineRu
     assert all(type(part) in {int, bool} for offer in wire.offered for part in offer)
 
 
-def private_parts(run: OnlineRun) -> Iterator[bytes]:
+def private_parts(run: OnlineResult) -> Iterator[bytes]:
     """What only voters, clients and the experimenter know, as bytes."""
     for client in run.clients:
         rounds, objects = client.world.rounds, client.world.objects
@@ -174,14 +174,14 @@ def private_parts(run: OnlineRun) -> Iterator[bytes]:
         yield from (getattr(voters.rows, name).tobytes() for name in ("items", "values", "starts"))
 
 
-def peers_of(run: OnlineRun) -> Iterator[bytes]:
+def peers_of(run: OnlineResult) -> Iterator[bytes]:
     """Who the peers are, as bytes; at the end they may be the only survivors, which is no secret of the coordinator."""
     for client in run.clients:
         peers = np.flatnonzero(client.world.peer)
         yield from (client.world.peer.tobytes(), peers.tobytes(), peers.astype(np.int32).tobytes())
 
 
-def test_no_taste_no_rating_no_peer_and_no_secret_is_in_what_crosses(run: OnlineRun, wire: Wire) -> None:
+def test_no_taste_no_rating_no_peer_and_no_secret_is_in_what_crosses(run: OnlineResult, wire: Wire) -> None:
     crossed = [*wire.asked, *wire.answered, *wire.handed, *wire.offered]
     stream = pickle.dumps(crossed)
     assert not shows_a_secret(crossed, SEED)
@@ -196,7 +196,7 @@ def test_no_taste_no_rating_no_peer_and_no_secret_is_in_what_crosses(run: Online
     assert str(run.scenario.ratings).encode() not in stream or run.scenario.ratings is None
 
 
-def test_the_search_would_find_them(run: OnlineRun) -> None:
+def test_the_search_would_find_them(run: OnlineResult) -> None:
     stream = pickle.dumps([run.world, [client.world for client in run.clients]])
     assert shows_a_secret([run.scenario, run.world.secret], SEED)
     assert any(secret in stream for secret in private_parts(run))
@@ -204,7 +204,7 @@ def test_the_search_would_find_them(run: OnlineRun) -> None:
 
 
 def test_coins_of_the_coordinator_are_not_shown_to_anyone(
-    run: OnlineRun, wire: Wire, monkeypatch: pytest.MonkeyPatch
+    run: OnlineResult, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coins: list[bytes] = []
 
@@ -219,7 +219,7 @@ def test_coins_of_the_coordinator_are_not_shown_to_anyone(
     assert not any(coin in stream or shows_a_secret(coin, SEED) for coin in coins)
 
 
-def test_strangers_are_stopped(run: OnlineRun) -> None:
+def test_strangers_are_stopped(run: OnlineResult) -> None:
     client, smuggled = run.clients[0], cast("Any", run.clients[0].world.client)
     for stranger in (run.world, run.world.voters, client.world, client.world.client, run.scenario):
         with pytest.raises(KeyError):

@@ -31,8 +31,8 @@ from coordinator.server.mechanisms.oracles import Oue
 from scenarios.data.datasets import read_ratings
 from scenarios.given import files
 from scenarios.given.config import Scenario
-from scenarios.given.endings import disk_is_full
 from scenarios.given.files import json_object, read_arrays, read_file, read_table
+from scenarios.given.signals import disk_is_full
 from scenarios.own.halves import settings_in
 from scenarios.report.columns import Column
 from scenarios.report.printing import show

@@ -12,7 +12,7 @@ from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import ROWS
 from scenarios.given.config import Scenario
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.run.job import Result

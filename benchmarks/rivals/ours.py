@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
 from scenarios.given.config import Scenario
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session

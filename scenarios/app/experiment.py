@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel
 from rich.console import Console
 
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.report.columns import Column
 from scenarios.store.mark import UNCLAIMED, Mark
 from scenarios.store.run_folder import mark_of, scenario_of
@@ -92,7 +92,7 @@ class Experiment(ABC, Generic[S]):
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
         """Return a scenario from a file and values that win over it; None stands for what was not given.
 
-        Code that the file names is imported only if ``allow_code``; see `scenarios.given.validation.refuse_code`.
+        Code that the file names is imported only if ``allow_code``; see `scenarios.given.settings.refuse_code`.
         """
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 import typer
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+
+from coordinator.protocol.errors import BlindrecError
+from scenarios.given.parsing import FileName, Number, PlainText, Whole, brief, nameable
 
 F = TypeVar("F", bound=Callable[..., None])
 Backend = Annotated[str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")]
@@ -43,6 +47,54 @@ AllowCode = Annotated[
 Given = Annotated[
     Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
 ]
+
+TYPES: dict[Any, Any] = {
+    int: Whole,
+    float: Number,
+    str: PlainText,
+    (str, "json"): FileName,
+    (str, "grid"): FileName,
+}
+"""How flags of a type are read, whatever the command, and those of a type and a name."""
+
+
+def parsed(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a command's parameter whose flag or argument is read as `TYPES` says, and checked if it is a path."""
+    base = parameter.annotation
+    while inside := get_args(base):
+        base = inside[0]
+    kind = TYPES.get((base, parameter.name), TYPES.get(base))
+    if not hasattr(parameter.annotation, "__metadata__") or (kind is None and base is not Path):
+        return parameter
+    plain, option = get_args(parameter.annotation)
+    option = copy(option)
+    if kind is None:  # whose help would not call it a path if a parser read it
+        option.callback = _check_paths
+    else:
+        option.parser = _parser(parameter.name, kind)
+    return parameter.replace(annotation=Annotated[plain, option])
+
+
+def _check_paths(parameter: typer.CallbackParam, value: Any) -> Any:
+    for path in value if isinstance(value, (list, tuple)) else [value]:
+        if path is not None:
+            nameable(path, str(parameter.name))
+    return value
+
+
+def _parser(name: str, kind: Any) -> Callable[[Any], Any]:
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def parse(value: Any) -> Any:
+        try:
+            return adapter.validate_python(value, context=name)
+        except ValidationError as error:
+            first = error.errors()[0]
+        if first["type"] == "value_error":  # InputError is a ValueError, which the command-line library says otherwise
+            raise BlindrecError(str(first["ctx"]["error"]))
+        raise typer.BadParameter(f"{first['msg']} (it is {brief(first['input'])})")
+
+    return parse
 
 
 def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from scenarios.app.entrance import tightened
+from scenarios.app.flags import parsed
 from scenarios.log import be_verbose, event
 
 _Verbose = Annotated[
@@ -31,11 +31,10 @@ class Later(TyperCommand):
     def loaded(self) -> Any:
         """The command itself."""
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        function = self._function()
-        if not self._settings:  # what submit sends has flags of its own
-            function = _verbose(function, str(self.name))
+        # What submit sends has flags of its own.
+        function = _command(self._function(), None if self._settings else str(self.name))
         app.command(self.name, context_settings=self._settings)(function)
-        return tightened(typer.main.get_command(app))
+        return typer.main.get_command(app)
 
     def _function(self) -> Callable[..., None]:
         if callable(self._find):
@@ -49,18 +48,19 @@ class Later(TyperCommand):
         return self.loaded.make_context(*args, **told)
 
 
-def _verbose(function: Callable[..., None], name: str) -> Callable[..., None]:
-    """Return a command with the flag that all of them have."""
+def _command(function: Callable[..., None], name: str | None) -> Callable[..., None]:
+    """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
     signature = inspect.signature(function, eval_str=True)
 
-    def command(*, verbose: bool, **given: Any) -> None:
+    def command(*, verbose: bool = False, **values: Any) -> None:
         if verbose:
             be_verbose()
-        event("began", command=name, version=importlib.metadata.version("blindrec"))
-        function(**given)
+        if name is not None:
+            event("began", command=name, version=importlib.metadata.version("blindrec"))
+        function(**values)
 
     flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
-    parameters = [*signature.parameters.values(), flag]
+    parameters = [*map(parsed, signature.parameters.values()), *([] if name is None else [flag])]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__doc__ = function.__doc__
@@ -71,4 +71,4 @@ def grouped(app: typer.Typer, commands: Iterable[Any]) -> Any:
     """Return the command line of an application that has these commands, in their order."""
     tree: Any = typer.main.get_command(app)
     tree.commands.update({command.name: command for command in commands})
-    return tightened(tree)
+    return tree

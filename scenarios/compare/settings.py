@@ -12,6 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
 from scenarios.given.files import file_sha256
 from scenarios.given.own_designs import own_designs
+from scenarios.given.parsing import ColumnNames, NamedPath, brief
 from scenarios.given.settings import (
     BAD_LINES,
     COLUMNS,
@@ -25,7 +26,6 @@ from scenarios.given.settings import (
     Seed,
     like_bar,
 )
-from scenarios.given.values import GivenColumns, GivenPath, brief
 from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
@@ -114,8 +114,8 @@ class Comparison(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    ratings: GivenPath = Field(description="The file of ratings.")
-    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    ratings: NamedPath = Field(description="The file of ratings.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
     duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
     bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     min_ratings: Annotated[int, Field(ge=1)] = Field(
@@ -126,7 +126,7 @@ class Comparison(BaseModel):
         description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
     )
     like_from: float | None = Field(default=None, description=LIKE_FROM)
-    features: GivenPath | None = Field(default=None, description=FEATURES)
+    features: NamedPath | None = Field(default=None, description=FEATURES)
     held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
     )

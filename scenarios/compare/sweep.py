@@ -22,7 +22,7 @@ from scenarios.compare.settings import COORDINATOR, TRUST_MODELS, Comparison
 from scenarios.compare.summary import show, summarize
 from scenarios.compare.worlds import table_of
 from scenarios.data.datasets import lines_skipped
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.sweep.kinds import Sweep
 from scenarios.sweep.online import ClientsMeasurement as Served
 

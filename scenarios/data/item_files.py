@@ -13,7 +13,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from scenarios.given.files import read_file, require_text
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500

@@ -20,6 +20,7 @@ from scenarios.data.datasets import read_for
 from scenarios.data.item_files import Told, read_told
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +162,9 @@ def _each_once_first(user: Ints) -> Ints:
 
 
 def populate(scenario: Scenario) -> Population:
-    """Return the population of a scenario."""
-    return block_model(scenario) if scenario.ratings is None else from_file(scenario)
+    """Return the population of a scenario; refuse what `RunSpec` refuses."""
+    population = block_model(scenario) if scenario.ratings is None else from_file(scenario)
+    return population.with_scenario(RunSpec(population.scenario).scenario)
 
 
 def block_parameters(scenario: Scenario) -> BlockParameters:
@@ -182,9 +184,9 @@ def known_world(scenario: Scenario) -> World:
 
 
 def settle(scenario: Scenario) -> Scenario:
-    """Return a filled-in scenario with what its mechanism leaves to be chosen made a number."""
+    """Return a filled-in scenario with numbers for what its mechanism leaves open; refuse what `RunSpec` refuses."""
     settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
-    return scenario.model_copy(update={"settings": settled})
+    return RunSpec(scenario.model_copy(update={"settings": settled})).scenario
 
 
 def settled(population: Population) -> Population:

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import ANCHOR, ELIMINATE, ITEM_BY_ITEM
+from scenarios.given.parsing import brief
 from scenarios.given.settings import ExperimentScenario
-from scenarios.given.values import brief
 
 INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "promote"
 EARLY, LATE = "early", "late"

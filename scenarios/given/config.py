@@ -11,26 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, SerializeAsAny, model_validator
 
 from actors.absence import Absence
-from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.checked import MOST_ITEMS
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.server.design import World
 from coordinator.server.server_half import (
-    FIXED,
-    GROUPS,
-    ONE_ROUND,
-    POSTERIOR,
-    TRUST_LOCAL,
-    ServerHalf,
     Settings,
     check_shape,
 )
 from scenarios.given.advice_settings import AdviceSettings
 from scenarios.given.attacks import AttackSettings
-from scenarios.given.mechanisms import all_settings, designs, own_settings, server_half
-from scenarios.given.number_lists import Matrix, Row, check_shares
+from scenarios.given.mechanisms import all_settings, designs, gathered
+from scenarios.given.parsing import ColumnNames, Exact, Matrix, NamedPath, Row, brief, check_shares
 from scenarios.given.settings import (
     BAD_LINES,
     COLUMNS,
@@ -43,14 +35,9 @@ from scenarios.given.settings import (
     Seed,
     like_bar,
 )
-from scenarios.given.validation import validated
-from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
-from scenarios.own.halves import OwnSettings, half_of_class, settings_in
 
 MOST_USERS = 10**12
 """Far more than a machine can run; above them not even the layout fits into memory."""
-SMALLEST_EPSILON = Fraction(1, 10**9)
-"""Below it 10^18 users and more would have to answer."""
 
 
 class Scenario(AttackSettings, AdviceSettings):
@@ -116,8 +103,8 @@ class Scenario(AttackSettings, AdviceSettings):
         description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
     )
     seed: Seed = Field(default=0, description=SEED)
-    ratings: GivenPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
-    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    ratings: NamedPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
     duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
     bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
@@ -153,30 +140,13 @@ class Scenario(AttackSettings, AdviceSettings):
     @model_validator(mode="before")
     @classmethod
     def _gathered(cls, values: Any) -> Any:
-        """Gather the mechanism's own settings, and fill in what depends on it: policy, decoder, and no epsilon."""
+        """Gather the mechanism's own settings; see `scenarios.given.mechanisms.gathered`."""
         if not isinstance(values, dict) or isinstance(values.get("settings"), Settings):
             return values
-        half, rest = _half_in(values), dict(values)
-        if isinstance(gathered := rest.pop("settings", None), dict):  # as `model_dump` has them
-            rest = {**gathered, **rest}
-        if isinstance(design := values.get("design"), Mechanism):
-            rest |= {"design": half.name, **settings_in(design).values()}
-        settings = own_settings(half, rest)
-        if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - cls.model_fields.keys())):
-            told = ", ".join(name for name in type(settings).model_fields if name != "helpers")
-            raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {told}")
-        policy = values.get("policy", half.policies_with(settings)[0])
-        adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
-        epsilon = {} if half.private else {"epsilon": "inf"}
-        decoder = POSTERIOR if adapts else half.decoders[0]
-        return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
+        return gathered(values, cls.model_fields)
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
-        self._check_design()
-        self.check_policy(self.half, self.settings, self.decoder)
-        self.check_attack(self.half.name, self.policy, knows_truth=self.ratings is None)
-        self.check_advice(self.half, self.decoder)
         theirs = self.model_fields_set & set(self.brought["ratings"])
         if self.ratings is not None and theirs:
             name = min(theirs)
@@ -197,16 +167,9 @@ class Scenario(AttackSettings, AdviceSettings):
                 "number an item cluster"
             )
         check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
-        if self.half.trust == TRUST_LOCAL and not self.settings.splits:
-            _check_channel(self.epsilon)
         if self.ratings is None:
             self.complete()
         return self
-
-    @property
-    def half(self) -> ServerHalf:
-        """The server's half of the mechanism."""
-        return self.settings.half if isinstance(self.settings, OwnSettings) else server_half(self.design)
 
     @property
     def world(self) -> World:
@@ -219,16 +182,6 @@ class Scenario(AttackSettings, AdviceSettings):
             epsilon=self.epsilon,
             same_rated=self.ratings is None,
         )
-
-    def _check_design(self) -> None:
-        """Refuse a decoder that the mechanism does not have, and an epsilon where nothing is private."""
-        if self.decoder not in self.half.decoders:
-            told = ", ".join(self.half.decoders)
-            raise InputError(f"decoder is {self.decoder!r}; choose one of {told} for {self.design}")
-        if not self.half.private and self.epsilon is not None:
-            raise InputError(
-                f"epsilon is {as_float(self.epsilon):g}, but {self.design} is not private; say inf or leave it out"
-            )
 
     def flat(self) -> dict[str, Any]:
         """Return the scenario as flat JSON values, as `blindrec run` takes them."""
@@ -272,27 +225,4 @@ class Scenario(AttackSettings, AdviceSettings):
         if clusters < 2:
             raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
         check_shape(items, full["rated"])
-        filled = self.model_copy(update=full)
-        if self.settings.settled:
-            self.half.design(self.settings, filled.world)
-        if self.settings.splits:
-            _check_channel(self.epsilon, self.settings.shares(filled.world))
-        return filled
-
-
-def _half_in(values: dict[str, Any]) -> ServerHalf:
-    """Return the half that a scenario's flat values name, or bring."""
-    design = values.get("design", "maxsense")
-    return half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
-
-
-def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
-    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
-    if epsilon is not None and epsilon < SMALLEST_EPSILON:
-        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
-    bit_channel(None if epsilon is None else epsilon / questions)
-
-
-def load_scenario(path: Path | None, flags: dict[str, Any]) -> Scenario:
-    """Read a scenario from a TOML file and flags; flags win. See `scenarios.given.validation.validated`."""
-    return validated(Scenario, path, flags)
+        return self.model_copy(update=full)

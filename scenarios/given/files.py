@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import memory_left, open_regular, read_whole, require_memory, size_of
-from scenarios.given.values import LARGEST_WHOLE, MOST_ECHOED, brief, cut_short, nameable
+from scenarios.given.parsing import LARGEST_WHOLE, MOST_ECHOED, brief, cut_short, nameable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import found
-from coordinator.server.server_half import ServerHalf, Settings
-from scenarios.given.validation import first_line
-from scenarios.own.halves import half_at
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, ServerHalf, Settings
+from scenarios.given.parsing import first_line
+from scenarios.own.halves import OwnSettings, half_at, half_of_class, settings_in
 
 _PATH = re.compile(r"[\w.]+:[\w.]+")
 """An import path of one's own, ``package.module:Name``."""
@@ -86,6 +88,28 @@ def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
         return half.settings.model_validate(own)
     except ValidationError as error:
         raise InputError(first_line(error, half.settings)) from None
+
+
+def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a scenario's flat values with its mechanism's own settings in one, and with what follows from these.
+
+    These are the policy, the decoder, and that there is no epsilon where nothing is private.
+    """
+    design, rest = values.get("design", "maxsense"), dict(values)
+    half = half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
+    if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
+        rest = {**stored, **rest}
+    if isinstance(design, Mechanism):
+        rest |= {"design": half.name, **settings_in(design).values()}
+    settings = own_settings(half, rest)
+    if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - names)):
+        known = ", ".join(name for name in type(settings).model_fields if name != "helpers")
+        raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {known}")
+    policy = values.get("policy", half.policies_with(settings)[0])
+    adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
+    epsilon = {} if half.private else {"epsilon": "inf"}
+    decoder = POSTERIOR if adapts else half.decoders[0]
+    return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
 
 
 def _require_default(half: ServerHalf, name: str, value: Any) -> None:

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
-from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.server.design import Design, LearnerOptions, World
 from coordinator.server.own import server_half
-from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
+from coordinator.server.server_half import (
+    ANCHOR,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    TRUST_CURATOR,
+    TRUST_LOCAL,
+    UNTIL_LEARNED,
+    ServerHalf,
+)
+from scenarios.given.advice_settings import SET
+from scenarios.given.config import Scenario
+from scenarios.given.mechanisms import designs
+from scenarios.given.mechanisms import server_half as named_half
+from scenarios.given.parsing import brief
 from scenarios.given.policies import import_policy
+from scenarios.given.settings import validated
 from scenarios.own.admission import of_run
+from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import Own
@@ -21,9 +40,10 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.given.config import Scenario
     from scenarios.own.admission import Checked
 
+SMALLEST_EPSILON = Fraction(1, 10**9)
+"""Below it 10^18 users and more would have to answer."""
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
@@ -32,11 +52,33 @@ class RunSpec:
 
     def __init__(self, scenario: Scenario, public: PublicCounts | None = None) -> None:
         self.scenario, self._public = scenario, public
+        self.half = half_in(scenario)  # The server's half of the mechanism
+        self._check()
 
-    @property
-    def half(self) -> ServerHalf:
-        """The server's half of the mechanism."""
-        return self.scenario.half
+    def _check(self) -> None:
+        """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
+        scenario, half = self.scenario, self.half
+        if scenario.decoder not in half.decoders:
+            known = ", ".join(half.decoders)
+            raise InputError(f"decoder is {scenario.decoder!r}; choose one of {known} for {scenario.design}")
+        if not half.private and scenario.epsilon is not None:
+            raise InputError(
+                f"epsilon is {as_float(scenario.epsilon):g}, but {scenario.design} is not private; say inf or leave it "
+                "out"
+            )
+        _check_policy(scenario, half)
+        scenario.check_attack(half.name, scenario.policy, knows_truth=scenario.ratings is None)
+        _check_advice(scenario, half)
+        settings = scenario.settings
+        if half.trust == TRUST_LOCAL and not settings.splits:
+            _check_channel(scenario.epsilon)
+        if scenario.ratings is not None and scenario.items is None:
+            return
+        world = scenario.complete().world
+        if settings.settled:
+            half.design(settings, world)
+        if settings.splits:
+            _check_channel(scenario.epsilon, settings.shares(world))
 
     @property
     def world(self) -> World:
@@ -124,3 +166,101 @@ class RunSpec:
         )
         half = self.half if self.own is None else server_half(self.own[0])
         return half.learner(scenario.settings, self.world, options)
+
+
+def half_in(scenario: Scenario) -> ServerHalf:
+    """Return the server's half of a scenario's mechanism."""
+    settings = scenario.settings
+    return settings.half if isinstance(settings, OwnSettings) else named_half(scenario.design)
+
+
+def load_scenario(path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> Scenario:
+    """Read a scenario from a TOML file and flags, which win, and refuse what its mechanism cannot do."""
+    scenario = validated(Scenario, path, flags, allow_code=allow_code)
+    RunSpec(scenario)
+    return scenario
+
+
+def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
+    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
+    if epsilon is not None and epsilon < SMALLEST_EPSILON:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
+    bit_channel(None if epsilon is None else epsilon / questions)
+
+
+def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
+    known = half.policies_with(scenario.settings)
+    own = ":" in scenario.policy
+    if not own and scenario.policy not in known:
+        told = ", ".join(known)
+        if len(known) == 1:
+            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {told} alone, leave it out")
+        raise InputError(
+            f"policy is {scenario.policy!r}; choose one of {told} for {half.name}"
+            f"{f', or {half.all_policies_with}' if scenario.policy in half.policies else ''}, or your own, "
+            "mypackage.mymodule:MyPolicy"
+        )
+    if own and len(known) == 1:
+        raise InputError(f"policy is {scenario.policy!r}, but {half.name} has one way of asking; leave it out")
+    if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
+        told = " and ".join(half.name for half in designs().values() if half.sure)
+        raise InputError(
+            f"confidence is {scenario.confidence!r}, which is about {told}; the design is {half.name}, leave it out"
+        )
+    if scenario.rounds != 2 and scenario.policy != "fixed":
+        raise InputError(
+            f"rounds is {scenario.rounds}, which is about policy fixed, not {scenario.policy}; leave it out"
+        )
+    single = scenario.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR)
+    if scenario.answers_per_device != 1 and single:
+        raise InputError(
+            f"answers_per_device is {scenario.answers_per_device}, but policy {scenario.policy} asks a device once; "
+            "leave it out, or choose another policy"
+        )
+    if scenario.policy == "fixed" and scenario.rounds % scenario.answers_per_device:
+        raise InputError(
+            f"rounds is {scenario.rounds}, a device answers in {scenario.answers_per_device} of them; give a multiple"
+        )
+    if scenario.policy == GROUPS and scenario.decoder == POSTERIOR:
+        raise InputError(
+            f"decoder is {scenario.decoder!r}, which needs one question for all; policy {GROUPS} asks several"
+        )
+    _check_against_liars(scenario, half)
+    if scenario.policy in ("eliminate", "item-by-item") and scenario.decoder != POSTERIOR:
+        raise InputError(f"decoder is {scenario.decoder!r}; policy {scenario.policy} needs posterior, leave it out")
+
+
+def _check_against_liars(scenario: Scenario, half: ServerHalf) -> None:
+    if scenario.pool_size is not None and (
+        scenario.policy not in ("fixed", "eliminate") or scenario.decoder != POSTERIOR
+    ):
+        raise InputError(
+            f"pool_size is {scenario.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
+            f"the policy is {scenario.policy} with decoder {scenario.decoder}, leave pool_size out"
+        )
+    for name in ("assume_malicious", "verify"):
+        value = getattr(scenario, name)
+        if value is not None and (scenario.policy != "eliminate" or half.name != "sign"):
+            raise InputError(
+                f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "
+                f"{half.name} with {scenario.policy}; leave it out"
+            )
+    if scenario.verify is not None and scenario.answers_per_device != 1:
+        raise InputError(
+            f"answers_per_device is {scenario.answers_per_device}, but fresh devices verify labels; leave out one"
+        )
+
+
+def _check_advice(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse features and public people where scores are no popularity that they could be weighed with."""
+    if scenario.features is not None and not half.ranks:
+        raise InputError(
+            f"features is {brief(str(scenario.features))}, but scores of {half.name} are no popularity that features "
+            "could weigh; leave it out"
+        )
+    if scenario.public and (half.name != SET or scenario.decoder == POSTERIOR):
+        raise InputError(
+            f"public is {scenario.public:g}, which is weighed with popularity as design {SET} tells it, not "
+            f"{half.name} by {scenario.decoder}; leave it out"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.validation import first_line
+from scenarios.given.files import read_values
+from scenarios.given.parsing import brief, first_line
 
 SEED = "Everything random follows from it [0]."
 COLUMNS = (
@@ -23,6 +25,10 @@ OWN = "package.module:Name"
 SEEN, TIMED = 2, 4
 """Numbers of columns where nobody rates, and where the last one has times."""
 
+_CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
+"""Keys of files under which code can be named, and packages that travel with it."""
+
+M = TypeVar("M", bound=BaseModel)
 Duplicates = Literal["last", "first", "mean"]
 BadLines = Literal["refuse", "skip"]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -63,3 +69,36 @@ class ExperimentScenario(BaseModel):
                 values[name] = str(getattr(self, name).absolute())
                 values = {key: value for key, value in values.items() if key not in theirs}
         return values
+
+
+def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> M:
+    """Read a scenario from a TOML file and flags; flags win."""
+    values = read_values(path, "scenario file") if path else {}
+    if "settings" in values:
+        raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
+    flags = {name: value for name, value in flags.items() if value is not None}
+    if path is not None and not allow_code:
+        refuse_code({name: value for name, value in values.items() if name not in flags}, f"scenario file {path}")
+    try:
+        return kind.model_validate(values | flags)
+    except ValidationError as error:
+        raise InputError(first_line(error, kind)) from None
+
+
+def refuse_code(value: Any, what: str, key: str = "") -> None:
+    """Refuse a file that names code of somebody's own, which would run with all that its reader may do.
+
+    blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
+    it is, and so are the packages that travel with it.
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            refuse_code(inner, what, str(name))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            refuse_code(inner, what, key)
+    elif isinstance(value, str) and (key in _HELPERS or (key in _CODE and ":" in value)):
+        raise InputError(
+            f"{what} names code, {key} = {brief(value)}, which would run here with all that you may do; read that "
+            "code, then give --allow-code, or name it by a flag"
+        )

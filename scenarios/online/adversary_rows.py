@@ -13,7 +13,7 @@ from rich.text import Text
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.online.adversaries import (
     ChainStep,
     claim_1,

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
+from scenarios.given.parsing import ColumnNames, Exact, NamedPath, brief
 from scenarios.given.settings import (
     BAD_LINES,
     COLUMNS,
@@ -22,7 +23,6 @@ from scenarios.given.settings import (
     Seed,
     like_bar,
 )
-from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
@@ -72,14 +72,14 @@ class OnlineScenario(ExperimentScenario):
         "and votes as the client likes before) [untargeted].",
     )
     seed: Seed = Field(default=0, description=SEED)
-    ratings: GivenPath | None = Field(
+    ratings: NamedPath | None = Field(
         default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
     )
-    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
     duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
     bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     like_from: float | None = Field(default=None, description=LIKE_FROM)
-    world: GivenPath | None = Field(default=None, description="A TOML file with one client's rounds.")
+    world: NamedPath | None = Field(default=None, description="A TOML file with one client's rounds.")
 
     @property
     def liked_from(self) -> float | None:

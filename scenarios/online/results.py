@@ -21,7 +21,7 @@ from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.privacy_bounds import epsilon_needed
-from scenarios.online.run import ClientRun, KeptClients, OnlineRun, build_world, cost, privacy_losses, run_online
+from scenarios.online.run import ClientRun, KeptClients, OnlineResult, build_world, cost, privacy_losses, run_online
 from scenarios.online.worlds import honest_peers, lies_of
 from scenarios.online.worst_case import epsilon_exact
 from scenarios.report.columns import Average, finite, joined
@@ -32,7 +32,7 @@ NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinato
 _WORST = frozenset(column.name for column in COLUMNS if column.average is Average.WORST)
 
 
-def record(run: OnlineRun) -> dict[str, Any]:
+def record(run: OnlineResult) -> dict[str, Any]:
     """Return a run's result: of its client, or the means over its clients."""
     rows = [client_record(run, client) for client in run.clients]
     total = sum_of(run)
@@ -51,15 +51,15 @@ def record(run: OnlineRun) -> dict[str, Any]:
         "recommendations_sha256": digest(run),
         "seconds": run.seconds,
         "backend": run.backend,
-        "workers": run.workers,
-        "actors": run.actors,
-        "devices_per_actor": run.devices_per_actor,
-        "retries": run.retries,
-        "restarts": run.restarts,
+        "workers": run.layout.workers,
+        "actors": run.costs.actors,
+        "devices_per_actor": run.layout.devices_per_actor,
+        "retries": run.costs.retries,
+        "restarts": run.costs.restarts,
     }
 
 
-def _lying(run: OnlineRun) -> dict[str, Any]:
+def _lying(run: OnlineResult) -> dict[str, Any]:
     """Return how many voters lied, and how; nothing if nobody did."""
     scenario = run.scenario
     if scenario.malicious is None:
@@ -67,7 +67,7 @@ def _lying(run: OnlineRun) -> dict[str, Any]:
     return {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
 
 
-def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
+def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
     """Return one client's row."""
     world, served, promise = client.world, client.served, client.promise
     covered, largest = privacy_losses(client)
@@ -107,7 +107,7 @@ def client_record(run: OnlineRun, client: ClientRun) -> dict[str, Any]:
     }
 
 
-def sum_of(run: OnlineRun) -> float | str | None:
+def sum_of(run: OnlineResult) -> float | str | None:
     """Return what all clients together may learn of a voter, as proved [nats]: services compose, epsilons add up."""
     total: Epsilon = Fraction(0)
     for client in run.clients:
@@ -119,7 +119,7 @@ def sum_of(run: OnlineRun) -> float | str | None:
     return as_json(total if budget is None or total is None else min(total, budget))
 
 
-def _voter_loss(run: OnlineRun) -> float | str | None:
+def _voter_loss(run: OnlineResult) -> float | str | None:
     """Return the largest loss of a voter in all services of this run together: their likelihoods multiply."""
     total = np.zeros(run.world.voters.users)
     for client in run.clients:
@@ -127,7 +127,7 @@ def _voter_loss(run: OnlineRun) -> float | str | None:
     return finite(float(np.abs(total).max()))
 
 
-def digest(run: OnlineRun) -> str:
+def digest(run: OnlineResult) -> str:
     """Return SHA-256 of all recommendations and answers: equal for the same seed on every layout."""
     told = hashlib.sha256()
     for client in run.clients:
@@ -135,12 +135,12 @@ def digest(run: OnlineRun) -> str:
     return told.hexdigest()
 
 
-def clients_table(run: OnlineRun) -> pd.DataFrame:
+def clients_table(run: OnlineResult) -> pd.DataFrame:
     """Return the clients, a row each."""
     return pd.DataFrame([client_record(run, client) for client in run.clients])
 
 
-def rounds_table(run: OnlineRun) -> pd.DataFrame:
+def rounds_table(run: OnlineResult) -> pd.DataFrame:
     """Return all rounds: client, round, what was recommended, whether it was liked, who survived until then."""
     parts = [
         pd.DataFrame(
@@ -157,7 +157,7 @@ def rounds_table(run: OnlineRun) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def voters_table(run: OnlineRun) -> pd.DataFrame:
+def voters_table(run: OnlineResult) -> pd.DataFrame:
     """Return every voter of every client: strikes, survival, peer or not, and exact privacy loss in this run.
 
     It is the experimenter's: in a deployment nobody but the coordinator could compute it.
@@ -205,5 +205,5 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
 
 
-def _tables(run: OnlineRun) -> Mapping[str, pd.DataFrame]:
+def _tables(run: OnlineResult) -> Mapping[str, pd.DataFrame]:
     return {"clients": clients_table(run), "rounds": rounds_table(run), "voters": voters_table(run)}

@@ -23,7 +23,7 @@ from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, Serve
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
-from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, Work, silent
+from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work, silent
 from scenarios.store.journal import Answered, require_booked
 from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
@@ -76,20 +76,21 @@ class ClientRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineRun:
-    """A run that is over."""
+class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
+    """What came of a run, whose outcome are the clients as they were served."""
 
     scenario: OnlineScenario
     world: World = field(repr=False)
-    clients: tuple[ClientRun, ...]
-    seconds: float  # Of all services, each from its announcement to its last recommendation
-    backend: str
-    workers: int
-    actors: int
-    devices_per_actor: int
-    # Questions that were asked again since a process died, and coordinators that were started since one died
-    retries: int = 0
-    restarts: int = 0
+
+    @property
+    def clients(self) -> tuple[ClientRun, ...]:
+        """The outcome."""
+        return self.outcome
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all services, each from its announcement to its last recommendation."""
+        return sum(client.seconds for client in self.outcome)
 
 
 def build_world(scenario: OnlineScenario) -> World:
@@ -124,7 +125,7 @@ def run_online(
     world: World | None = None,
     over: Progress = silent,
     kept: KeptClients | None = None,
-) -> OnlineRun:
+) -> OnlineResult:
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
@@ -142,21 +143,17 @@ def run_online(
         voters=world.voters.users,
     )
 
-    def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineRun:
-        return OnlineRun(
+    def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
+        return OnlineResult(
             scenario=scenario,
             world=world,
-            clients=tuple(
+            outcome=tuple(
                 ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
                 for (client, promise, epsilon), one in zip(told, clients, strict=True)
             ),
-            seconds=sum(one.seconds for one in clients),
+            costs=costs,
             backend=session.name,
-            workers=session.workers,
-            actors=costs.actors,
-            devices_per_actor=layout.devices_per_actor,
-            retries=costs.retries,
-            restarts=costs.restarts,
+            layout=layout,
         )
 
     return session.conduct(_work(scenario, world, plan, layout, kept, finish), over)
@@ -168,8 +165,8 @@ def _work(
     plan: ServingPlan,
     layout: Layout,
     kept: KeptClients | None,
-    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineRun],
-) -> Work[ServedClient, list[ServedClient], OnlineRun]:
+    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
+) -> Work[ServedClient, list[ServedClient], OnlineResult]:
     """Return a run as places take it: voters in cohorts, and clients."""
     clients = {one.client.number: one.client for one in world.clients}
     return Work(

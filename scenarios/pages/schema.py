@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found as recommenders
 from scenarios.given.files import pointed
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
 
 if TYPE_CHECKING:
     import pandas as pd

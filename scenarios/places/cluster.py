@@ -16,7 +16,7 @@ import ray
 
 from coordinator.protocol.errors import BlindrecError, InputError, LostError
 from coordinator.server.fleet.calls import ENDS
-from scenarios.given.endings import same_handlers
+from scenarios.given.signals import same_handlers
 from scenarios.places.head_watch import HeadWatch
 from scenarios.places.on_ray import OnRay
 from scenarios.places.scraped import tell_scraped

@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 
 from coordinator.protocol.errors import LostError
-from scenarios.given.endings import BAD_INPUT, end_now, interrupt_main
+from scenarios.given.signals import BAD_INPUT, end_now, interrupt_main
 
 EVERY = 1.0
 """Seconds between two connection attempts."""

@@ -51,14 +51,14 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
             conductor.repeat(over)
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
-    return job.finish(outcome, LocalBackstage(keeper, cast), Costs(seconds=seconds))
+    return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
 
 
 def _device_blocks(crew: Crew, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
     return [crew.kind.cohort(crew.holdings, secret, first, stop, keeper) for first, stop in crew.bounds]
 
 
-class LocalBackstage:
+class LocalExperimenterView:
     """What only the experimenter may look at; see `scenarios.places.session.ExperimenterView`."""
 
     def __init__(self, keeper: LedgerClient, cast: Cast) -> None:

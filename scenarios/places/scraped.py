@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from scenarios.given.endings import say
+from scenarios.given.signals import say
 
 _SHOWN = 3
 

@@ -65,6 +65,16 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResult(Generic[O]):
+    """What came of a run at a place, from which all reports are made; families add what they alone know."""
+
+    outcome: O = field(repr=False)  # What the server learned, or whom it served
+    costs: Costs  # What it took
+    backend: str  # Where it ran
+    layout: Layout  # How devices were divided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[R, O, T]):
     """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 

@@ -11,9 +11,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.data.datasets import read_for
 from scenarios.data.populations import cluster_sizes
-from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.config import Scenario
+from scenarios.given.parsing import brief
+from scenarios.given.run_spec import load_scenario
 from scenarios.given.settings import BadLines, Duplicates, like_bar
-from scenarios.given.values import brief
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import TOO_MANY, DesignPlan, plan

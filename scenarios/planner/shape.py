@@ -15,7 +15,8 @@ from coordinator.server.decoding.line import kmeans_on_line
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import cluster_sizes
 from scenarios.data.rating_split import judge_likes
-from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.config import Scenario
+from scenarios.given.run_spec import load_scenario
 from scenarios.planner.candidates import any_design
 from scenarios.planner.needs import Target
 from scenarios.planner.plan import in_words, quick_best

@@ -12,6 +12,7 @@ import scipy
 
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import half_in
 from scenarios.places.in_process import InProcess
 from scenarios.report.intervals import mean_interval
 from scenarios.run.experiment import run
@@ -43,7 +44,7 @@ def simulated(scenario: Scenario) -> Simulated | None:
 
     Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
     """
-    if scenario.half.moments(scenario.settings, known_world(scenario)) is not None:
+    if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
         return None
     begin, found = time.monotonic(), list[float]()
     likes = np.array(scenario.like)

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from scenarios.given.values import printable
+from scenarios.given.parsing import printable
 from scenarios.report.columns import Column
 from scenarios.report.records import STDOUT, deliver
 

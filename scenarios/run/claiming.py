@@ -10,6 +10,7 @@ from scenarios.app.experiment import NOTHING, Named
 from scenarios.given.config import Scenario
 from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.store.mark import FOLDER, MARK, RUN, Mark
 from scenarios.store.run_folder import require_source
 
@@ -27,7 +28,7 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     """
     given: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
-        given["design"] = scenario.half.query_name(scenario.settings)
+        given["design"] = half_in(scenario).query_name(scenario.settings)
     if scenario.ratings is None:
         return given, None
     given["ratings"] = str(scenario.ratings.absolute())
@@ -60,7 +61,7 @@ def claimed(out: Path, mark: Mark, named: Named = NOTHING) -> Scenario:
     """Return the scenario of a run that was interrupted."""
     values = _values(out, mark.scenario, named)
     try:
-        scenario = Scenario.model_validate(values)
+        scenario = RunSpec(Scenario.model_validate(values)).scenario
     except PolicyError:
         raise
     except ValueError as error:

@@ -56,7 +56,7 @@ def run(
     workers = session.enough(job.plan, users * filled.answers_per_device)
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
-    advised, listed = _advised(population), _listed(population)
+    advised, listed = _advised(population), _listed(population, spec)
     features = population.told.features if population.told else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
 
@@ -66,11 +66,11 @@ def _advised(population: Population) -> int:
     return min(1000, population.ratings.users) if population.split is None else population.people
 
 
-def _listed(population: Population) -> bool:
+def _listed(population: Population, spec: RunSpec) -> bool:
     """Return whether devices rank items by score alone, not by clusters and their own ratings of these.
 
     They do with a ratings file, if scores rank items by popularity: clusters of such scores are a file's popular and
     unpopular items, and tell less than the scores. In a block model all items are rated equally often, and clusters
     let devices of different classes follow what their own class likes.
     """
-    return population.split is not None and population.scenario.half.ranks
+    return population.split is not None and spec.half.ranks

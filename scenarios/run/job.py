@@ -30,7 +30,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import packages_of_policy
 from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
-from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, Work
+from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work
 from scenarios.places.spending import Spent, spent_by
 from scenarios.store.round_store import KeptRounds, Nowhere
 
@@ -86,15 +86,12 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What came of a job, from which all reports are made."""
+class Result(SessionResult[Outcome]):
+    """What came of a job."""
 
     job: Job = field(repr=False)  # What was run
-    outcome: Outcome = field(repr=False)  # What the server learned
     advice: Indices2 = field(repr=False)  # shape (advised devices, k); Each advised device's own top k
     spent: Sequence[Spent] = field(repr=False)  # What devices have spent, by stretches ``(first, stop, spent)`` [nats]
-    costs: Costs  # What it took
-    backend: str  # Where it ran
 
     @property
     def population(self) -> Population:
@@ -147,6 +144,7 @@ def run_job(
             spent=spent_by(backstage.keeper, job.layout.devices),
             costs=costs,
             backend=session.name,
+            layout=job.layout,
         )
 
     work = Work(

@@ -25,7 +25,7 @@ def lying_scores(run: Result) -> dict[str, Any]:
     collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
     if collusion is None:
         return {}
-    nameless = scenario.half.paired
+    nameless = run.spec.half.paired
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
     told: dict[str, Any] = {
         "malicious": scenario.malicious,

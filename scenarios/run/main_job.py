@@ -10,6 +10,7 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.app.experiment import Experiment, Named, Record, Running
 from scenarios.given.config import Scenario
 from scenarios.given.policies import import_policy
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.run.columns import COLUMNS
 from scenarios.store.files import size_of
 from scenarios.store.mark import RUN, Mark
@@ -32,7 +33,8 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 """
 
     def check(self, scenario: Scenario) -> None:
-        """Refuse a policy that cannot be imported."""
+        """Refuse what the mechanism cannot do, and a policy that cannot be imported."""
+        RunSpec(scenario)
         if ":" in scenario.policy:
             import_policy(scenario.policy)
 
@@ -65,7 +67,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         """
         users = scenario.users or (10**6 if scenario.ratings is None else size_of(scenario.ratings) // 256)
         a_device = scenario.answers_per_device * (0.5e-6 + 25e-9 * (scenario.rated or 20))
-        slower = 10 if ":" in scenario.design else 6 if scenario.half.trust == TRUST_CURATOR else 1
+        slower = 10 if ":" in scenario.design else 6 if half_in(scenario).trust == TRUST_CURATOR else 1
         return users * a_device * slower * (1 if scenario.ratings is None else 2)
 
     def once(self, scenario: Scenario, running: Running) -> Record:

@@ -101,5 +101,5 @@ def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Jour
 def _noiseless(last: Result, session: Session) -> Result | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
-    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None})
+    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
     return run(free, InProcess(session.workers), population=last.population.with_scenario(free))

@@ -15,7 +15,7 @@ from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from scenarios.data.populations import Population, liked_share
 from scenarios.given.attacks import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.theory.lying import LUCK, overthrown, sway_of
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
@@ -61,7 +61,7 @@ def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
     Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
     """
     scenario = population.scenario
-    lie = lie_about(scenario.half.query_name(scenario.settings))
+    lie = lie_about(half_in(scenario).query_name(scenario.settings))
     sides = scenario.policy == ANCHOR
     everywhere = sides or (attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways)
     among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)

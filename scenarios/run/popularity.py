@@ -9,6 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from scenarios.data.populations import liked_share
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import half_in
 from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
 
 def ranked(scenario: Scenario) -> bool:
     """Return whether scores rank items by popularity; of one's own mechanism a larger estimate is liked more."""
-    return scenario.half.ranks or isinstance(scenario.settings, OwnSettings)
+    return half_in(scenario).ranks or isinstance(scenario.settings, OwnSettings)
 
 
 def list_scores(run: Result) -> dict[str, Any]:

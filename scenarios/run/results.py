@@ -18,6 +18,7 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.spending import Spent
 from scenarios.run.job import Result
 from scenarios.run.lying_scores import lying_scores, outlook_of
@@ -38,10 +39,10 @@ def predict(scenario: Scenario, answered: int) -> float | None:
 def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
     """Return a run's result."""
     scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
-    half = scenario.half
+    half = run.spec.half
     trust = half.trust
     own = run.spec.own
-    joint = own is not None or _is_joint(scenario, asked[0].query.questions)
+    joint = own is not None or _is_joint(run.spec, asked[0].query.questions)
     per_question = None if trust == TRUST_CURATOR or joint else as_json(asked[0].query.epsilon_per_question)
     known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
@@ -90,16 +91,16 @@ def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
         "restarts": run.costs.restarts,
         "releases_sha256": run.outcome.releases_sha256,
         "backend": run.backend,
-        "workers": run.job.layout.workers,
+        "workers": run.layout.workers,
         "actors": run.costs.actors,
-        "devices_per_actor": run.job.layout.devices_per_actor,
+        "devices_per_actor": run.layout.devices_per_actor,
     }
 
 
-def _is_joint(scenario: Scenario, questions: int) -> bool:
+def _is_joint(spec: RunSpec, questions: int) -> bool:
     """Return whether many bits are one answer, under one epsilon that is not split over them."""
-    local = scenario.half.private and scenario.half.trust != TRUST_CURATOR
-    return local and questions > 1 and not scenario.settings.splits
+    local = spec.half.private and spec.half.trust != TRUST_CURATOR
+    return local and questions > 1 and not spec.scenario.settings.splits
 
 
 def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from actors.log import FORMAT
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import read_whole
 from scenarios.given.files import MOST_SETTINGS, json_object
-from scenarios.given.values import LARGEST_WHOLE
+from scenarios.given.parsing import LARGEST_WHOLE
 from scenarios.store.files import write_json
 
 FOLDER, MARK = "rounds", "scenario.json"

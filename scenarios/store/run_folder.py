@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from actors.log import make_folder
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.given.endings import kept
 from scenarios.given.files import file_sha256, read_object
 from scenarios.given.policies import code_digest
+from scenarios.given.signals import resumable
 from scenarios.store.files import left_over, sole, try_folder
 from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
 from scenarios.store.record_log import drop, kept_records
@@ -134,7 +134,7 @@ def held_in(
     out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
 ) -> Iterator[T]:
     """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept."""
-    with sole(out), kept(lambda: _kept(out)):
+    with sole(out), resumable(lambda: _kept(out)):
         with opening as session:
             new = out is not None and read_mark(out) is None
             if out is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.endings import say
+from scenarios.given.signals import say
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out, python
 from scenarios.places.withheld import told
 from scenarios.report.records import STDOUT, check_target

@@ -22,10 +22,10 @@ from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, populate
-from scenarios.given.config import MOST_USERS, Scenario, load_scenario
-from scenarios.given.run_spec import RunSpec
-from scenarios.given.validation import validated
-from scenarios.given.values import brief
+from scenarios.given.config import MOST_USERS, Scenario
+from scenarios.given.parsing import brief
+from scenarios.given.run_spec import RunSpec, load_scenario
+from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.planner.needs import Target

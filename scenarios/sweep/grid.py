@@ -13,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.data.populations import cluster_sizes, populate
-from scenarios.given.config import MOST_USERS, Scenario, load_scenario
+from scenarios.given.config import MOST_USERS, Scenario
 from scenarios.given.mechanisms import all_settings
-from scenarios.given.validation import first_line
+from scenarios.given.parsing import first_line
+from scenarios.given.run_spec import half_in, load_scenario
 
 Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""
@@ -93,7 +94,7 @@ def variant(setting: Scenario) -> str:
 
 def _usual_policy(setting: Scenario, name: str) -> bool:
     """Return whether a name is that of a policy which goes without saying."""
-    return name == "policy" and setting.policy == setting.half.policies[0]
+    return name == "policy" and setting.policy == half_in(setting).policies[0]
 
 
 def axis_value(name: str, setting: Scenario) -> float:
@@ -198,7 +199,7 @@ class Grid:
             {
                 **setting.model_dump(mode="json"),
                 "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon),
-                **({"design": setting.half.query_name(setting.settings)} if ":" in setting.design else {}),
+                **({"design": half_in(setting).query_name(setting.settings)} if ":" in setting.design else {}),
             }
             for setting in self.settings
         ]
@@ -283,7 +284,7 @@ def _setting(values: dict[str, Any], varied: dict[str, Any], file: GridFile) -> 
 
 def _filled(setting: Scenario, file: GridFile) -> Scenario:
     """Return a setting with its numbers filled in, those of its ratings file where it has one."""
-    if TOP in file.criteria and not setting.half.ranks:
+    if TOP in file.criteria and not half_in(setting).ranks:
         raise InputError(f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not tell")
     if setting.ratings is None:
         setting = setting.complete()

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.files import read_toml
-from scenarios.given.validation import refuse_code
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
+from scenarios.given.settings import refuse_code
 
 if TYPE_CHECKING:
     import pandas as pd

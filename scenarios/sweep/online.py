@@ -18,9 +18,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.given.files import file_sha256
-from scenarios.given.settings import BadLines, Duplicates
-from scenarios.given.validation import validated
-from scenarios.given.values import names_of_columns
+from scenarios.given.parsing import names_of_columns
+from scenarios.given.settings import BadLines, Duplicates, validated
 from scenarios.log import console
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import REFERENCE, OnlineScenario

@@ -14,7 +14,7 @@ import pandas as pd
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, recommender_of, still_names
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound

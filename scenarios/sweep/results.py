@@ -15,8 +15,8 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
-from scenarios.given.validation import validated
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
+from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.report.columns import Average, Column, mean_of
 from scenarios.report.intervals import CONFIDENCE, named

@@ -37,7 +37,7 @@ from scenarios.data.populations import (
     settled,
 )
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.planner.needs import Target
@@ -320,7 +320,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
         except InputError:
             return None
         return asked if math.isfinite(asked) else None
-    if settled.half.learns_all:
+    if half_in(settled).learns_all:
         return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:
         return None

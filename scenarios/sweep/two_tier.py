@@ -18,7 +18,7 @@ from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import Course
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.log import console
 from scenarios.places.in_process import InProcess
 from scenarios.report.attack_tables import show_attack
@@ -82,7 +82,7 @@ def measure_two_tier(unit: TwoTierUnit) -> TwoTierMeasurement:
     baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
     if not unit.settings_only:
         plan = plan_of(world, fitting, every=unit.every)
-        course, _ = follow(plan, session)
+        course = follow(plan, session).outcome
         points, weight = points_of(course, partial(score_of, world, session)), course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
         attack = _guessed(wanted.seed, world, plan, course) if unit.attacks else []

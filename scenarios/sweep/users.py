@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import as_float
 from scenarios.data.populations import settle
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.planner.needs import Target
 from scenarios.report.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
 from scenarios.report.tables import interval_of, ratio, remark, show_table, whole
@@ -179,7 +179,7 @@ def curves(grid: Grid, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
-    if not setting.half.bounded or criterion == TOP:  # bounds are about labels
+    if not half_in(setting).bounded or criterion == TOP:  # bounds are about labels
         return {}
     items = setting.items or 0
     found = all_bounds(

@@ -33,7 +33,7 @@ from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, known_world
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.theory.lying_shifts import Given, parts_shift, sets_shift, sign_shift, values_shift
 
 DRAWS = 8
@@ -109,9 +109,11 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
     world = known_world(scenario)
-    moments = scenario.half.moments(scenario.settings, world)
-    query = scenario.half.design(scenario.settings, world).query(
-        round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon
+    moments = half_in(scenario).moments(scenario.settings, world)
+    query = (
+        half_in(scenario)
+        .design(scenario.settings, world)
+        .query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
     )
     return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up))
 
@@ -158,7 +160,7 @@ def _sets(moments: SketchMoments, scenario: Scenario, given: Given) -> Sway:
 
 @_sway.register
 def _values(moments: FrequencyMoments, scenario: Scenario, given: Given) -> Sway | None:
-    half = scenario.half
+    half = half_in(scenario)
     assert isinstance(half, FrequencyHalf)
     rates = half.asking.reports(given.query)
     if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(given, 1, rates) is None:

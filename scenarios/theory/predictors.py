@@ -15,6 +15,7 @@ from coordinator.server.moments.signs import SignMoments
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import half_in
 from scenarios.theory import curator_prediction, toy_prediction
 from scenarios.theory.pair_curve import pair_all_right, pair_share
 from scenarios.theory.prediction import mixture_accuracy, mixture_exact, mixture_of, predicted_accuracy, predicted_exact
@@ -58,7 +59,7 @@ def predictor(scenario: Scenario) -> Predictor | None:
     assert world.block is not None
     if filled.clusters != world.block.cluster_sizes.size:
         return None
-    moments = filled.half.moments(filled.settings, world)
+    moments = half_in(filled).moments(filled.settings, world)
     return None if moments is None else _predictor(moments, world.block, filled.decoder)
 
 

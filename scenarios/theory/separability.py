@@ -14,6 +14,7 @@ from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs
+from scenarios.given.run_spec import half_in
 
 SAME = 1e-9
 """Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
@@ -26,7 +27,7 @@ def profiles(scenario: Scenario) -> Floats | None:
     For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
     item of each cluster; where ratings are told, the mean rating.
     """
-    half, filled = scenario.half, scenario.complete()
+    half, filled = half_in(scenario), scenario.complete()
     world = known_world(filled)
     settings = filled.settings.settle(world, scenario.decoder)
     assert world.block is not None
@@ -58,7 +59,7 @@ def warning(scenario: Scenario) -> str | None:
     told = ", ".join(f"{one} and {other}" for one, other in pairs)
     line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
     several = (scenario.complete().rated or 0) > 1
-    for half in designs().values() if several and not scenario.half.paired else ():
+    for half in designs().values() if several and not half_in(scenario).paired else ():
         if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):
             return f"{line}; {half.title} can (--design {half.name})"
     return line
@@ -67,7 +68,7 @@ def warning(scenario: Scenario) -> str | None:
 def _tells_apart(half: ServerHalf, scenario: Scenario) -> bool:
     other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
     try:
-        other.half.design(other.settings, other.world)
+        half_in(other).design(other.settings, other.world)
     except InputError:  # too many items for pairs of them
         return False
     return not inseparable(other)

@@ -19,6 +19,7 @@ from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
 from coordinator.server.completion.reading import HALF
 from scenarios.given.attacks import POISON
+from scenarios.given.parsing import ColumnNames, Exact, NamedPath, brief
 from scenarios.given.settings import (
     BAD_LINES,
     COLUMNS,
@@ -30,7 +31,6 @@ from scenarios.given.settings import (
     ExperimentScenario,
     Seed,
 )
-from scenarios.given.values import Exact, GivenColumns, GivenPath, brief
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -196,8 +196,8 @@ class TwoTier(ExperimentScenario):
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ()}
 
-    ratings: GivenPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
-    columns: GivenColumns = Field(default=None, description=COLUMNS)
+    ratings: NamedPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
     duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
     bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
     planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(

@@ -21,7 +21,7 @@ from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Cou
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
-from scenarios.places.session import Costs, Crew, Progress, Session, Work, silent
+from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work, silent
 from scenarios.store.record_log import Chain, Codec, Numbers
 from scenarios.store.round_store import Nowhere
 
@@ -103,39 +103,42 @@ class CoursePlan:
 
 def follow(
     plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
-) -> tuple[Course, Costs]:
+) -> SessionResult[Course]:
     """Run a mechanism, or its rival ``full`` or ``none``."""
+    workers = session.workers
+    layout = plan_layout(devices=max(plan.private.users, 1), workers=workers, devices_per_actor=None)
     if plan.full:
-        with ThreadPoolExecutor(session.workers) as threads:
-            return _follow_full(plan, threads, session.workers), Costs()
-    return session.conduct(_work(plan, session, kept), progress)
+        with ThreadPoolExecutor(workers) as threads:
+            course = _follow_full(plan, threads, workers)
+        return SessionResult(outcome=course, costs=Costs(), backend=session.name, layout=layout)
+
+    def finish(course: Course, _: ExperimenterView, costs: Costs) -> SessionResult[Course]:
+        return SessionResult(outcome=course, costs=costs, backend=session.name, layout=layout)
+
+    server, crews = plan.server, {}
+    if server.mechanism is not None:
+        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
+        crews[PRIVATE] = Crew(
+            kind=plan.kind(consent),
+            holdings=plan.private,
+            bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
+            hosts=workers,
+        )
+    work: Work[Batch, Course, SessionResult[Course]] = Work(
+        plan=server,
+        crews=crews,
+        secret=plan.secret,
+        layout=layout,
+        finish=finish,
+        kept=Nowhere() if kept is None else kept,
+        ledger=None if kept is None else kept.ledger,
+    )
+    return session.conduct(work, progress)
 
 
 def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
     """Return private devices so far, and the score of the model then."""
     return [(devices, score(features)) for devices, features in course.models]
-
-
-def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[Batch, Course, tuple[Course, Costs]]:
-    """Return a course as places take it."""
-    rows, server, crews = plan.private, plan.server, {}
-    if server.mechanism is not None:
-        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
-        crews[PRIVATE] = Crew(
-            kind=plan.kind(consent),
-            holdings=rows,
-            bounds=list(rows.blocks(DEVICES_A_COHORT)),
-            hosts=session.workers,
-        )
-    return Work(
-        plan=server,
-        crews=crews,
-        secret=plan.secret,
-        layout=plan_layout(devices=max(rows.users, 1), workers=session.workers, devices_per_actor=None),
-        finish=lambda course, _, costs: (course, costs),
-        kept=Nowhere() if kept is None else kept,
-        ledger=None if kept is None else kept.ledger,
-    )
 
 
 def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> Course:

@@ -264,8 +264,8 @@ def run(
         fitting, tried = settle(world, session)
         plan = plan_of(world, fitting, beside=wanted.mechanism != NONE)
         with watched(plan.server.private) as progress:
-            course, costs = follow(plan, session, kept, progress)
-        told = result_of(world, fitting, session, course)
+            followed = follow(plan, session, kept, progress)
+        told = result_of(world, fitting, session, followed.outcome)
     if plan.poison is not None:
         lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
         told |= {"malicious": wanted.malicious, "attack": POISON, "lies": lies}
@@ -273,10 +273,10 @@ def run(
         **told,
         **lines_skipped(wanted, table),
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
-        "backend": session.name,
-        "workers": session.workers,
-        "retries": costs.retries,
-        "restarts": costs.restarts,
+        "backend": followed.backend,
+        "workers": followed.layout.workers,
+        "retries": followed.costs.retries,
+        "restarts": followed.costs.restarts,
         "seconds": time.perf_counter() - start,
         "peak_memory_mb": peak.megabytes,
     }

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.files import MOST_PROGRESS, read_object
-from scenarios.given.values import printable
+from scenarios.given.parsing import printable
 from scenarios.log import strict
 from scenarios.report import printing as report
 from scenarios.report.printing import text_of

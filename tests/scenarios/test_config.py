@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import blindrec
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import found as mechanisms
-from scenarios.given.config import Scenario, load_scenario
+from scenarios.data.populations import populate, settle
+from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec, load_scenario
 
 FULL = """
 design = "maxsense"
@@ -275,3 +279,24 @@ def test_what_is_wrong_is_told_in_one_line_with_name_and_value(case: str) -> Non
     assert "\n" not in line
     assert line.startswith(words[0]) or f"key '{words[0]}'" in line
     assert all(word in line for word in words), line
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "decoder is 'oracle'; choose one of centred, paper, posterior for maxsense": {"decoder": "oracle"},
+    "epsilon is 1, but item-query is not private; say inf or leave it out": {"design": "item-query", "epsilon": 1},
+    "policy is 'eliminate'; choose one of one-round, fixed for grr": {"design": "grr", "policy": "eliminate"},
+    "rounds is 3, which is about policy fixed, not one-round; leave it out": {"rounds": 3},
+    "epsilon is 1e-10; give at least 1e-09": {"epsilon": "1e-10"},
+    "questions is 21; it must lie between 1 and 1/p": {"design": "multi-maxsense", "questions": 21},
+}
+"""What mechanisms cannot do, and values that ask for it."""
+
+
+@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_a_mechanism_cannot_do_is_refused_where_a_run_begins(words: str) -> None:
+    """A scenario holds values and knows no mechanism; whatever begins a run refuses it, and asks nobody."""
+    scenario = Scenario.model_validate({"users": 100, **REFUSED[words]})
+    for begin in (RunSpec, lambda one: settle(one.complete()), populate, blindrec.run):
+        with pytest.raises(InputError, match=re.escape(words)):
+            begin(scenario)

@@ -11,7 +11,7 @@ import pytest
 from malformed import bounded
 from runs import Command, refused
 
-from scenarios.given.values import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
+from scenarios.given.parsing import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
 
 BOUNDS = [sys.executable, "-m", "scenarios", "bounds", "--items", "1000", "--rated", "30"]
 HERE = ["run", "--backend", "inprocess"]

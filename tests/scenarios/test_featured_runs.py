@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from runs import Command, refused, write_movielens
 
-from scenarios.given.values import brief
+from scenarios.given.parsing import brief
 
 FLAGS: tuple[str, ...] = (
     "run",

@@ -25,8 +25,8 @@ from coordinator.server.mechanisms.toys import ItemQuery, Reveal, UntilLearned
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from scenarios.data.populations import settle
-from scenarios.given.config import Scenario, load_scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec, load_scenario
 from scenarios.scrutiny.mechanism import alternatives
 
 NAMES = list(found())

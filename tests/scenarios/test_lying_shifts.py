@@ -22,7 +22,7 @@ from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.populations import populate, settle
 from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.given.run_spec import RunSpec, half_in
 from scenarios.theory.lying import Sway, sway_of
 
 BLOCKS, EACH = 40, 2000
@@ -58,8 +58,9 @@ def values_of(scenario: Scenario) -> Callable[[Any, Any], Floats]:
 
     def read(query: Any, statistic: Any) -> Floats:
         if isinstance(statistic, CountStatistic):
-            assert isinstance(scenario.half, FrequencyHalf)
-            return popularity(query, scenario.half.asking.reports(query), statistic)[0]
+            half = half_in(scenario)
+            assert isinstance(half, FrequencyHalf)
+            return popularity(query, half.asking.reports(query), statistic)[0]
         assert isinstance(statistic, ScoreStatistic)
         share = statistic.scores / statistic.sensed
         return 2 * share - 1 if query.design == "sign" else share

@@ -13,7 +13,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.maxsense import MultiMaxSense, MultiMaxSenseSettings
 from coordinator.server.moments.blocks import BlockParameters, multi_maxsense_moments
 from scenarios.data.populations import block_parameters, known_world, populate, settle, settled
-from scenarios.given.config import Scenario, load_scenario
+from scenarios.given.config import Scenario
+from scenarios.given.run_spec import load_scenario
 
 
 def auto(**changes: Any) -> Scenario:

@@ -29,7 +29,7 @@ def seen() -> dict[str, str | None]:
 LOCAL_RUN = """
 import json, os, signal, psutil, ray
 from scenarios.places.cluster import on_ray
-from scenarios.given.endings import ended_by_signals
+from scenarios.given.signals import ended_by_signals
 names = %r
 
 def listening():

@@ -17,7 +17,7 @@ from rich.console import Console
 from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.endings import InterruptedRunError
+from scenarios.given.signals import InterruptedRunError
 from scenarios.pictures.picture import pictures_of
 from scenarios.pictures.writing import rendered
 from scenarios.places.backends import opened

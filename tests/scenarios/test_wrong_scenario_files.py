@@ -9,7 +9,7 @@ import pytest
 from runs import Command, refused
 
 from coordinator.protocol.errors import InputError
-from scenarios.given.config import load_scenario
+from scenarios.given.run_spec import load_scenario
 
 
 @pytest.mark.parametrize(

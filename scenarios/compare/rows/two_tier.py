@@ -130,7 +130,7 @@ class Completed(Row):
         """Fit public people's ratings, and take in what private devices release."""
         dealt, fitting = settled(asked.wanted, asked.public, asked.seed)
         plan = experiment.plan_of(replace(dealt, wanted=_wanted(asked.wanted, asked.seed, self.how)), fitting)
-        features = follow(plan, InProcess(1))[0].features
+        features = follow(plan, InProcess(1)).outcome.features
         rows, told, least = dealt.split.train, dealt.split.public_rows, asked.wanted.like_from
         rated = np.bincount(told.items, minlength=world.items).astype(np.float64)
         spread = max(float(np.std(told.values)), 1e-9)

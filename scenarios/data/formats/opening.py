@@ -10,7 +10,7 @@ from typing import BinaryIO
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import memory_left, open_regular, require_memory
 from scenarios.given.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_of, open_member
-from scenarios.given.values import nameable
+from scenarios.given.parsing import nameable
 
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.online.config import OnlineScenario
 
 

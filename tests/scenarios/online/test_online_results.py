@@ -16,7 +16,7 @@ from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
 from scenarios.online.results import clients_table, digest, record, rounds_table, voters_table
-from scenarios.online.run import OnlineRun, privacy_losses, run_online
+from scenarios.online.run import OnlineResult, privacy_losses, run_online
 from scenarios.places.in_process import InProcess
 from scenarios.report.columns import Average, mean_of
 from scenarios.store.files import to_json
@@ -28,7 +28,7 @@ ASKED_FOR |= {"peers_alive", "seconds"}
 """The issue's JSON names."""
 
 
-def online(**changes: Any) -> OnlineRun:
+def online(**changes: Any) -> OnlineResult:
     """A short run in this process."""
     return run_online(OnlineScenario.model_validate({"rounds": 60, **changes}), InProcess(1))
 
@@ -84,7 +84,7 @@ SHORT = {"rounds": 3, "diversity": 0, "radius": 0, "voters": 31, "peers": 5}
 """In some such runs a single vote decides, and plurality's loss is infinite; in others none does."""
 
 
-def short_plurality(seed: int) -> OnlineRun:
+def short_plurality(seed: int) -> OnlineResult:
     """Three clients."""
     return online(recommender="plurality", clients=3, seed=seed, **SHORT)
 

@@ -16,12 +16,12 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import client_record, digest, record
-from scenarios.online.run import OnlineRun, build_world, exact, privacy_losses, proved, run_online
+from scenarios.online.run import OnlineResult, build_world, exact, privacy_losses, proved, run_online
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 
 
-def online(*, workers: int = 1, devices_per_actor: int | None = None, **changes: Any) -> OnlineRun:
+def online(*, workers: int = 1, devices_per_actor: int | None = None, **changes: Any) -> OnlineResult:
     """A run in this process, of 100 rounds where nothing else is said."""
     values = changes if {"ratings", "world", "rounds"} & set(changes) else {"rounds": 100, **changes}
     scenario = OnlineScenario.model_validate(values)
@@ -50,7 +50,7 @@ def all_alike(tmp_path: Path) -> Path:
     return path
 
 
-def numbers_of(run: OnlineRun) -> list[object]:
+def numbers_of(run: OnlineResult) -> list[object]:
     """All that must not depend on the layout."""
     served = [client.served for client in run.clients]
     parts = [(one.chosen, one.liked, one.alive, one.electors, one.survivors, one.first_strikes) for one in served]
@@ -83,7 +83,7 @@ def test_ray_repeats_the_run_in_process(ray_session: OnRay, ratings: Path) -> No
     told: list[int] = []
     far = run_online(scenario, ray_session, devices_per_actor=11, over=lambda tally: told.append(tally.count))
     assert numbers_of(far) == numbers_of(run_online(scenario, InProcess(1)))
-    assert (far.backend, far.workers, far.actors, far.devices_per_actor) == ("ray", 2, 4, 11)
+    assert (far.backend, far.layout.workers, far.costs.actors, far.layout.devices_per_actor) == ("ray", 2, 4, 11)
     assert told == sorted(told)
     assert told[-1] == 30
 

@@ -18,7 +18,7 @@ from squares import Squares
 
 from actors import log
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.given.endings import RESUMABLE, ending, kept
+from scenarios.given.signals import RESUMABLE, ending, resumable
 from scenarios.places.in_process import InProcess
 from scenarios.store.files import sole
 from scenarios.store.mark import FOLDER, MARK, read_mark
@@ -38,7 +38,7 @@ def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTEN
         measured.append(unit)
         return unit * unit
 
-    with sole(out), kept(lambda: f"{kept_records(out)} are kept" if kept_records(out) else None):
+    with sole(out), resumable(lambda: f"{kept_records(out)} are kept" if kept_records(out) else None):
         claim(out, content)
         squares = Squares(range(units), measure, content)
         found = measure_units(squares, InProcess(1), out, Console(quiet=True))
@@ -137,6 +137,7 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
 
 
 def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.watch.progress.EVERY", 1e9)  # a slow machine would write its progress in between
     waits = list[int]()
     for units in (1, 201):
         disk = Failing()

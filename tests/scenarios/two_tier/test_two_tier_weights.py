@@ -17,7 +17,7 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
 from scenarios.data.datasets import RatingTable
-from scenarios.given.validation import validated
+from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
@@ -94,7 +94,7 @@ def rows_of(table: Rows) -> list[Floats2]:
 
 
 def course_of(world: World) -> Course:
-    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION)[0]
+    return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION).outcome
 
 
 def test_a_weight_that_is_given_announces_the_model_of_all_public_users(table: RatingTable) -> None:

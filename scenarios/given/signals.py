@@ -1,7 +1,7 @@
-"""Endings: whatever ends a command early, it says in one line what is kept, and ends with one exit code.
+"""Signals, full disks and losses: each ends a command with one exit code, and one line that says what is stored.
 
-Ctrl-C, SIGTERM and SIGHUP, something that was lost, a full disk: what a command keeps, it tells by `kept`, and `ending`
-makes line and code of what ended it.
+The code is 2 for what cannot be used, 3 where something is stored that can be gone on with, or after a full disk, and
+130 for other interruptions.
 """
 
 from __future__ import annotations
@@ -14,28 +14,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, ReadError, ResumableError
-from scenarios.given.values import one_line
+from scenarios.given.parsing import one_line
 from scenarios.log import event, verbose
 
-INTERRUPTED = 130
-BAD_INPUT = 2
-RESUMABLE = 3
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a command as Ctrl-C does."""
-LONGEST = 8.0
-"""Seconds that a command may take to end after one of them."""
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
-"""What the system says of a disk that takes no more."""
+INTERRUPTED, BAD_INPUT, RESUMABLE = 130, 2, 3
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # Which end a command as Ctrl-C does
+LONGEST = 8.0  # Seconds that a command may take to end after one of them
 NOTHING = "interrupted; what this run started has ended, nothing half-done was written"
-_FREE = "nothing is kept to go on from; free space, then run it again"
+_NO_RECORDS = "nothing is kept to go on from"
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}  # A disk that takes no more
 
-Told = Callable[[], str | None]
-"""Tells what is kept and how to go on, at any moment and in any thread; None where that is nothing."""
-_told: list[Told] = []
-"""What is kept now, by the commands and calls that are at work in this process; the innermost comes last."""
+Note = Callable[[], str | None]
+"""Says what is stored and how to go on, at any moment and in any thread; None where that is nothing."""
+_notes: list[Note] = []  # Of the commands and calls that are at work in this process; the innermost comes last
+_command = threading.Event()  # Set in a command of ours, which signals end as Ctrl-C does; not in somebody's program
 
 
 class InterruptedRunError(BlindrecError):
@@ -43,22 +37,22 @@ class InterruptedRunError(BlindrecError):
 
 
 @contextmanager
-def kept(told: Told) -> Iterator[None]:
-    """Let whatever ends the block early say what is kept."""
-    _told.append(told)
+def resumable(note: Note) -> Iterator[None]:
+    """Let whatever ends the block early say what is stored."""
+    _notes.append(note)
     try:
         yield
     except KeyboardInterrupt:
-        if line := told():
+        if line := note():
             raise InterruptedRunError(f"interrupted; {line}") from None
         raise
     except (BlindrecError, OSError) as error:
         lost = isinstance(error, (LedgerError, LostError)) or disk_is_full(error)
-        if lost and not isinstance(error, ResumableError) and (line := told()):
+        if lost and not isinstance(error, ResumableError) and (line := note()):
             raise ResumableError(f"{_words(error)}; {line}") from None
         raise
     finally:
-        _told.remove(told)
+        _notes.remove(note)
 
 
 def disk_is_full(error: BaseException | None) -> bool:
@@ -72,11 +66,11 @@ def disk_is_full(error: BaseException | None) -> bool:
 
 def ending(error: Exception) -> tuple[str, int] | None:
     """Return the line and the exit code of a command that an error ended; None for a fault of ours."""
-    if isinstance(error, (InterruptedRunError, ResumableError)):
-        return str(error), RESUMABLE
     if isinstance(error, BlindrecError):
-        return str(error), RESUMABLE if disk_is_full(error) else BAD_INPUT
-    return (f"{_words(error)}; {_FREE}", RESUMABLE) if disk_is_full(error) else None
+        stored = isinstance(error, (InterruptedRunError, ResumableError)) or disk_is_full(error)
+        return str(error), RESUMABLE if stored else BAD_INPUT
+    full = f"{_words(error)}; {_NO_RECORDS}; free space, then run it again"
+    return (full, RESUMABLE) if disk_is_full(error) else None
 
 
 def _words(error: Exception) -> str:
@@ -95,20 +89,11 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-class _Command:
-    """Whether this process is a command of ours, which signals end as Ctrl-C does, or somebody's own program."""
-
-    running = False
-
-
 def end_now(why: str, code: int) -> None:
-    """Say what is kept, and end a command from any thread, whatever the others do; files are written whole, or not.
-
-    A program of somebody's own is not ended.
-    """
-    line = next((line for told in reversed(_told) if (line := told())), None)
-    say(f"{why}; {line or 'nothing is kept to go on from'}")
-    if _Command.running:
+    """Say what is stored, and end a command, but no program of somebody's own, from any thread at once."""
+    line = next((line for note in reversed(_notes) if (line := note())), None)
+    say(f"{why}; {line or _NO_RECORDS}")
+    if _command.is_set():
         os._exit(RESUMABLE if line else code)
 
 
@@ -121,33 +106,12 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # where Python allows no handlers
         yield
         return
-    before = {one: signal.getsignal(one) for one in SIGNALS if signal.getsignal(one) is not signal.SIG_IGN}
-    for one in before:
-        signal.signal(one, _interrupt)
-    _Command.running = True
-    try:
-        with _in_time():
-            yield
-    finally:
-        _Command.running = False
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
-def _interrupt(*_: object) -> None:
-    for one in SIGNALS:
-        if signal.getsignal(one) is _interrupt:
-            signal.signal(one, _is_ending)
-    raise KeyboardInterrupt
-
-
-def _is_ending(*_: object) -> None:
-    """Do nothing: the command is ending already. What it starts does not inherit that, as it would SIG_IGN."""
-
-
-@contextmanager
-def _in_time() -> Iterator[None]:
-    """Watch for signals from a thread: Python hands them on only where the main one comes back from compiled code."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    _command.set()
+    # A thread watches for signals, because Python hands them on only where the main one leaves compiled code.
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     over = threading.Event()
@@ -168,29 +132,37 @@ def _in_time() -> Iterator[None]:
         os.close(writing)
         thread.join()
         os.close(reading)
+        _command.clear()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(*_: object) -> None:
+    for number in SIGNALS:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, lambda *_: None)  # which what it starts does not inherit, as it would SIG_IGN
+    raise KeyboardInterrupt
 
 
 @contextmanager
 def same_handlers() -> Iterator[None]:
     """Put handlers of signals back that a library replaces meanwhile; what it makes of a signal becomes Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before: dict[signal.Signals, Any] = {one: signal.getsignal(one) for one in SIGNALS}
+    here = SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.getsignal(number) for number in here}
     try:
         yield
     except SystemExit:  # Ray's answer to a signal while it starts; it also sets an alarm, after which it aborts
         signal.alarm(0)
         raise KeyboardInterrupt from None
     finally:
-        for one, handler in before.items():
+        for number, handler in before.items():
             if callable(handler):
-                signal.signal(one, handler)
+                signal.signal(number, handler)
 
 
 def interrupt_main() -> None:
     """Interrupt the main thread from another one, as Ctrl-C does."""
-    number = signal.SIGTERM if _Command.running else signal.SIGINT
+    number = signal.SIGTERM if _command.is_set() else signal.SIGINT
     ident = threading.main_thread().ident
     if ident is not None and callable(signal.getsignal(number)):
         signal.pthread_kill(ident, number)

@@ -1,4 +1,4 @@
-"""Endings: a signal, a full disk, a cleanup that hangs; each is one line with what is kept, and one exit code."""
+"""Signals: a signal, a full disk, a cleanup that hangs; each is one line with what is kept, and one exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runs import Command, holds_within, planted_ratings, write_movielens
 from actors import log
 from actors.log import PART
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.given.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
+from scenarios.given.signals import BAD_INPUT, RESUMABLE, ended_by_signals, ending, resumable, same_handlers
 from scenarios.store.record_log import kept_records
 
 HERE = ["--backend", "inprocess"]
@@ -24,11 +24,11 @@ RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "si
 RUN += ["--rounds", "4", "--json", "-"]
 WAITING = """
 import sys, time
-from scenarios.given import endings
+from scenarios.given import signals
 from scenarios.store import journal
 from scenarios.cli import main
 keep, stubborn = journal.Journal.keep, sys.argv.pop(1) == "stubborn"
-endings.LONGEST = 0.2 if stubborn else endings.LONGEST
+signals.LONGEST = 0.2 if stubborn else signals.LONGEST
 def waiting(self, over):
     keep(self, over)
     while over.ask.query.round == 1:
@@ -87,10 +87,15 @@ def test_handlers_of_a_library_do_not_stay() -> None:
 
 
 def test_the_innermost_tells_what_is_kept_once() -> None:
-    with pytest.raises(LostError) as ended, kept(lambda: "outer"), kept(lambda: "inner"), kept(lambda: None):
+    with (
+        pytest.raises(LostError) as ended,
+        resumable(lambda: "outer"),
+        resumable(lambda: "inner"),
+        resumable(lambda: None),
+    ):
         raise LostError("gone")
     assert ending(ended.value) == ("gone; inner", RESUMABLE)
-    with pytest.raises(InputError) as given, kept(lambda: "kept"):
+    with pytest.raises(InputError) as given, resumable(lambda: "kept"):
         raise InputError("no")
     assert ending(given.value) == ("no", BAD_INPUT)
     assert ending(ZeroDivisionError()) is None
