@@ -29,12 +29,12 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.summary import needed
 from scenarios.compare.sweep import comparison
 from scenarios.log import console
-from scenarios.pictures.comparisons import points_of
-from scenarios.pictures.drawing import styled
-from scenarios.pictures.picture import pictures_of
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.report.tables import percent, short
+from scenarios.show.drawing import styled
+from scenarios.show.panel import pictures_of
+from scenarios.show.study_pictures import compared_points
 from scenarios.sweep.folder import swept
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
@@ -353,7 +353,7 @@ def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
             wrong.append(f"{page}: block {name}")
     if "small" in data:
         content = (root / PICTURE).read_bytes()
-        if digest(points_of(drawn_of(data["small"]))).encode() not in content:
+        if digest(compared_points(drawn_of(data["small"]))).encode() not in content:
             wrong.append(PICTURE)
     return wrong
 

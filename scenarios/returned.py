@@ -11,11 +11,11 @@ import pandas as pd
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment, Record
-from scenarios.pictures.picture import Picture, pictures_of
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
 from scenarios.report import printing as report
 from scenarios.report.records import flat
+from scenarios.show.panel import Picture, pictures_of
 from scenarios.sweep.folder import Swept
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.endings import InterruptedRunError
-from scenarios.pictures.picture import pictures_of
-from scenarios.pictures.writing import rendered
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
+from scenarios.show.panel import pictures_of, rendered
 from scenarios.store.files import tables_in
 from scenarios.sweep.folder import Swept, claim, measure_units, swept
 from scenarios.sweep.kinds import KINDS, load_sweep, sweep_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from page_proof import faults_of, says, tree_of, words_of
 
-from scenarios.pages.page import report_of
+from scenarios.show.html_report import report_of
 
 
 def test_every_number_is_in_the_json(page: str, subjects: list[Path]) -> None:

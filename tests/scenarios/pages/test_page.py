@@ -11,10 +11,10 @@ from xml.etree import ElementTree as Trees
 import pytest
 from page_proof import SVG, tree_of, words_of
 
-from scenarios.pages import page as pages
-from scenarios.pages.page import report_of
+from scenarios import show
+from scenarios.show.html_report import report_of
 
-SHEET = Path(pages.__file__).parent / "templates" / "style.css"
+SHEET = Path(show.__file__).parent / "templates" / "style.css"
 LEAST = 4.5
 """Contrast of text, by the Web Content Accessibility Guidelines, level AA."""
 

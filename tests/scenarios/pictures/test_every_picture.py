@@ -15,9 +15,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from coordinator.protocol.errors import InputError
-from scenarios.pictures.drawing import PALETTE, Mark, draw_rows, finished, look, panels
-from scenarios.pictures.picture import FAMILIES, Picture, pictures_of
-from scenarios.pictures.writing import ENDINGS, rendered
+from scenarios.show.panel import ENDINGS, FAMILIES, PALETTE, Axis, Mark, Panel, Picture, look, pictures_of, rendered
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
@@ -195,12 +193,12 @@ def test_looks_are_different_beyond_the_colours() -> None:
 
 def test_a_picture_that_cannot_be_read_is_found() -> None:
     figure = Figure()
-    (axes,) = panels(figure, 1)
+    axes = figure.subplots()
     axes.errorbar([1, 2], [1, 2], yerr=0.5, label="one")
     axes.errorbar([1, 2], [1.2, 3], yerr=0.5, label="other")
     axes.annotate("here", (1.5, 2))
     axes.annotate("there", (1.5, 2))
-    finished(axes, "", xlabel="x")
+    axes.set_xlabel("x")
     assert set(faults(figure)) == {
         "axis y of panel '' has no label",
         "text 'here' lies on 'there'",
@@ -210,6 +208,5 @@ def test_a_picture_that_cannot_be_read_is_found() -> None:
 
 def test_marks_of_a_row_stand_side_by_side() -> None:
     marks = [Mark("one", told, 0.5, low=0.4, high=0.6) for told in ("first", "second")]
-    figure = Figure()
-    draw_rows(figure, marks, title="", words="share")
-    assert list(faults(figure)) == []
+    picture = Picture(name="rows", title="", alt="", panels=[Panel(marks=marks, x=Axis("share"))])
+    assert list(faults(drawn(picture))) == []

@@ -1,1 +1,0 @@
-"""Pictures of results, drawn from what a folder or `--json` holds, in one style."""

@@ -1,0 +1,215 @@
+"""What a picture is: panels that say what stands on which axis; which pictures a result has, and their files."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator.protocol.errors import InputError
+from scenarios.store.files import try_file, write_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+Style = Mapping[str, Any]
+"""Keywords of the plotting library for a line; with a ``facecolor`` the line's intervals are a band."""
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The colours of Okabe and Ito but yellow, which is hard to see on white; colour-blind people can tell them apart."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+"""As many as have no factor in common with the colours, so that a look comes again only after 77 lines."""
+GREY, DARK = "0.6", "0.25"
+MEASURED, PREDICTED, PROVED, LEAST, BESIDE, CHANCE = "measured", "predicted", "proved", "at least", "beside", "chance"
+LOOKS: Mapping[str, Style] = {
+    MEASURED: {"marker": "o", "color": PALETTE[0]},
+    PREDICTED: {"marker": "D", "color": PALETTE[1], "mfc": "none", "markersize": 6},
+    PROVED: {"marker": "|", "color": "black", "markersize": 12, "mew": 2},
+    LEAST: {"marker": ">", "color": PALETTE[2], "mfc": "none", "markersize": 6},
+    BESIDE: {"marker": "s", "color": PALETTE[3]},
+    CHANCE: {"marker": "x", "color": DARK, "markersize": 5},
+}
+"""What marks of a row look like, by what a number is."""
+
+
+def look(place: int) -> dict[str, Any]:
+    """Return colour and marker of a line by its place among all: no two of 77 look alike."""
+    return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
+
+
+def by_place(labels: Sequence[str], **more: Any) -> Callable[[str, str], Style]:
+    """Return the style of lines that look different by their place among all labels; an empty label is no legend."""
+    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    return lambda _, label: {**look(places[label]), "label": label or None, **more}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What stands along a side of a panel."""
+
+    words: str = ""  # Beside it, with the unit
+    column: str = ""  # Of the points
+    scale: str = "linear"  # Or log, or symlog, which is linear up to 1
+    low: float | None = None  # Its ends; None: as the points have it
+    high: float | None = None
+    # The library's where there are none; a tick at every "value", at "whole" numbers, or words at numbers
+    ticks: str | Mapping[float, str] = ""
+
+
+class Reference(NamedTuple):
+    """A line across a panel, at a number of an axis."""
+
+    at: float
+    style: Style  # With its label in the legend, if it has one
+    beside: str = ""  # Words at its right end, outside of the panel
+    axis: str = "y"
+
+
+class Mark(NamedTuple):
+    """A number in a row."""
+
+    row: str  # What it is of
+    label: str  # What it is, in the legend's words; empty where the row says it
+    value: Any  # Nothing is drawn where it is None, or no finite number
+    style: Style = LOOKS[MEASURED]
+    low: float | None = None  # Ends of its interval; None where there is none, or where it is open
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Lines of a table of points, or marks in rows, over two axes, with intervals and reference lines."""
+
+    points: pd.DataFrame | None = None  # A line each kind and series, if it has these; its intervals are low to high
+    marks: Sequence[Mark] = ()  # Instead of points: a row of marks for each thing, which then stands along the y axis
+    x: Axis
+    y: Axis = Axis()
+    series: str = "label"  # Column of the names of lines
+    style: Callable[[str, str], Style] = lambda *_: look(0)  # Of a line, by its kind and its name
+    title: str = ""
+    references: Sequence[Reference] = ()
+    key: Mapping[str, Style] = field(default_factory=dict)  # More of the legend, by its words; grey without a colour
+    top: float = math.nan  # Where intervals end that are open above
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A picture of a result."""
+
+    name: str  # Of its file, without an ending
+    title: str  # What it shows, in a few words
+    alt: str  # What somebody who cannot see it should know of it
+    panels: Sequence[Panel] = field(repr=False, compare=False)
+    # All points in it, unless they stand in another file of the folder
+    points: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    heading: str = ""  # Above all panels
+    size: tuple[float, float] | None = None  # Of a panel [inches]; None: the usual one, or as its rows need it
+    across: int = 3  # Panels beside each other, at most
+
+    def draw(self, figure: Figure) -> None:
+        """Draw it into an empty figure, whatever settings the user has made, and give the figure its size."""
+        from scenarios.show.drawing import draw_picture  # noqa: PLC0415 (plotting, where something is drawn)
+
+        draw_picture(self, figure)
+
+
+Pictures = Iterator[Picture]
+FAMILIES = {
+    **dict.fromkeys(("run", "two-tier", "online"), "run_pictures"),
+    "sweep": "sweep_pictures",
+    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_pictures"),
+}
+"""Kinds of results, each with the module that declares their pictures; one is loaded when something is drawn."""
+
+
+def pictures_of(
+    family: str, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame] | None = None
+) -> tuple[Picture, ...]:
+    """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
+    if family not in FAMILIES:
+        raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
+    module = importlib.import_module(f"scenarios.show.{FAMILIES[family]}")
+    return tuple(module.PICTURES[family](record, tables or {}))
+
+
+def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:
+    """Return marks of a record's columns, from row, words and one of `LOOKS`; with intervals of several seeds."""
+    ends = record.get("intervals", {})
+    return [
+        Mark(row, words, record.get(name), LOOKS[kind], *ends.get(name, (None, None)))
+        for name, (row, words, kind) in columns.items()
+    ]
+
+
+def rows(name: str, title: str, alt: str, marks: Sequence[Mark], heading: str, x: Axis, **more: Any) -> Pictures:
+    """Yield the picture of those marks that can be drawn; nothing where none can."""
+    numbers = [one for one in marks if isinstance(one.value, (bool, int, float)) and math.isfinite(one.value)]
+    if shown := [one for one in numbers if one.value > 0 or x.scale != "log"]:
+        yield Picture(name=name, title=title, alt=alt, panels=[Panel(marks=shown, x=x, title=heading, **more)])
+
+
+def setting_of(record: Mapping[str, Any]) -> str:
+    """Return what a record says that it is about: N, w, users and epsilon, where they are known."""
+    every = [("N = {:,}", "items"), ("w = {:,}", "rated"), ("{:,} users", "users")]
+    words = [form.format(value) for form, name in every if isinstance(value := record.get(name), int)]
+    return ", ".join([*words, *([] if record.get("epsilon") is None else [epsilon_words(record["epsilon"])])])
+
+
+def epsilon_words(epsilon: float | str) -> str:
+    """Return an epsilon of a record with its unit."""
+    return f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:.4g} nats"
+
+
+ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+"""Of files, with what is left out of them so that they do not depend on the day."""
+
+
+def check_figure(target: Path | None) -> None:
+    """Make sure that a picture can be written where it is to stand, before anything runs."""
+    if target is None:
+        return
+    if target.suffix.lower() not in ENDINGS:
+        raise InputError(f"figure is {target}; name a file that ends in {', '.join(ENDINGS)}")
+    if target.is_dir():
+        raise InputError(f"figure {target} is a folder; name a file")
+    try_file(target, f"figure {target} cannot be written", "name a file in an existing folder")
+
+
+def rendered(picture: Picture, ending: str) -> bytes:
+    """Return a picture as the content of a file, the same for the same result."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
+
+    from scenarios.show.drawing import styled  # noqa: PLC0415 (as above)
+
+    content, figure = io.BytesIO(), Figure()
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in a script that the font lacks
+        picture.draw(figure)
+        figure.savefig(content, format=ending.removeprefix("."), metadata=ENDINGS[ending])
+    return content.getvalue()
+
+
+def draw(target: Path, picture: Picture) -> None:
+    """Draw a picture, and write it whole or not at all."""
+    content = rendered(picture, target.suffix.lower())
+    try:
+        write_bytes(target, content)
+    except OSError as error:
+        raise InputError(f"figure {target} cannot be written ({error.strerror}); name another") from None
+
+
+def deliver_figure(
+    target: Path | None, family: str, record: Mapping[str, Any], tables: Callable[[], Mapping[str, Any]] = dict
+) -> None:
+    """Write the first picture of a result where `--figure` wants it, or do nothing (None)."""
+    if target is None:
+        return
+    pictures = pictures_of(family, record, tables())
+    if not pictures:
+        raise InputError(f"figure {target}: this result holds nothing that can be drawn; leave --figure out")
+    draw(target, pictures[0])

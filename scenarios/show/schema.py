@@ -1,0 +1,464 @@
+"""The schema of results: what pages and pictures compute with, by the kind of a result and by its place in it.
+
+A result is read through it once, where it is opened. Whatever stands in a result beside that is shown as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import found as recommenders
+from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, read_table
+from scenarios.given.values import brief
+from scenarios.report.records import PROVENANCE
+from scenarios.show.traced import Traced
+from scenarios.store.mark import FOLDER, MARK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST = 1e100
+"""Numbers beyond it are refused: no axis can show them, and their sums and powers are no numbers."""
+MOST_LETTERS, MOST_ROWS = 4000, 50_000
+"""Of a text and of a table."""
+REMEDY = "name a folder of --out or a file of --json"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A value: what it must be, in words, and whether one is that."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+    def __or__(self, other: Leaf) -> Leaf:
+        return Leaf(f"{self.words} or {other.words}", lambda value: self.fits(value) or other.fits(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """A list of values of one kind, or an object with any names and such values; at least and at most so many."""
+
+    inner: Any
+    least: int = 0
+    most: int = MOST_ROWS
+    of: type = list
+
+    @property
+    def words(self) -> str:
+        """What must stand there."""
+        return f"{'a list' if self.of is list else 'an object'} of {self.least} to {self.most} values"
+
+
+Spec = Leaf | Many | Mapping[str, Any] | tuple[Any, ...]
+"""What a value must be. An object's specification has names, several with a space between them, that may be missing
+if they end in ``?``; a tuple holds one specification and also admits null."""
+Named = partial(Many, of=Mapping)
+
+
+def _number(low: float) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= LARGEST
+
+
+NULL = Leaf("null", lambda value: value is None)
+TEXT = Leaf(
+    f"a line of at most {MOST_LETTERS} letters",
+    lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS and value.isprintable(),
+)
+TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
+NUMBER = Leaf("a number", _number(-LARGEST))
+AMOUNT = Leaf("a number from 0", _number(0))
+POSITIVE = Leaf("a number above 0", lambda value: AMOUNT.fits(value) and value > 0)
+WHOLE = Leaf("a whole number from 0", lambda value: type(value) is int and value >= 0)
+EPSILON = AMOUNT | Leaf('"inf"', lambda value: isinstance(value, str) and value == "inf")
+PRIVACY, SHARE = EPSILON | NULL, NUMBER | NULL
+RECOMMENDER = Leaf(
+    "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
+)  # its bounds and its colour are looked up
+_EXPERIMENT = {"guarantee? trust_model?": TEXT, "intervals?": Named(Many(SHARE, 2, 2)), "repeat?": WHOLE}
+_WORTH = {
+    "mechanism": TEXT,
+    "features": TRUTH,
+    "epsilon": EPSILON,
+    "worth users_here": NUMBER,
+    "people": POSITIVE | NULL,
+    "people_low people_high": SHARE,
+}
+_DESIGN = {
+    "design trust_model": TEXT,
+    "decoder? choice? guarantee?": TEXT | NULL,
+    "private": TRUTH,
+    "epsilon": EPSILON,
+    "users users_here": AMOUNT | NULL,
+    "users_low? users_high?": SHARE,
+}
+_SPREAD = {"min lower_quartile median upper_quartile max": POSITIVE}
+_AUDIT = {
+    "design": TEXT,
+    "guarantee?": TEXT,
+    "claimed measured exact?": PRIVACY,
+    "confidence?": AMOUNT | NULL,
+    "attacks?": Many({"plays?": AMOUNT}),
+}
+_CLIENT = {
+    "recommender": RECOMMENDER,
+    "to_random_share": NUMBER,
+    "to_random_share_low to_random_share_high": SHARE,
+    "epsilon? epsilon_proved? epsilon_most? epsilon_exact?": PRIVACY,
+}
+_CLIENTS = {"distinct_clients": WHOLE, "recommenders": Many(_CLIENT, 1)}
+_COMPARED = {
+    "trust_model mechanism": TEXT,
+    "features": TRUTH,
+    "users": POSITIVE,
+    "public": AMOUNT | NULL,
+    "epsilon": PRIVACY,
+    "ndcg": NUMBER,
+    "ndcg_low ndcg_high": SHARE,
+}
+_SCHEME = {
+    "label": TEXT,
+    "items": POSITIVE,
+    "users predicted": AMOUNT | NULL,
+    "low high": SHARE,
+    "epsilon?": PRIVACY,
+}
+_COURSE = {"label": TEXT, "items": WHOLE, "steps": Many({"pool undecided wrong users": AMOUNT}, 1)}
+_POINT = {
+    "axis": TEXT,
+    "x loss": AMOUNT,
+    "recommender": RECOMMENDER,
+    "environment": TEXT | NULL,
+    "loss_low loss_high loss_bound loss_exact loss_lower_bound": SHARE,
+    "epsilon_proved epsilon_exact epsilon_lower privacy_loss": PRIVACY,
+}
+_CURVE = {
+    "figure": Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
+    "curve": TEXT,
+    "x": AMOUNT,
+    "rmse": NUMBER,
+    "low high": SHARE,
+    "epsilon?": PRIVACY,
+}
+_GUESS = {"mechanism": TEXT, "epsilon": AMOUNT | NULL, "known": WHOLE, "flip_found like_right rmse": SHARE}
+_SETTINGS = Many(
+    {
+        "epsilon? epsilon_proved?": PRIVACY,
+        "users? accuracy? hit_rate? ndcg? rmse? loss? mean?": SHARE,
+        "items? rated?": AMOUNT | NULL,
+    }
+)
+Fault = tuple[str, str, str]
+"""A place, the value there in words, and what must stand there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """What a kind of record must hold."""
+
+    family: str  # The command that it is of
+    keys: str  # What only such records have
+    spec: Mapping[str, Any]
+    related: Callable[[Mapping[str, Any]], Fault | None] = lambda _: None  # What leaves must have in common
+    tables: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # That pictures draw: numbers, other columns
+
+
+def _plan(record: Mapping[str, Any]) -> Fault | None:
+    private = any(row["private"] for row in record["designs"])
+    return None if private else ("/designs", "no private design", "one that is private")
+
+
+def _points(record: Mapping[str, Any]) -> Fault | None:
+    for name in record["axes"]:
+        if name not in record["panels"]:
+            return f"/panels/{pointed(name)}", "nothing", "the panel of an axis"
+        if not any(row["axis"] == name for row in record["points"]):
+            return f"/axes/{pointed(name)}", "an axis", "one that points have"
+    strange = (place for place, row in enumerate(record["points"]) if row["axis"] not in record["panels"])
+    return next(((f"/points/{place}/axis", "an axis", "one that has a panel") for place in strange), None)
+
+
+def _columns(record: Mapping[str, Any]) -> Fault | None:
+    ends = [f"{name}{end}" for name in record["columns"] for end in ("", "_low", "_high")]
+    names = [*record["varied"], *ends, *(() if record["varied"] else ("setting",))]
+    missing = ((place, name) for place, row in enumerate(record["settings"]) for name in names if name not in row)
+    fault = next(missing, None)
+    return fault and (f"/settings/{fault[0]}/{pointed(fault[1])}", "nothing", "a value of the sweep")
+
+
+def _base(record: Mapping[str, Any]) -> Fault | None:
+    known = record["base"]["ratings"] is not None or record["base"]["planted"] is not None
+    return None if known else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
+
+
+_AUDITS = ("audits", "rows", "mechanisms")
+_USERS = Schema(
+    family="sweep",
+    keys="sweep",
+    spec={"settings?": _SETTINGS, "most_users?": POSITIVE, "share?": NUMBER, "epsilon?": PRIVACY},
+    tables={"figure": ("x users low high", "axis criterion kind label")},
+)
+SCHEMAS: Mapping[str, Schema] = {
+    "audit": Schema(family="audit", keys="claimed measured confidence", spec=_AUDIT),
+    "audits": Schema(family="audit", keys="", spec={f"{name}?": Many(_AUDIT) for name in _AUDITS}),
+    "compare": Schema(
+        family="compare",
+        keys="rows people_in_file public_constants",
+        spec={
+            "rows": Many(_COMPARED, 1),
+            "people_in_file items": WHOLE,
+            "ratings": TEXT,
+            "coordinator?": (_CLIENTS,),
+        },
+    ),
+    "plan": Schema(
+        family="plan",
+        keys="designs recommended target",
+        spec={
+            "target": TEXT,
+            "items rated": AMOUNT,
+            "designs": Many(_DESIGN, 1),
+            "bounds": Many({"name": TEXT, "users": AMOUNT, "binds": TRUTH}),
+            "recommended": (_DESIGN,),
+            "worth?": (Many(_WORTH),),
+        },
+        related=_plan,
+    ),
+    "data": Schema(
+        family="data",
+        keys="format ratings_per_user",
+        spec={
+            "ratings": WHOLE,
+            "ratings_per_user ratings_per_item": _SPREAD,
+            "worth?": (Many(_WORTH),),
+            "learnable?": (Many({"epsilon": EPSILON}),),
+        },
+    ),
+    "online": Schema(
+        family="online",
+        keys="recommender loss",
+        spec={
+            **_EXPERIMENT,
+            "recommender": TEXT,
+            "epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?": PRIVACY,
+            "privacy_loss_of_peers? privacy_loss_of_run?": PRIVACY,
+            "loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?": AMOUNT | NULL,
+        },
+        tables={"rounds": ("round liked", "client")},
+    ),
+    "two-tier": Schema(
+        family="two-tier",
+        keys="mechanism rmse private",
+        spec={
+            **_EXPERIMENT,
+            "mechanism": TEXT,
+            "public answered": AMOUNT,
+            "epsilon?": PRIVACY,
+            "rmse? rmse_public_only? rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?": SHARE,
+        },
+        tables={"iterations": ("iteration objective", "")},
+    ),
+    "run": Schema(
+        family="run",
+        keys="design policy answered",
+        spec={
+            **_EXPERIMENT,
+            "design": TEXT,
+            "epsilon? person_epsilon?": PRIVACY,
+            "accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate? ari? nmi?": SHARE,
+            "ndcg? popularity_ndcg? random_ndcg? advice_liked? random_liked? top_50?": SHARE,
+            "exact?": NUMBER | TRUTH | NULL,
+        },
+        tables={"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")},
+    ),
+    "schemes": Schema(
+        family="sweep",
+        keys="sweep schemes",
+        spec={
+            "schemes": Many(_SCHEME, 1),
+            "bounds": Many({"adaptive": TRUTH, "items": POSITIVE, "users": AMOUNT}),
+            "trajectory": (_COURSE,),
+            "confidence rated epsilon": AMOUNT,
+        },
+    ),
+    "points": Schema(
+        family="sweep",
+        keys="sweep points",
+        spec={
+            "points": Many(_POINT, 1),
+            "panels": Named({"epsilon": TRUTH, "x same": TEXT}),
+            "axes": Named(Leaf("anything", lambda _: True), 1, 6),
+            "epsilon?": PRIVACY,
+        },
+        related=_points,
+    ),
+    "recommenders": Schema(
+        family="sweep",
+        keys="sweep recommenders",
+        spec=_CLIENTS,
+        tables={"units": ("epsilon_proved privacy_loss_of_peers", "recommender")},
+    ),
+    "summary": Schema(
+        family="sweep",
+        keys="sweep summary",
+        spec={
+            "base": {"ratings": TEXT | NULL, "planted": (Many(WHOLE, 2),)},
+            "summary": Many(_CURVE),
+            "attack": (Many(_GUESS),),
+            "epsilon?": PRIVACY,
+        },
+        related=_base,
+    ),
+    "columns": Schema(
+        family="sweep",
+        keys="sweep columns",
+        spec={"columns": Named(TEXT), "varied": Many(TEXT), "settings": _SETTINGS},
+        related=_columns,
+    ),
+    "sweep": _USERS,
+    "fits": replace(_USERS, keys="settings fits"),
+}
+"""By kind of record; the first whose keys a record has is its own."""
+
+
+def schema_of(record: Mapping[str, Any], path: object) -> Schema:
+    """Return the schema of a record, by its keys."""
+    lists = [rows for rows in record.values() if isinstance(rows, list) and rows and isinstance(rows[0], dict)]
+    several = any({"claimed", "measured"} <= {*rows[0]} for rows in lists)
+    for schema in SCHEMAS.values():
+        if several if not schema.keys else {*schema.keys.split()} <= {*record}:
+            return schema
+    families = ", ".join(dict.fromkeys(schema.family for schema in SCHEMAS.values()))
+    raise InputError(f"{path} holds a record that no report tells of; name a result of {families}")
+
+
+def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> None:
+    """Refuse a record that pages and pictures cannot compute with."""
+    if fault := _fault(record, schema.spec, "") or schema.related(record):
+        place, value, words = fault
+        raise InputError(
+            f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"
+        )
+
+
+def _fault(value: Any, spec: Any, place: str) -> Fault | None:
+    """Return the first fault of a value."""
+    if isinstance(spec, tuple):
+        return None if value is None else _fault(value, spec[0], place)
+    if isinstance(spec, Leaf):
+        return None if spec.fits(value) else (place, brief(value), spec.words)
+    if isinstance(spec, Mapping):
+        fits, parts = isinstance(value, Mapping), [(one, spec[names]) for names in spec for one in names.split()]
+    else:
+        fits = isinstance(value, spec.of) and spec.least <= len(value) <= spec.most
+        parts = [(name, spec.inner) for name in (value if spec.of is Mapping else range(len(value) if fits else 0))]
+    if not fits:
+        return place, brief(value), _words(spec)
+    for name, inner in parts:
+        key = name.removesuffix("?") if isinstance(spec, Mapping) else name
+        below = f"{place}/{pointed(str(key))}"
+        if isinstance(value, Mapping) and key not in value:
+            fault = None if name.endswith("?") else (below, "nothing", _words(inner))
+        else:
+            fault = _fault(value[key], inner, below)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _words(spec: Any) -> str:
+    if isinstance(spec, tuple):
+        return f"{_words(spec[0])}, or null,"
+    return "an object" if isinstance(spec, Mapping) else str(spec.words)
+
+
+def check_table(columns: tuple[str, str], table: pd.DataFrame, path: object) -> pd.DataFrame:
+    """Return a table of a folder as pictures draw it: numbers that axes can show, others are missing; and the rest."""
+    import pandas as pd  # noqa: PLC0415 (the caller has loaded it)
+
+    numbers, others = (names.split() for names in columns)
+    for column in (*numbers, *others):
+        if column not in table or table[column].map(lambda one: isinstance(one, (list, dict, bytes))).any():
+            raise InputError(f"{path} has no column {column} that can be drawn; put it back as it was")
+        if column in numbers:
+            try:
+                values = pd.to_numeric(table[column]).astype(float)
+            except (ValueError, TypeError):
+                raise InputError(f"{path}: column {column} must be a column of numbers; put it back") from None
+            table[column] = values.where(values.abs() <= LARGEST, math.nan)
+    return table
+
+
+DOCUMENTS = {
+    "result": "result.json",
+    "scenario": "scenario.json",
+    "versions": "versions.json",
+    "mark": f"{FOLDER}/{MARK}",
+}
+"""What a folder may hold, by the name that places on a page have for it."""
+
+
+@dataclass(frozen=True, slots=False, kw_only=True)
+class Subject:
+    """A result to tell of: a folder of `--out` or a file of `--json`, read and never written."""
+
+    number: int  # Its place on the page, from 1
+    path: Path  # Its folder or file
+    schema: Schema
+    documents: Mapping[str, Mapping[str, Any]] = field(repr=False)  # Its JSON, by the names of `DOCUMENTS`
+    sha256: str = ""  # Digest of the result's file
+
+    @property
+    def family(self) -> str:
+        """The command that it is of."""
+        return self.schema.family
+
+    def of(self, document: str) -> Traced:
+        """Return a document; one that is not there is empty."""
+        return Traced(self.documents.get(document, {}), f"{self.number}/{document}#")
+
+    @property
+    def record(self) -> Traced:
+        """What `--json` prints."""
+        return self.of("result")
+
+    @property
+    def name(self) -> str:
+        """What the page calls it: its folder's or its file's name."""
+        return self.path.resolve().name
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The folder's tables by their names, for figures."""
+        return {
+            name: check_table(columns, read_table(path, REMEDY), path)
+            for ending in ("parquet", "csv")
+            for name, columns in self.schema.tables.items()
+            if (path := self.path / f"{name}.{ending}").exists() and self.path.is_dir()
+        }
+
+
+def read_subject(path: Path, number: int) -> Subject:
+    """Read a folder or a file."""
+    files = {name: path / file for name, file in DOCUMENTS.items()} if path.is_dir() else {"result": path}
+    if path.is_dir() and not files["result"].exists():
+        raise InputError(f"{path} holds no result.json; name a folder of --out whose command has ended")
+    contents = {
+        name: read_file(file, "result", REMEDY, MOST_RECORD)
+        for name, file in files.items()
+        if name == "result" or file.exists()
+    }
+    documents = {name: json_object(content, str(files[name]), REMEDY) for name, content in contents.items()}
+    if not path.is_dir() and isinstance(made := documents["result"].pop(PROVENANCE, None), dict):
+        documents["versions"] = made
+    digest = hashlib.sha256(contents["result"]).hexdigest()
+    schema = schema_of(documents["result"], path)
+    check_record(schema, documents["result"], path)
+    return Subject(number=number, path=path, schema=schema, documents=documents, sha256=digest)
