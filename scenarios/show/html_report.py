@@ -11,11 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
-from scenarios.show.panel import Picture, rendered
-from scenarios.show.promise import EVEN, EVERYWHERE, PRIORS
+from scenarios.show.panel import Picture, check_target, rendered, write_target
+from scenarios.show.promise import EVEN, PRIORS
 from scenarios.show.schema import read_subject
 from scenarios.show.sections import SECTIONS
-from scenarios.store.files import try_file, write_bytes
 
 MOST_SUBJECTS = 24
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
@@ -23,7 +22,6 @@ _ROOT = re.compile(r"<svg\b[^>]*?(viewBox=\"[^\"]*\")[^>]*>")
 _NOT_OURS = re.compile(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", re.DOTALL)
 _JOINED = "stroke-linejoin:round;stroke-linecap:butt"
 """What the plotting library says in a style sheet of its own, which would hold for the whole page."""
-_ENDINGS = {"out": (".html", ".htm"), "pdf": (".pdf",)}
 
 
 def report_of(paths: Sequence[Path]) -> str:
@@ -35,8 +33,8 @@ def report_of(paths: Sequence[Path]) -> str:
     loader = PackageLoader("scenarios.show")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     sheet = Markup(pages.get_template("style.css").render())
-    told = {"priors": PRIORS, "even": EVEN, "limits": EVERYWHERE, "inline": inline}
-    return pages.get_template("page.html").render(sections=sections, sheet=sheet, **told)
+    page = pages.get_template("page.html")
+    return page.render(sections=sections, sheet=sheet, priors=PRIORS, even=EVEN, inline=inline)
 
 
 def inline(picture: Picture, prefix: str) -> Markup:
@@ -56,15 +54,14 @@ def inline(picture: Picture, prefix: str) -> Markup:
 
 def write_report(results: Sequence[Path], out: Path, pdf: Path | None = None) -> Path:
     """Write the page of some results; see `report_of`."""
-    for name, target in (("out", out), ("pdf", pdf)):
-        if target is not None:
-            _check(name, target)
+    check_target("out", out, (".html", ".htm"))
+    check_target("pdf", pdf, (".pdf",))
     if pdf is not None and importlib.util.find_spec("weasyprint") is None:
         raise InputError(f"pdf is {pdf}, but weasyprint is not installed; pip install 'blindrec[pdf]', or print {out}")
     page = report_of(results)
-    _write("out", out, page.encode())
+    write_target("out", out, page.encode())
     if pdf is not None:
-        _write("pdf", pdf, pdf_of(page))
+        write_target("pdf", pdf, pdf_of(page))
     return out
 
 
@@ -77,18 +74,3 @@ def pdf_of(page: str) -> bytes:
 
     content: bytes = weasyprint.HTML(string=page, url_fetcher=fetch).write_pdf()
     return content
-
-
-def _check(name: str, target: Path) -> None:
-    if target.suffix not in _ENDINGS[name]:
-        raise InputError(f"{name} is {target}; name a file that ends in {_ENDINGS[name][0]}")
-    if target.is_dir():
-        raise InputError(f"{name} file {target} is a folder; name a file")
-    try_file(target, f"{name} file {target} cannot be written", "name a file in an existing folder")
-
-
-def _write(name: str, target: Path, content: bytes) -> None:
-    try:
-        write_bytes(target, content)
-    except OSError as error:
-        raise InputError(f"{name} file {target} cannot be written ({error.strerror}); name another") from None

@@ -6,7 +6,7 @@ import importlib
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,14 +25,13 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
 """As many as have no factor in common with the colours, so that a look comes again only after 77 lines."""
 GREY, DARK = "0.6", "0.25"
-MEASURED, PREDICTED, PROVED, LEAST, BESIDE, CHANCE = "measured", "predicted", "proved", "at least", "beside", "chance"
 LOOKS: Mapping[str, Style] = {
-    MEASURED: {"marker": "o", "color": PALETTE[0]},
-    PREDICTED: {"marker": "D", "color": PALETTE[1], "mfc": "none", "markersize": 6},
-    PROVED: {"marker": "|", "color": "black", "markersize": 12, "mew": 2},
-    LEAST: {"marker": ">", "color": PALETTE[2], "mfc": "none", "markersize": 6},
-    BESIDE: {"marker": "s", "color": PALETTE[3]},
-    CHANCE: {"marker": "x", "color": DARK, "markersize": 5},
+    "measured": {"marker": "o", "color": PALETTE[0]},
+    "predicted": {"marker": "D", "color": PALETTE[1], "mfc": "none", "markersize": 6},
+    "proved": {"marker": "|", "color": "black", "markersize": 12, "mew": 2},
+    "at least": {"marker": ">", "color": PALETTE[2], "mfc": "none", "markersize": 6},
+    "beside": {"marker": "s", "color": PALETTE[3]},
+    "chance": {"marker": "x", "color": DARK, "markersize": 5},
 }
 """What marks of a row look like, by what a number is."""
 
@@ -76,7 +75,7 @@ class Mark(NamedTuple):
     row: str  # What it is of
     label: str  # What it is, in the legend's words; empty where the row says it
     value: Any  # Nothing is drawn where it is None, or no finite number
-    style: Style = LOOKS[MEASURED]
+    style: Style = LOOKS["measured"]
     low: float | None = None  # Ends of its interval; None where there is none, or where it is open
     high: float | None = None
 
@@ -97,7 +96,7 @@ class Panel:
     top: float = math.nan  # Where intervals end that are open above
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Picture:
     """A picture of a result."""
 
@@ -124,7 +123,7 @@ FAMILIES = {
     "sweep": "sweep_pictures",
     **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_pictures"),
 }
-"""Kinds of results, each with the module that declares their pictures; one is loaded when something is drawn."""
+"""Kinds of results, each with the module whose function of that name declares their pictures."""
 
 
 def pictures_of(
@@ -134,7 +133,7 @@ def pictures_of(
     if family not in FAMILIES:
         raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
     module = importlib.import_module(f"scenarios.show.{FAMILIES[family]}")
-    return tuple(module.PICTURES[family](record, tables or {}))
+    return tuple(getattr(module, family.replace("-", "_"))(record, tables or {}))
 
 
 def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:
@@ -150,7 +149,7 @@ def rows(name: str, title: str, alt: str, marks: Sequence[Mark], heading: str, x
     """Yield the picture of those marks that can be drawn; nothing where none can."""
     numbers = [one for one in marks if isinstance(one.value, (bool, int, float)) and math.isfinite(one.value)]
     if shown := [one for one in numbers if one.value > 0 or x.scale != "log"]:
-        yield Picture(name=name, title=title, alt=alt, panels=[Panel(marks=shown, x=x, title=heading, **more)])
+        yield Picture(name, title, alt, [Panel(marks=shown, x=x, title=heading, **more)])
 
 
 def setting_of(record: Mapping[str, Any]) -> str:
@@ -171,13 +170,26 @@ ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creation
 
 def check_figure(target: Path | None) -> None:
     """Make sure that a picture can be written where it is to stand, before anything runs."""
+    check_target("figure", target, ENDINGS)
+
+
+def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None:
+    """Make sure that a file can be written, and that its name ends as it must, before anything runs."""
     if target is None:
         return
-    if target.suffix.lower() not in ENDINGS:
-        raise InputError(f"figure is {target}; name a file that ends in {', '.join(ENDINGS)}")
+    if target.suffix.lower() not in endings:
+        raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
     if target.is_dir():
-        raise InputError(f"figure {target} is a folder; name a file")
-    try_file(target, f"figure {target} cannot be written", "name a file in an existing folder")
+        raise InputError(f"{name} {target} is a folder; name a file")
+    try_file(target, f"{name} {target} cannot be written", "name a file in an existing folder")
+
+
+def write_target(name: str, target: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        write_bytes(target, content)
+    except OSError as error:
+        raise InputError(f"{name} {target} cannot be written ({error.strerror}); name another") from None
 
 
 def rendered(picture: Picture, ending: str) -> bytes:
@@ -196,11 +208,7 @@ def rendered(picture: Picture, ending: str) -> bytes:
 
 def draw(target: Path, picture: Picture) -> None:
     """Draw a picture, and write it whole or not at all."""
-    content = rendered(picture, target.suffix.lower())
-    try:
-        write_bytes(target, content)
-    except OSError as error:
-        raise InputError(f"figure {target} cannot be written ({error.strerror}); name another") from None
+    write_target("figure", target, rendered(picture, target.suffix.lower()))
 
 
 def deliver_figure(

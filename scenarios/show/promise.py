@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -52,11 +51,6 @@ class Believed:
         """Whether even a fair coin can become as good as certain."""
         return belief_at_most(EVEN, self.epsilon.number()) > NO_BOUND
 
-    def cells(self) -> list[Markup]:
-        """Return for each prior from where to where a belief can go."""
-        ends = [(self.bound("at-least", prior), self.bound("at-most", prior)) for prior in PRIORS]
-        return [Markup("{} to {}").format(*both) for both in ends]
-
     def bound(self, kind: str, prior: float) -> Markup:
         """Return a bound of a belief in percent; rounding never makes it look better than it is."""
         bound = belief_at_most if kind == "at-most" else belief_at_least
@@ -79,61 +73,9 @@ def each(words: str, epsilons: Iterable[Traced]) -> list[Believed]:
     return [Believed(words=words, epsilon=different[value]) for value in sorted(different)]
 
 
-class Kind(NamedTuple):
-    """A kind of promise."""
-
-    meaning: str  # In plain words
-    limits: tuple[str, ...]  # What it does not cover
-    loud: bool = False  # Whether a page warns of it
-
-
-KINDS = {
-    "local": Kind(
-        "Nobody is trusted. Each device adds chance to its answer before anything leaves it, so that whatever it "
-        "holds, every answer is almost as probable as with other data.",
-        (
-            "Several devices of one person, and several answers of one device, add up: each epsilon counts.",
-            "Whoever can read a device itself, its memory or its clock.",
-        ),
-    ),
-    "curator": Kind(
-        "One party is trusted with the ratings or votes as they are. What it shows to others is private: it is "
-        "almost as probable with one person more or less.",
-        (
-            "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
-            "Clients who put what they saw together: the epsilons of all of them add up.",
-        ),
-    ),
-    "part": Kind(
-        "The epsilon of this record covers only a part of what a device holds or says, as the guarantee tells. "
-        "Nobody can read from it what a person loses in all.",
-        ("Everything but the part that the guarantee names.",),
-        loud=True,
-    ),
-    "none": Kind(
-        "There is no guarantee. What people rated can be learned from what is released, by anybody who sees it.",
-        ("Anything. Read no privacy into these numbers.",),
-        loud=True,
-    ),
-    "deniability": Kind(
-        "A device's answer leaves each single value deniable. That is not differential privacy: no epsilon "
-        "bounds what an adversary learns, least of all one who knows more from elsewhere.",
-        (
-            "An adversary who knows some of a person's ratings, or sees several answers.",
-            "Inferences about a person that no single value tells but many together do.",
-        ),
-        loud=True,
-    ),
-    "approximate": Kind(
-        "One party is trusted with the ratings. What it publishes has Gaussian noise: the bound by epsilon "
-        "holds but for a small probability delta, and what is said below about beliefs holds with that exception.",
-        ("The trusted party itself, and the cases in which the bound by epsilon fails.",),
-    ),
-    "silent": Kind(
-        "Nothing of private people is used, and nothing of them is released. Public people's ratings are public.",
-        ("Public people: their ratings are there for everybody.",),
-    ),
-}
+LOUD = ("none", "deniability", "part")
+KINDS = ("local", "curator", "approximate", "silent", *LOUD)
+"""Of promises, and those that a page warns of; their words stand in ``templates/parts.html``."""
 TRUSTED = {
     "local": "nobody",
     "curator": "whoever collects",
@@ -145,12 +87,6 @@ TRUSTED = {
 """Who is trusted, by trust model."""
 _PARTS = ("which items it rated is public", "one coordinate")
 """Words of guarantees whose epsilon is not of all that a device holds."""
-EVERYWHERE = (
-    "Devices that lie, or one party with many devices: a false but possible report counts like any other.",
-    "Whatever a person does with a recommendation, such as a click or a purchase, is new data and not covered.",
-    "The catalogue and the numbers that are named as public are public; take them from elsewhere than from people.",
-    "This is a simulation: it shows what a protocol would release, and does not protect the data that it was fed.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,20 +103,9 @@ class Promise:
         return self.guarantee is not None and UNCHECKED in self.guarantee.text()
 
     @property
-    def meaning(self) -> str:
-        """The promise in plain words."""
-        claim = " Its channel is claimed by its author and was not checked: nothing vouches for the guarantee."
-        return KINDS[self.kind].meaning + (claim if self.unchecked else "")
-
-    @property
     def loud(self) -> bool:
         """Whether a page warns of it."""
-        return KINDS[self.kind].loud or self.unchecked
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """What it does not cover."""
-        return KINDS[self.kind].limits
+        return self.kind in LOUD or self.unchecked
 
 
 def promised(record: Traced) -> Promise:
@@ -196,7 +121,7 @@ def trusted(model: Traced) -> Markup:
 
 
 def kind_of(guarantee: str, trust: str = "local") -> str:
-    """Return which of `KINDS` a guarantee is, by its words and by who is trusted."""
+    """Return of which kind a guarantee is, by its words and by who is trusted."""
     if guarantee == GUARANTEES[NONE]:
         return "silent"
     if guarantee.startswith("none"):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from scenarios.show.panel import (
-    BESIDE,
-    CHANCE,
     GREY,
-    LEAST,
-    MEASURED,
     PALETTE,
-    PREDICTED,
-    PROVED,
     Axis,
     Panel,
     Picture,
@@ -35,18 +29,18 @@ _MOST_BARS = 60
 """Items beyond which standard errors are a band, since bars would touch."""
 _POPULAR = "by popularity, which knows all ratings"
 _SHARES = {
-    "accuracy": ("items right", "measured", MEASURED),
-    "accuracy_predicted": ("items right", "predicted from exact moments", PREDICTED),
-    "exact": ("all items right", "measured", MEASURED),
-    "advice_liked": ("own top 10 liked", "measured", MEASURED),
-    "random_liked": ("own top 10 liked", "by chance", CHANCE),
-    "hit_rate": ("hit rate at 10", "measured", MEASURED),
-    "popularity_hit_rate": ("hit rate at 10", _POPULAR, BESIDE),
-    "random_hit_rate": ("hit rate at 10", "by chance", CHANCE),
-    "ndcg": ("NDCG at 10", "measured", MEASURED),
-    "popularity_ndcg": ("NDCG at 10", _POPULAR, BESIDE),
-    "random_ndcg": ("NDCG at 10", "by chance", CHANCE),
-    "top_50": ("true top 50 found", "measured", MEASURED),
+    "accuracy": ("items right", "measured", "measured"),
+    "accuracy_predicted": ("items right", "predicted from exact moments", "predicted"),
+    "exact": ("all items right", "measured", "measured"),
+    "advice_liked": ("own top 10 liked", "measured", "measured"),
+    "random_liked": ("own top 10 liked", "by chance", "chance"),
+    "hit_rate": ("hit rate at 10", "measured", "measured"),
+    "popularity_hit_rate": ("hit rate at 10", _POPULAR, "beside"),
+    "random_hit_rate": ("hit rate at 10", "by chance", "chance"),
+    "ndcg": ("NDCG at 10", "measured", "measured"),
+    "popularity_ndcg": ("NDCG at 10", _POPULAR, "beside"),
+    "random_ndcg": ("NDCG at 10", "by chance", "chance"),
+    "top_50": ("true top 50 found", "measured", "measured"),
 }
 
 
@@ -55,8 +49,7 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
     heading = f"{record['design']}: {setting_of(record)}"
     if "items" in tables:
         alt = "Every item's score with its standard error, in order of scores, a colour and a marker for each cluster."
-        panels = [_items(tables["items"], heading)]
-        yield Picture(name="items", title="What the server learned", alt=alt, panels=panels)
+        yield Picture("items", "What the server learned", alt, [_items(tables["items"], heading)])
     alt = "Shares that were measured, with intervals where there are several seeds, beside predicted ones and chance."
     seeds = f"measured, {record['repeat']} seeds, 95 %" if record.get("repeat", 1) > 1 else "measured"
     marks = [one._replace(label=seeds) if one.label == "measured" else one for one in marks_of(record, _SHARES)]
@@ -70,8 +63,7 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
             Panel(points=course, x=Axis("round", "round", ticks="whole"), y=side, style=by_place([""], **look(turn)))
             for turn, side in enumerate(sides)
         ]
-        about: dict[str, Any] = {"heading": heading, "size": (4.6, 3.6)}
-        yield Picture(name="rounds", title="Round by round", alt=alt, panels=panels, **about)
+        yield Picture("rounds", "Round by round", alt, panels, heading=heading, size=(4.6, 3.6))
 
 
 def _items(items: pd.DataFrame, heading: str) -> Panel:
@@ -96,15 +88,15 @@ def _items(items: pd.DataFrame, heading: str) -> Panel:
 
 
 _ERRORS = {
-    "rmse": ("with private devices", "", MEASURED),
-    "rmse_public_only": ("public users alone", "", BESIDE),
-    "rmse_baseline": ("items' means", "", CHANCE),
+    "rmse": ("with private devices", "", "measured"),
+    "rmse_public_only": ("public users alone", "", "beside"),
+    "rmse_baseline": ("items' means", "", "chance"),
 }
 _ADVICE = {
-    "hit_rate": ("hit rate at 10", "measured", MEASURED),
-    "popularity_hit_rate": ("hit rate at 10", "by popularity", BESIDE),
-    "ndcg": ("NDCG at 10", "measured", MEASURED),
-    "popularity_ndcg": ("NDCG at 10", "by popularity", BESIDE),
+    "hit_rate": ("hit rate at 10", "measured", "measured"),
+    "popularity_hit_rate": ("hit rate at 10", "by popularity", "beside"),
+    "ndcg": ("NDCG at 10", "measured", "measured"),
+    "popularity_ndcg": ("NDCG at 10", "by popularity", "beside"),
 }
 
 
@@ -122,20 +114,20 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:
         alt = "The server's objective over the EM iterations; it rises where more releases are to be explained."
         sides = {"x": Axis("EM iterations", "iteration"), "y": Axis("objective", "objective")}
         panels = [Panel(points=tables["iterations"][["iteration", "objective"]], title=heading, **sides)]
-        yield Picture(name="iterations", title="How the model was fitted", alt=alt, panels=panels)
+        yield Picture("iterations", "How the model was fitted", alt, panels)
 
 
 _WORLD = {"T": "rounds", "m": "objects", "N": "voters", "P": "peers", "D": "diversity", "R": "radius"}
 _LOSS = {
-    "loss": ("loss", "measured", MEASURED),
-    "loss_bound": ("loss", "proved, any world", PROVED),
-    "loss_random": ("loss", "a random list, expected", CHANCE),
+    "loss": ("loss", "measured", "measured"),
+    "loss_bound": ("loss", "proved, any world", "proved"),
+    "loss_random": ("loss", "a random list, expected", "chance"),
 }
 _PRIVACY = {
-    "epsilon_proved": ("privacy loss", "epsilon as proved", PROVED),
-    "epsilon_exact": ("privacy loss", "epsilon, exact worst case", PREDICTED),
-    "epsilon_needed": ("privacy loss", "epsilon that any such loss needs", LEAST),
-    "privacy_loss_of_peers": ("privacy loss", "this run's exact privacy loss", MEASURED),
+    "epsilon_proved": ("privacy loss", "epsilon as proved", "proved"),
+    "epsilon_exact": ("privacy loss", "epsilon, exact worst case", "predicted"),
+    "epsilon_needed": ("privacy loss", "epsilon that any such loss needs", "at least"),
+    "privacy_loss_of_peers": ("privacy loss", "this run's exact privacy loss", "measured"),
 }
 
 
@@ -146,8 +138,7 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
     heading = f"{record['recommender']}: {', '.join(world)}"
     if "rounds" in tables:
         alt = "Disliked recommendations of every client so far, round by round."
-        panels = [_losses(tables["rounds"], heading)]
-        yield Picture(name="losses", title="Clients' losses so far", alt=alt, panels=panels)
+        yield Picture("losses", "Clients' losses so far", alt, [_losses(tables["rounds"], heading)])
     alt = "The loss of a client that was measured, beside what is proved and what random lists lose."
     x = Axis("disliked recommendations of a client", scale="log")
     yield from rows("loss", "Loss beside its bound", alt, marks_of(record, _LOSS), heading, x)
@@ -176,10 +167,3 @@ def _losses(rounds: pd.DataFrame, heading: str) -> Panel:
 
     x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
     return Panel(points=points, x=x, y=y, series="client", style=style, title=heading)
-
-
-PICTURES: Mapping[str, Callable[[Mapping[str, Any], Tables], Pictures]] = {
-    "run": run,
-    "two-tier": two_tier,
-    "online": online,
-}

@@ -9,7 +9,8 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +59,7 @@ class Many:
 
 
 Spec = Leaf | Many | Mapping[str, Any] | tuple[Any, ...]
-"""What a value must be. An object's specification has names, several with a space between them, that may be missing
-if they end in ``?``; a tuple holds one specification and also admits null."""
+"""What a value must be; an object's names that end in ``?`` may be missing, and a tuple also admits null."""
 Named = partial(Many, of=Mapping)
 
 
@@ -78,88 +78,72 @@ AMOUNT = Leaf("a number from 0", _number(0))
 POSITIVE = Leaf("a number above 0", lambda value: AMOUNT.fits(value) and value > 0)
 WHOLE = Leaf("a whole number from 0", lambda value: type(value) is int and value >= 0)
 EPSILON = AMOUNT | Leaf('"inf"', lambda value: isinstance(value, str) and value == "inf")
-PRIVACY, SHARE = EPSILON | NULL, NUMBER | NULL
 RECOMMENDER = Leaf(
     "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
 )  # its bounds and its colour are looked up
-_EXPERIMENT = {"guarantee? trust_model?": TEXT, "intervals?": Named(Many(SHARE, 2, 2)), "repeat?": WHOLE}
-_WORTH = {
-    "mechanism": TEXT,
-    "features": TRUTH,
-    "epsilon": EPSILON,
-    "worth users_here": NUMBER,
-    "people": POSITIVE | NULL,
-    "people_low people_high": SHARE,
-}
-_DESIGN = {
-    "design trust_model": TEXT,
-    "decoder? choice? guarantee?": TEXT | NULL,
-    "private": TRUTH,
-    "epsilon": EPSILON,
-    "users users_here": AMOUNT | NULL,
-    "users_low? users_high?": SHARE,
-}
-_SPREAD = {"min lower_quartile median upper_quartile max": POSITIVE}
-_AUDIT = {
-    "design": TEXT,
-    "guarantee?": TEXT,
-    "claimed measured exact?": PRIVACY,
-    "confidence?": AMOUNT | NULL,
-    "attacks?": Many({"plays?": AMOUNT}),
-}
-_CLIENT = {
-    "recommender": RECOMMENDER,
-    "to_random_share": NUMBER,
-    "to_random_share_low to_random_share_high": SHARE,
-    "epsilon? epsilon_proved? epsilon_most? epsilon_exact?": PRIVACY,
-}
-_CLIENTS = {"distinct_clients": WHOLE, "recommenders": Many(_CLIENT, 1)}
-_COMPARED = {
-    "trust_model mechanism": TEXT,
-    "features": TRUTH,
-    "users": POSITIVE,
-    "public": AMOUNT | NULL,
-    "epsilon": PRIVACY,
-    "ndcg": NUMBER,
-    "ndcg_low ndcg_high": SHARE,
-}
-_SCHEME = {
-    "label": TEXT,
-    "items": POSITIVE,
-    "users predicted": AMOUNT | NULL,
-    "low high": SHARE,
-    "epsilon?": PRIVACY,
-}
-_COURSE = {"label": TEXT, "items": WHOLE, "steps": Many({"pool undecided wrong users": AMOUNT}, 1)}
-_POINT = {
-    "axis": TEXT,
-    "x loss": AMOUNT,
-    "recommender": RECOMMENDER,
-    "environment": TEXT | NULL,
-    "loss_low loss_high loss_bound loss_exact loss_lower_bound": SHARE,
-    "epsilon_proved epsilon_exact epsilon_lower privacy_loss": PRIVACY,
-}
-_CURVE = {
-    "figure": Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
-    "curve": TEXT,
-    "x": AMOUNT,
-    "rmse": NUMBER,
-    "low high": SHARE,
-    "epsilon?": PRIVACY,
-}
-_GUESS = {"mechanism": TEXT, "epsilon": AMOUNT | NULL, "known": WHOLE, "flip_found like_right rmse": SHARE}
-_SETTINGS = Many(
-    {
-        "epsilon? epsilon_proved?": PRIVACY,
-        "users? accuracy? hit_rate? ndcg? rmse? loss? mean?": SHARE,
-        "items? rated?": AMOUNT | NULL,
-    }
+FIGURE = Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2"))
+_LEAVES = {"text": TEXT, "truth": TRUTH, "number": NUMBER, "amount": AMOUNT, "positive": POSITIVE, "whole": WHOLE}
+_LEAVES |= {"epsilon": EPSILON, "null": NULL, "recommender": RECOMMENDER, "figure": FIGURE}
+
+
+def _object(fields: str, **others: Any) -> dict[str, Any]:
+    """Return what an object must hold, from ``"a b?: text; c: number or null"``, and under names that are no leaves."""
+    spec: dict[str, Any] = dict(others)
+    for field_ in fields.split(";"):
+        names, _, leaves = field_.partition(":")
+        leaf = reduce(or_, (_LEAVES[one.strip()] for one in leaves.split(" or ")))
+        spec |= dict.fromkeys(names.split(), leaf)
+    return spec
+
+
+_WORTH = _object(
+    "mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;"
+    "people_low people_high: number or null"
 )
+_DESIGN = _object(
+    "design trust_model: text; decoder? choice? guarantee?: text or null; private: truth; epsilon: epsilon;"
+    "users users_here: amount or null; users_low? users_high?: number or null"
+)
+_AUDIT = _object(
+    "design guarantee?: text; claimed measured exact?: epsilon or null; confidence?: amount or null",
+    **{"attacks?": Many(_object("plays?: amount"))},
+)
+_SPREAD = _object("min lower_quartile median upper_quartile max: positive")
+_CLIENT = _object(
+    "recommender: recommender; to_random_share: number; to_random_share_low to_random_share_high: number or null;"
+    "epsilon? epsilon_proved? epsilon_most? epsilon_exact?: epsilon or null"
+)
+_CLIENTS = _object("distinct_clients: whole", recommenders=Many(_CLIENT, 1))
+_COMPARED = _object(
+    "trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: epsilon or null;"
+    "ndcg: number; ndcg_low ndcg_high: number or null"
+)
+_SCHEME = _object(
+    "label: text; items: positive; users predicted: amount or null; low high: number or null; epsilon?: epsilon or null"
+)
+_COURSE = _object("label: text; items: whole", steps=Many(_object("pool undecided wrong users: amount"), 1))
+_POINT = _object(
+    "axis: text; x loss: amount; recommender: recommender; environment: text or null;"
+    "loss_low loss_high loss_bound loss_exact loss_lower_bound: number or null;"
+    "epsilon_proved epsilon_exact epsilon_lower privacy_loss: epsilon or null"
+)
+_CURVE = _object(
+    "figure: figure; curve: text; x: amount; rmse: number; low high: number or null; epsilon?: epsilon or null"
+)
+_GUESS = _object("mechanism: text; epsilon: amount or null; known: whole; flip_found like_right rmse: number or null")
+_SETTINGS = Many(
+    _object(
+        "epsilon? epsilon_proved?: epsilon or null; items? rated?: amount or null;"
+        "users? accuracy? hit_rate? ndcg? rmse? loss? mean?: number or null"
+    )
+)
+_EXPERIMENT = "guarantee? trust_model?: text; repeat?: whole;"
+_INTERVALS = {"intervals?": Named(Many(NUMBER | NULL, 2, 2))}
 Fault = tuple[str, str, str]
 """A place, the value there in words, and what must stand there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Schema:
     """What a kind of record must hold."""
 
@@ -198,129 +182,115 @@ def _base(record: Mapping[str, Any]) -> Fault | None:
     return None if known else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
 
 
-_AUDITS = ("audits", "rows", "mechanisms")
+_AUDITS = {f"{name}?": Many(_AUDIT) for name in ("audits", "rows", "mechanisms")}
 _USERS = Schema(
-    family="sweep",
-    keys="sweep",
-    spec={"settings?": _SETTINGS, "most_users?": POSITIVE, "share?": NUMBER, "epsilon?": PRIVACY},
+    "sweep",
+    "sweep",
+    _object("most_users?: positive; share?: number; epsilon?: epsilon or null", **{"settings?": _SETTINGS}),
     tables={"figure": ("x users low high", "axis criterion kind label")},
 )
 SCHEMAS: Mapping[str, Schema] = {
-    "audit": Schema(family="audit", keys="claimed measured confidence", spec=_AUDIT),
-    "audits": Schema(family="audit", keys="", spec={f"{name}?": Many(_AUDIT) for name in _AUDITS}),
+    "audit": Schema("audit", "claimed measured confidence", _AUDIT),
+    "audits": Schema("audit", "", _AUDITS),
     "compare": Schema(
-        family="compare",
-        keys="rows people_in_file public_constants",
-        spec={
-            "rows": Many(_COMPARED, 1),
-            "people_in_file items": WHOLE,
-            "ratings": TEXT,
-            "coordinator?": (_CLIENTS,),
-        },
+        "compare",
+        "rows people_in_file public_constants",
+        _object("people_in_file items: whole; ratings: text", rows=Many(_COMPARED, 1), **{"coordinator?": (_CLIENTS,)}),
     ),
     "plan": Schema(
-        family="plan",
-        keys="designs recommended target",
-        spec={
-            "target": TEXT,
-            "items rated": AMOUNT,
-            "designs": Many(_DESIGN, 1),
-            "bounds": Many({"name": TEXT, "users": AMOUNT, "binds": TRUTH}),
-            "recommended": (_DESIGN,),
-            "worth?": (Many(_WORTH),),
-        },
-        related=_plan,
+        "plan",
+        "designs recommended target",
+        _object(
+            "target: text; items rated: amount",
+            designs=Many(_DESIGN, 1),
+            bounds=Many(_object("name: text; users: amount; binds: truth")),
+            recommended=(_DESIGN,),
+            **{"worth?": (Many(_WORTH),)},
+        ),
+        _plan,
     ),
     "data": Schema(
-        family="data",
-        keys="format ratings_per_user",
-        spec={
-            "ratings": WHOLE,
-            "ratings_per_user ratings_per_item": _SPREAD,
-            "worth?": (Many(_WORTH),),
-            "learnable?": (Many({"epsilon": EPSILON}),),
-        },
+        "data",
+        "format ratings_per_user",
+        _object(
+            "ratings: whole",
+            ratings_per_user=_SPREAD,
+            ratings_per_item=_SPREAD,
+            **{"worth?": (Many(_WORTH),), "learnable?": (Many(_object("epsilon: epsilon")),)},
+        ),
     ),
     "online": Schema(
-        family="online",
-        keys="recommender loss",
-        spec={
-            **_EXPERIMENT,
-            "recommender": TEXT,
-            "epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?": PRIVACY,
-            "privacy_loss_of_peers? privacy_loss_of_run?": PRIVACY,
-            "loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?": AMOUNT | NULL,
-        },
+        "online",
+        "recommender loss",
+        _object(
+            _EXPERIMENT + "recommender: text; epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?"
+            " privacy_loss_of_peers? privacy_loss_of_run?: epsilon or null;"
+            "loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?: amount or null",
+            **_INTERVALS,
+        ),
         tables={"rounds": ("round liked", "client")},
     ),
     "two-tier": Schema(
-        family="two-tier",
-        keys="mechanism rmse private",
-        spec={
-            **_EXPERIMENT,
-            "mechanism": TEXT,
-            "public answered": AMOUNT,
-            "epsilon?": PRIVACY,
-            "rmse? rmse_public_only? rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?": SHARE,
-        },
+        "two-tier",
+        "mechanism rmse private",
+        _object(
+            _EXPERIMENT + "mechanism: text; public answered: amount; epsilon?: epsilon or null; rmse? rmse_public_only?"
+            " rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?: number or null",
+            **_INTERVALS,
+        ),
         tables={"iterations": ("iteration objective", "")},
     ),
     "run": Schema(
-        family="run",
-        keys="design policy answered",
-        spec={
-            **_EXPERIMENT,
-            "design": TEXT,
-            "epsilon? person_epsilon?": PRIVACY,
-            "accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate? ari? nmi?": SHARE,
-            "ndcg? popularity_ndcg? random_ndcg? advice_liked? random_liked? top_50?": SHARE,
-            "exact?": NUMBER | TRUTH | NULL,
-        },
+        "run",
+        "design policy answered",
+        _object(
+            _EXPERIMENT + "design: text; epsilon? person_epsilon?: epsilon or null; accuracy? accuracy_predicted?"
+            " hit_rate? popularity_hit_rate? random_hit_rate? ndcg? popularity_ndcg? random_ndcg? advice_liked?"
+            " random_liked? top_50? ari? nmi?: number or null; exact?: number or truth or null",
+            **_INTERVALS,
+        ),
         tables={"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")},
     ),
     "schemes": Schema(
-        family="sweep",
-        keys="sweep schemes",
-        spec={
-            "schemes": Many(_SCHEME, 1),
-            "bounds": Many({"adaptive": TRUTH, "items": POSITIVE, "users": AMOUNT}),
-            "trajectory": (_COURSE,),
-            "confidence rated epsilon": AMOUNT,
-        },
+        "sweep",
+        "sweep schemes",
+        _object(
+            "confidence rated epsilon: amount",
+            schemes=Many(_SCHEME, 1),
+            bounds=Many(_object("adaptive: truth; items: positive; users: amount")),
+            trajectory=(_COURSE,),
+        ),
     ),
     "points": Schema(
-        family="sweep",
-        keys="sweep points",
-        spec={
-            "points": Many(_POINT, 1),
-            "panels": Named({"epsilon": TRUTH, "x same": TEXT}),
-            "axes": Named(Leaf("anything", lambda _: True), 1, 6),
-            "epsilon?": PRIVACY,
-        },
-        related=_points,
+        "sweep",
+        "sweep points",
+        _object(
+            "epsilon?: epsilon or null",
+            points=Many(_POINT, 1),
+            panels=Named(_object("epsilon: truth; x same: text")),
+            axes=Named(Leaf("anything", lambda _: True), 1, 6),
+        ),
+        _points,
     ),
     "recommenders": Schema(
-        family="sweep",
-        keys="sweep recommenders",
-        spec=_CLIENTS,
+        "sweep",
+        "sweep recommenders",
+        _CLIENTS,
         tables={"units": ("epsilon_proved privacy_loss_of_peers", "recommender")},
     ),
     "summary": Schema(
-        family="sweep",
-        keys="sweep summary",
-        spec={
-            "base": {"ratings": TEXT | NULL, "planted": (Many(WHOLE, 2),)},
-            "summary": Many(_CURVE),
-            "attack": (Many(_GUESS),),
-            "epsilon?": PRIVACY,
-        },
-        related=_base,
+        "sweep",
+        "sweep summary",
+        _object(
+            "epsilon?: epsilon or null",
+            base=_object("ratings: text or null", planted=(Many(WHOLE, 2),)),
+            summary=Many(_CURVE),
+            attack=(Many(_GUESS),),
+        ),
+        _base,
     ),
     "columns": Schema(
-        family="sweep",
-        keys="sweep columns",
-        spec={"columns": Named(TEXT), "varied": Many(TEXT), "settings": _SETTINGS},
-        related=_columns,
+        "sweep", "sweep columns", {"columns": Named(TEXT), "varied": Many(TEXT), "settings": _SETTINGS}, _columns
     ),
     "sweep": _USERS,
     "fits": replace(_USERS, keys="settings fits"),
@@ -355,10 +325,11 @@ def _fault(value: Any, spec: Any, place: str) -> Fault | None:
     if isinstance(spec, Leaf):
         return None if spec.fits(value) else (place, brief(value), spec.words)
     if isinstance(spec, Mapping):
-        fits, parts = isinstance(value, Mapping), [(one, spec[names]) for names in spec for one in names.split()]
+        fits, parts = isinstance(value, Mapping), [*spec.items()]
     else:
         fits = isinstance(value, spec.of) and spec.least <= len(value) <= spec.most
-        parts = [(name, spec.inner) for name in (value if spec.of is Mapping else range(len(value) if fits else 0))]
+        names = () if not fits else value if spec.of is Mapping else range(len(value))
+        parts = [(name, spec.inner) for name in names]
     if not fits:
         return place, brief(value), _words(spec)
     for name, inner in parts:

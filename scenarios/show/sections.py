@@ -60,16 +60,6 @@ class ReportSection:
         return in_short(self.believed) if self.believed and self.whole else None
 
     @property
-    def unbounded(self) -> bool:
-        """Whether no epsilon bounds what somebody can learn; else a record may just not name it."""
-        return any(one.loud for one in self.promises)
-
-    @property
-    def command(self) -> Traced:
-        """The command that was typed, where the record has it."""
-        return self.subject.of("versions").get("command")
-
-    @property
     def again(self) -> Markup | None:
         """The command that repeats an experiment from the scenario on the page; None where there is none."""
         repeat, family = self.subject.record.get("repeat"), self.subject.family

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,9 @@ import pandas as pd
 
 from scenarios.report.tables import SAFE, name_of, trust_of
 from scenarios.show.panel import (
-    BESIDE,
-    CHANCE,
     DARK,
     GREY,
-    LEAST,
     LOOKS,
-    MEASURED,
-    PREDICTED,
-    PROVED,
     Axis,
     Mark,
     Panel,
@@ -56,7 +50,7 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
     if not pictures:
         alt = "Nothing: no design reaches what was asked for."
         panels = [Panel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, **about)]
-        pictures = (Picture(name=name, title=heading, alt=alt, panels=panels),)
+        pictures = (Picture(name, heading, alt, panels),)
     yield from pictures
     yield from _worth_of(record)
 
@@ -64,11 +58,11 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
 def _needs(record: Mapping[str, Any], of: str) -> list[Mark]:
     """Return what each design of a plan needs, ``"users"`` or ``"epsilon"``, with the interval of simulated ones."""
     others = dict.fromkeys(trust_of(row) for row in record["designs"] if trust_of(row) != SAFE)
-    looks = {SAFE: MEASURED, **dict(zip(others, (CHANCE, BESIDE, LEAST, PROVED), strict=False))}
+    looks = {SAFE: "measured", **dict(zip(others, ("chance", "beside", "at least", "proved"), strict=False))}
     marks = []
     for row in record["designs"]:
         best, trust = row == record["recommended"], trust_of(row)
-        label, kind = (f"recommended: {trust}", PREDICTED) if best else (trust, looks[trust])
+        label, kind = (f"recommended: {trust}", "predicted") if best else (trust, looks[trust])
         ends = (row.get("users_low"), row.get("users_high")) if of == "users" else ()
         marks.append(Mark(name_of(row), label, row[of], LOOKS[kind], *ends))
     return marks
@@ -113,13 +107,13 @@ def _worth_of(record: Mapping[str, Any]) -> Pictures:
         ],
     )
     alt = "People like those of the file who are needed, with intervals, against epsilon; beside those there are."
-    yield Picture(name="worth", title="What recommendations take", alt=alt, panels=[panel])
+    yield Picture("worth", "What recommendations take", alt, [panel])
 
 
 _AUDITED = {
-    "claimed": ("claimed", PROVED),
-    "exact": ("exact, of the channel", PREDICTED),
-    "measured": ("measured on releases, at least", LEAST),
+    "claimed": ("claimed", "proved"),
+    "exact": ("exact, of the channel", "predicted"),
+    "measured": ("measured on releases, at least", "at least"),
 }
 
 
@@ -141,7 +135,7 @@ def audit(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
 
 def bounds(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield the users that any learner needs, and which bound binds."""
-    kinds = {True: ("binds", LOOKS[MEASURED]), False: ("holds, and says less", LOOKS[LEAST])}
+    kinds = {True: ("binds", LOOKS["measured"]), False: ("holds, and says less", LOOKS["at least"])}
     valid = [row for row in record["bounds"] if row["valid"]]
     marks = [Mark(row["name"], words, row["users"], how) for row in valid for words, how in [kinds[row["binds"]]]]
     title = f"users that any epsilon-LDP learner needs: {setting_of(record)}".removesuffix(": ")
@@ -150,19 +144,19 @@ def bounds(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
 
 
 _PRIVACY = {
-    "total": ("all steps of the chain together", MEASURED),
-    "largest_step": ("the chain's largest step", BESIDE),
-    "epsilon_at_least": ("epsilon at least that", LEAST),
-    "epsilon_needed": ("epsilon that any such loss needs", LEAST),
-    "log_of_rounds": ("ln T", PREDICTED),
-    "epsilon_conjectured": ("epsilon as conjectured", PREDICTED),
-    "epsilon_proved": ("epsilon as proved", PROVED),
+    "total": ("all steps of the chain together", "measured"),
+    "largest_step": ("the chain's largest step", "beside"),
+    "epsilon_at_least": ("epsilon at least that", "at least"),
+    "epsilon_needed": ("epsilon that any such loss needs", "at least"),
+    "log_of_rounds": ("ln T", "predicted"),
+    "epsilon_conjectured": ("epsilon as conjectured", "predicted"),
+    "epsilon_proved": ("epsilon as proved", "proved"),
 }
 _LOSS = {
-    "loss": ("measured, ± 2 standard errors", MEASURED),
-    "no_algorithm_expects_less": ("no algorithm expects less", LEAST),
-    "strikes_times_halvings": ("B log2(N/P)", PREDICTED),
-    "loss_bound": ("proved, any world", PROVED),
+    "loss": ("measured, ± 2 standard errors", "measured"),
+    "no_algorithm_expects_less": ("no algorithm expects less", "at least"),
+    "strikes_times_halvings": ("B log2(N/P)", "predicted"),
+    "loss_bound": ("proved, any world", "proved"),
 }
 
 
@@ -194,20 +188,13 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
     if not (points := compared_points(record)).empty:
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         heading = f"{record['ratings']}: {record['people_in_file']:,} people, {record['items']:,} items"
-        yield Picture(
-            name="figure",
-            title="What recommendations are worth",
-            alt=alt,
-            panels=_compared(points),
-            points=points,
-            heading=f"{heading}; the best mechanism of each trust model, chosen afterwards",
-            size=(5.2, 4.4),
-        )
+        heading += "; the best mechanism of each trust model, chosen afterwards"
+        panels, size = _compared(points), (5.2, 4.4)
+        yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
     if panel := record.get("coordinator"):
         alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
         panels = clients_panels(panel, clients_points(panel, None))
-        about = {"name": "coordinator", "title": "What a trusted coordinator saves its clients"}
-        yield Picture(**about, alt=alt, panels=panels, size=(6, 4.0))
+        yield Picture("coordinator", "What a trusted coordinator saves its clients", alt, panels, size=(6, 4.0))
 
 
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
@@ -280,13 +267,3 @@ def _compared(points: pd.DataFrame) -> list[Panel]:
 
 def _plain(label: str) -> str:
     return label.replace(" + features", "")
-
-
-PICTURES: Mapping[str, Callable[[Mapping[str, Any], Tables], Pictures]] = {
-    "plan": plan,
-    "data": data,
-    "audit": audit,
-    "bounds": bounds,
-    "adversary": adversary,
-    "compare": compare,
-}

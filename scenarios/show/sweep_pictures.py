@@ -81,15 +81,9 @@ def users(record: Mapping[str, Any], tables: Tables) -> Pictures:
     alt = (
         "Users at which half of the seeds succeed, with intervals, against what varies; beside predictions and bounds."
     )
-    yield Picture(
-        name="figure",
-        title="Users that it takes",
-        alt=alt,
-        panels=panels,
-        points=points,
-        heading=setting_of({name: next(iter(one.values())) for name, one in same.items() if len(one) == 1}),
-        across=max(len(names), min(len(panels), 2)),
-    )
+    heading = setting_of({name: next(iter(one.values())) for name, one in same.items() if len(one) == 1})
+    across = max(len(names), min(len(panels), 2))
+    yield Picture("figure", "Users that it takes", alt, panels, points, heading=heading, across=across)
 
 
 # One round and several
@@ -119,8 +113,7 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
     key = {"one round, from exact moments": _PLANNED} if (points["kind"] == PREDICTED).any() else {}
     alt = "Users that each scheme needs for all labels, with intervals, against items; below them the lower bounds."
     panels = [Panel(points=points, x=x, y=y, style=style, title=title, key=key)]
-    about = {"name": "users", "title": "Users in one round and in several", "alt": alt, "size": (8, 5.6)}
-    yield Picture(**about, panels=panels, points=points)
+    yield Picture("users", "Users in one round and in several", alt, panels, points, size=(8, 5.6))
     if (course := record["trajectory"]) is not None:
         steps = pd.DataFrame(course["steps"])
         steps.insert(0, "round", range(1, len(steps) + 1))
@@ -129,8 +122,7 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         x, y = Axis("users asked", "users", low=0), Axis("items", "items", "symlog", low=0)
         panels = [Panel(points=long, x=x, y=y, style=by_place([*_COURSE.values()]), title=title)]
         alt = "One adaptive run: items in the pool, items undecided and labels in error, against users asked."
-        about = {"name": "trajectory", "title": "An adaptive run, round by round", "alt": alt}
-        yield Picture(**about, panels=panels, points=steps)
+        yield Picture("trajectory", "An adaptive run, round by round", alt, panels, steps)
 
 
 def adaptive_points(summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -154,10 +146,7 @@ AGAINST, UPPER, EXACT = "measured, halving", "upper bound", "exact worst case"
 LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     MEASURED: ("measured, random environment", {"linestyle": "-"}),
-    AGAINST: (
-        "measured, Theorem 6's adversary",
-        {"linestyle": "-", "linewidth": 0.7, "mfc": "white", "markersize": 5},
-    ),
+    AGAINST: ("measured, Theorem 6's adversary", {"linestyle": "-", "linewidth": 0.7, "mfc": "white", "markersize": 5}),
     UPPER: ("proved upper bound", {"linestyle": "--", "linewidth": 1.0, "markersize": 3}),
     EXACT: ("exact worst case (dynamic programme)", {"linestyle": "", "mfc": "none", "markersize": 8}),
     LOWER: ("no algorithm below, Theorem 6's adversary", {"linestyle": "-.", "linewidth": 1.4, "marker": ""}),
@@ -194,8 +183,8 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
             )
         )
     alt = "Loss or privacy loss of every recommender along each axis, beside proved bounds and exact worst cases."
-    about = {"name": "figure", "title": "Loss and epsilon beside their bounds", "alt": alt, "size": (4.6, 4.0)}
-    yield Picture(**about, panels=panels, points=points, across=2 if len(panels) in (2, 4) else 3)
+    across = 2 if len(panels) in (2, 4) else 3
+    yield Picture("figure", "Loss and epsilon beside their bounds", alt, panels, points, size=(4.6, 4.0), across=across)
 
 
 def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
@@ -237,8 +226,8 @@ def clients(record: Mapping[str, Any], tables: Tables) -> Pictures:
     """Yield what is saved against random lists; and where ``units`` are known what is leaked."""
     points = clients_points(record, tables.get("units"))
     alt = "What each recommender saves against random lists, with intervals, and the share of clients by privacy loss."
-    about = {"name": "figure", "title": "What is saved, and what is leaked", "alt": alt, "size": (6, 4.0)}
-    yield Picture(**about, panels=clients_panels(record, points), points=points)
+    panels = clients_panels(record, points)
+    yield Picture("figure", "What is saved, and what is leaked", alt, panels, points, size=(6, 4.0))
 
 
 def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Panel]:
@@ -283,11 +272,7 @@ def clients_points(summary: Mapping[str, Any], units: pd.DataFrame | None) -> pd
 # Two tiers
 _CURVES = {
     "1-left": ("public users, those with most ratings first", "Figure 1, left: how many public users it takes", "log"),
-    "1-right": (
-        "training ratings of public users",
-        "Figure 1, right: users with most ratings, or random ones",
-        "log",
-    ),
+    "1-right": ("training ratings of public users", "Figure 1, right: users with most ratings, or random ones", "log"),
     "2": ("private devices that answered once", "Figure 2: what private devices add", "linear"),
 }
 _NAMES = {"most": "most ratings first", "random": "random users", "none": "public users only"}
@@ -312,12 +297,11 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         heading = f"{title} ({source})"
         panels = [Panel(points=table.assign(kind="", **ends), x=x, y=y, series="curve", style=style, title=heading)]
         alt = f"Errors of held-out ratings with intervals, a line for each curve, against {words}."
-        yield Picture(name=f"figure-{name}", title=title, alt=alt, panels=panels, size=(8, 5.2))
+        yield Picture(f"figure-{name}", title, alt, panels, size=(8, 5.2))
     if record["attack"]:
         points = attack_table(record["attack"])
         alt = "How well a server guesses a rating from one release, against the ratings that it knows already."
-        about = {"name": "attack", "title": "What one release tells", "alt": alt, "size": (4, 4.2)}
-        yield Picture(**about, panels=attack_panels(points), points=points)
+        yield Picture("attack", "What one release tells", alt, attack_panels(points), points, size=(4, 4.2))
 
 
 def attack_panels(points: pd.DataFrame) -> list[Panel]:
@@ -371,8 +355,8 @@ def results(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
             x = Axis(_WORDS.get(axis, axis), "x", "log" if wide else "linear", ticks="value")
             panels.append(Panel(points=here, x=x, y=Axis(name, "y"), style=style, title=words))
     alt = "Every measured column with its interval over seeds, a panel each, against the first number that varies."
-    about = {"name": "figure", "title": "What was measured over settings", "alt": alt, "size": (4.6, 3.6)}
-    yield Picture(**about, panels=panels or [Panel(x=Axis())], points=points)
+    panels = panels or [Panel(x=Axis())]
+    yield Picture("figure", "What was measured over settings", alt, panels, points, size=(4.6, 3.6))
 
 
 KINDS: Mapping[str, Callable[[Mapping[str, Any], Tables], Pictures]] = {
@@ -386,9 +370,7 @@ KINDS: Mapping[str, Callable[[Mapping[str, Any], Tables], Pictures]] = {
 """A key that only records of a kind have, with the pictures of that kind."""
 
 
-def _sweep(record: Mapping[str, Any], tables: Tables) -> Pictures:
+def sweep(record: Mapping[str, Any], tables: Tables) -> Pictures:
+    """Yield the pictures of a sweep of any kind; nothing where it is of a kind that has none."""
     kind = next((key for key in KINDS if key in record), None)
     yield from KINDS[kind](record, tables) if kind else ()
-
-
-PICTURES = {"sweep": _sweep}

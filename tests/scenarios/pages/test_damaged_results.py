@@ -137,7 +137,7 @@ def test_labels_are_plain_text() -> None:
 
     marks = [Mark("$y_", "$x^{$", 1), Mark("$z_", "$\\frac{$", 2)]
     panel = Panel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
-    picture = Picture(name="a", title="a", alt="a", panels=[panel], heading="$\\alpha$ $_")
+    picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
     assert rendered(picture, ".svg").startswith(b"<?xml")
     assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]
 

@@ -208,5 +208,5 @@ def test_a_picture_that_cannot_be_read_is_found() -> None:
 
 def test_marks_of_a_row_stand_side_by_side() -> None:
     marks = [Mark("one", told, 0.5, low=0.4, high=0.6) for told in ("first", "second")]
-    picture = Picture(name="rows", title="", alt="", panels=[Panel(marks=marks, x=Axis("share"))])
+    picture = Picture("rows", "", "", [Panel(marks=marks, x=Axis("share"))])
     assert list(faults(drawn(picture))) == []

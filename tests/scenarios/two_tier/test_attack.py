@@ -174,7 +174,7 @@ def test_table_and_figure_hold_every_row(tmp_path: Path) -> None:
     rows = [one.as_json() for one in guessed().values()]
     assert json.loads(json.dumps(rows)) == rows
     kept = attack_table(rows)
-    draw(tmp_path / "attack.png", Picture(name="attack", title="", alt="", panels=attack_panels(kept)))
+    draw(tmp_path / "attack.png", Picture("attack", "", "", attack_panels(kept)))
     assert len(kept) == len(rows)
     assert "pmc-rr, epsilon 0.01" in set(kept["label"])
     assert (tmp_path / "attack.png").stat().st_size > 10_000
