@@ -29,12 +29,12 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.summary import needed
 from scenarios.compare.sweep import comparison
 from scenarios.log import console
+from scenarios.pictures.drawing import draw_picture, styled
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.studies import compared_points
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.report.tables import percent, short
-from scenarios.show.drawing import styled
-from scenarios.show.panel import pictures_of
-from scenarios.show.study_pictures import compared_points
 from scenarios.sweep.folder import swept
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
@@ -109,7 +109,7 @@ def draw(record: Record, path: Path) -> None:
     picture = pictures_of("compare", drawn_of(record))[0]
     assert picture.points is not None  # it has some
     figure = Figure()
-    picture.draw(figure)
+    draw_picture(picture, figure)
     with styled():
         figure.savefig(path, metadata={POINTS: digest(picture.points)})
 

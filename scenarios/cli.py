@@ -104,7 +104,7 @@ COMMANDS = (
     Later(
         "report",
         "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
-        "scenarios.show.report_command:report",
+        "scenarios.pages.report_command:report",
     ),
     Later(
         "submit",

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from scenarios.app.flags import Figure, Json, with_fields
 from scenarios.compare.settings import Comparison
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.report.printing import show_description
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.show.panel import check_figure, deliver_figure
 
 _READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "features")
 

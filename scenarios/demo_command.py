@@ -8,9 +8,9 @@ from scenarios.app.flags import Backend, Figure, Json
 from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import Scenario
 from scenarios.log import console
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, open_session
 from scenarios.report.records import check_target
-from scenarios.show.panel import check_figure, deliver_figure
 
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
 

@@ -274,7 +274,7 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None)
     InputError
         If a result cannot be read, or a file cannot be written.
     """
-    from scenarios.show.html_report import write_report  # noqa: PLC0415 (others need not wait for what it loads)
+    from scenarios.pages.page import write_report  # noqa: PLC0415 (others need not wait for what it loads)
 
     return write_report([Path(one) for one in results], Path(out), _folder(pdf))
 

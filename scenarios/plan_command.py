@@ -20,9 +20,9 @@ from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
 from scenarios.given.values import names_of_columns
 from scenarios.own.importing import read_settings
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.show.panel import check_figure, deliver_figure
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
 """Fields that a plan takes as a run does."""

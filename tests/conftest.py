@@ -229,6 +229,6 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="session")
 def page(subjects: list[Path]) -> str:
     """One report of all of them."""
-    from scenarios.show.html_report import report_of  # noqa: PLC0415 (not needed by most tests)
+    from scenarios.pages.page import report_of  # noqa: PLC0415 (not needed by most tests)
 
     return report_of(subjects)

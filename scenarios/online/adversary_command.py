@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 
 from scenarios.app.flags import Figure, Json
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.in_process import InProcess
 from scenarios.report.records import STDOUT, check_target, deliver
-from scenarios.show.panel import check_figure, deliver_figure
 
 HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
 

@@ -16,10 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.tally import Tally
 from scenarios.log import verbose
+from scenarios.pictures.figures import draw, pictures_of
 from scenarios.places.session import Session
 from scenarios.report import printing as report
 from scenarios.report.records import write_result
-from scenarios.show.panel import draw, pictures_of
 from scenarios.store.files import write_table
 from scenarios.store.mark import SWEEP, UNCLAIMED, Mark, read_mark
 from scenarios.store.record_log import Units

@@ -48,7 +48,7 @@ class Sweep(ABC, Generic[K, U, M]):
     key: ClassVar[type[Any]]  # Of a unit's name, and of what it found
     found: ClassVar[type[Any]]
     measure: ClassVar[Any]  # Takes a unit and returns what it found; it runs in a process or a thread of its own
-    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.panel.FAMILIES`
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.pictures.panel.FAMILIES`
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     def content(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Sweep(ABC, Generic[K, U, M]):
         """Return the result as a table."""
 
     def drawn(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
-        """Return tables that pictures show beside what the result holds, as `scenarios.show` takes them."""
+        """Return tables that pictures show beside what the result holds, as `scenarios.pictures` takes them."""
         return {}
 
     @abstractmethod

@@ -21,9 +21,10 @@ from scenarios import cli
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
+from scenarios.pictures import sweeps as pictures
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.figures import pictures_of
 from scenarios.places.in_process import InProcess
-from scenarios.show import sweep_pictures
-from scenarios.show.panel import pictures_of
 from scenarios.store.files import tables_in
 from scenarios.store.mark import FOLDER
 from scenarios.sweep.online import OnlineSweep
@@ -138,7 +139,7 @@ def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, ser
     for out in (whole, served):
         table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
         figure = Figure()
-        pictures_of("sweep", result_of(out), tables_in(out))[0].draw(figure)
+        draw_picture(pictures_of("sweep", result_of(out), tables_in(out))[0], figure)
         drawn = {
             (round(float(x), 9), round(float(y), 9))
             for panel in figure.axes
@@ -147,20 +148,20 @@ def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, ser
             for x, y in np.column_stack(line.get_data())
         }
         assert drawn == {(round(x, 9), round(y, 9)) for x, y in zip(table["x"], table["y"], strict=True)}
-    mine = sweep_pictures.online_points(result_of(whole))
+    mine = pictures.online_points(result_of(whole))
     pd.testing.assert_frame_equal(pd.read_csv(whole / "figure.csv").fillna({"recommender": ""}), mine)
     told = pd.read_csv(whole / "table.csv")
     told = told[[found()[str(name)].drawn for name in told["recommender"]]]
     for axis, rows in told.groupby("axis"):
-        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([sweep_pictures.MEASURED, sweep_pictures.AGAINST])]
+        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([pictures.MEASURED, pictures.AGAINST])]
         values = rows["privacy_loss" if AXES[str(axis)].epsilon else "loss"]
         assert len(measured) == (values > 0).sum()  # the axes are logarithmic
     points = pd.read_csv(whole / "figure.csv")
     assert set(points["axis"]) == set(AXES)
     for axis in AXES:
         kinds = set(points.loc[points["axis"] == axis, "kind"])
-        wanted = {sweep_pictures.OWN, sweep_pictures.EXACT} if AXES[axis].epsilon else {sweep_pictures.LOWER}
-        assert kinds >= wanted | {sweep_pictures.UPPER}, axis
+        wanted = {pictures.OWN, pictures.EXACT} if AXES[axis].epsilon else {pictures.LOWER}
+        assert kinds >= wanted | {pictures.UPPER}, axis
 
 
 def test_bounds_are_on_their_sides(whole: Path) -> None:

@@ -13,10 +13,11 @@ from scenarios.compare.scoring import Key, Measured, Scored
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of
-from scenarios.show.panel import pictures_of
-from scenarios.show.schema import SCHEMAS, Subject
-from scenarios.show.sections import section_of_comparison
-from scenarios.show.study_pictures import compared_points
+from scenarios.pages.schema import SCHEMAS, Subject
+from scenarios.pages.sections import section_of_comparison
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.studies import compared_points
 
 Units = dict[Key, Measured]
 
@@ -92,6 +93,6 @@ def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any])
     ]
     assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
     figure = Figure()
-    pictures_of("compare", result)[0].draw(figure)
+    draw_picture(pictures_of("compare", result)[0], figure)
     assert [axes.get_title() for axes in figure.axes] == ["epsilon 1 nats", "epsilon inf"]
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no privacy: popularity"]

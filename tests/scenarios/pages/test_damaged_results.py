@@ -15,10 +15,8 @@ import pytest
 from page_subjects import AUDIT, GOLDEN, LEAK
 
 from coordinator.protocol.errors import InputError
-from scenarios.show.drawing import readable
-from scenarios.show.html_report import report_of
-from scenarios.show.panel import Axis, Mark, Panel, Picture, rendered
-from scenarios.show.schema import check_record, read_subject, schema_of
+from scenarios.pages.page import report_of
+from scenarios.pages.schema import check_record, read_subject, schema_of
 
 GONE = object()
 DAMAGES: tuple[Any, ...] = (
@@ -130,16 +128,6 @@ def test_the_line_names_the_place(
     with pytest.raises(InputError, match=r".") as caught:
         report_of([tmp_path / "a.json"])
     assert words in str(caught.value)
-
-
-def test_labels_are_plain_text() -> None:
-    """A dollar in a name is a dollar, and no formula; powers of ten need none."""
-
-    marks = [Mark("$y_", "$x^{$", 1), Mark("$z_", "$\\frac{$", 2)]
-    panel = Panel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
-    picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
-    assert rendered(picture, ".svg").startswith(b"<?xml")
-    assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]
 
 
 def test_damaged_tables_are_one_line(subjects: list[Path], tmp_path: Path) -> None:

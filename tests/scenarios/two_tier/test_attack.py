@@ -18,9 +18,10 @@ from statistical import rate_fits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
+from scenarios.pictures.figures import draw
+from scenarios.pictures.panel import Picture
+from scenarios.pictures.sweeps import attack_panels
 from scenarios.report.attack_tables import attack_table, show_attack
-from scenarios.show.panel import Picture, draw
-from scenarios.show.sweep_pictures import attack_panels
 from scenarios.two_tier import attack as guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack, clustered_error, deal
 

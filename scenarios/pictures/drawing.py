@@ -27,7 +27,7 @@ from matplotlib.ticker import (
 )
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.panel import DARK, PALETTE, Axis, Mark, Panel, Picture, Reference
+from scenarios.pictures.panel import DARK, PALETTE, Axis, Mark, Panel, Picture, Reference
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -126,7 +126,7 @@ def _draw_panel(axes: Axes, panel: Panel, width: float) -> None:
 def _draw_lines(axes: Axes, panel: Panel, table: pd.DataFrame) -> None:
     """Draw every line of a table; lines whose intervals would lie on each other stand side by side."""
     x, y, series = panel.x.column, panel.y.column, panel.series
-    columns = {"kind": "", series: "", "low": math.nan, "high": math.nan}
+    columns: dict[str, Any] = {"kind": "", series: "", "low": math.nan, "high": math.nan}
     points = table.assign(**{name: value for name, value in columns.items() if name not in table})
     every = {
         (str(kind), str(label)): line.sort_values(x, kind="stable")
@@ -192,7 +192,7 @@ def _covered(every: Mapping[Line, pd.DataFrame], y: str) -> dict[Line, int]:
     """Return for every line without intervals how many later ones of its kind coincide with it."""
     later: Counter[tuple[str, bytes]] = Counter()
     above = dict.fromkeys(every, 0)
-    for key, line in reversed(every.items()) if len(every) <= _MOST_BROAD else ():
+    for key, line in reversed([*every.items()]) if len(every) <= _MOST_BROAD else ():
         if line["low"].isna().all():
             place = key[0], line[y].to_numpy(np.float64).tobytes()
             above[key] = later[place]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.show.panel import (
+from scenarios.pictures.panel import (
     GREY,
     PALETTE,
     Axis,
@@ -15,6 +15,7 @@ from scenarios.show.panel import (
     Picture,
     Pictures,
     Style,
+    Tables,
     by_place,
     epsilon_words,
     look,
@@ -23,7 +24,6 @@ from scenarios.show.panel import (
     setting_of,
 )
 
-Tables = Mapping[str, pd.DataFrame]
 _SHARE = Axis("share", low=-0.02, high=1.02)
 _MOST_BARS = 60
 """Items beyond which standard errors are a band, since bars would touch."""
@@ -83,8 +83,8 @@ def _items(items: pd.DataFrame, heading: str) -> Panel:
     def style(kind: str, label: str) -> Style:
         return {"facecolor": "0.85", "linewidth": 0, "label": label} if kind == "band" else labels(kind, label)
 
-    sides = {"x": Axis("items, by score", "x"), "y": Axis("score, with its standard error", "score")}
-    return Panel(points=points, style=style, title=heading, **sides)
+    x, y = Axis("items, by score", "x"), Axis("score, with its standard error", "score")
+    return Panel(points=points, x=x, y=y, style=style, title=heading)
 
 
 _ERRORS = {
@@ -112,8 +112,8 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:
     yield from rows("advice", "What recommendations are worth", alt, marks_of(record, _ADVICE), heading, _SHARE)
     if "iterations" in tables:
         alt = "The server's objective over the EM iterations; it rises where more releases are to be explained."
-        sides = {"x": Axis("EM iterations", "iteration"), "y": Axis("objective", "objective")}
-        panels = [Panel(points=tables["iterations"][["iteration", "objective"]], title=heading, **sides)]
+        x, y = Axis("EM iterations", "iteration"), Axis("objective", "objective")
+        panels = [Panel(points=tables["iterations"][["iteration", "objective"]], x=x, y=y, title=heading)]
         yield Picture("iterations", "How the model was fitted", alt, panels)
 
 

@@ -18,8 +18,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found as recommenders
 from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, read_table
 from scenarios.given.values import brief
+from scenarios.pages.traced import Traced
 from scenarios.report.records import PROVENANCE
-from scenarios.show.traced import Traced
 from scenarios.store.mark import FOLDER, MARK
 
 if TYPE_CHECKING:

@@ -13,9 +13,7 @@ import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
 from coordinator.server.online.recommenders import found as recommenders
-from scenarios.report.attack_tables import PANELS, attack_table
-from scenarios.report.tables import is_number
-from scenarios.show.panel import (
+from scenarios.pictures.panel import (
     DARK,
     GREY,
     Axis,
@@ -25,12 +23,14 @@ from scenarios.show.panel import (
     Pictures,
     Reference,
     Style,
+    Tables,
     by_place,
     look,
     setting_of,
 )
+from scenarios.report.attack_tables import PANELS, attack_table
+from scenarios.report.tables import is_number
 
-Tables = Mapping[str, pd.DataFrame]
 _WORDS = {"items": "items N", "rated": "rated items w", "epsilon": "epsilon [nats]"}
 _NUMBERS = ("x", "y", "low", "high")
 
@@ -163,7 +163,8 @@ def look_of(recommender: str) -> dict[str, Any]:
 
 def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield a panel an axis: loss or epsilon of every recommender, with its bounds."""
-    points, panels = online_points(record), []
+    points = online_points(record)
+    panels: list[Panel] = []
     names = {name: {**look_of(name), "linewidth": 2} for name in recommenders() if name in {*points["recommender"]}}
     kinds = {}
     for kind, (words, how) in _KINDS.items():
@@ -208,7 +209,8 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
         ]
     table = pd.DataFrame(points, columns=["axis", "kind", "recommender", *_NUMBERS]).drop_duplicates(ignore_index=True)
     table = table.astype(dict.fromkeys(_NUMBERS, float))
-    return table[np.isfinite(table["y"]) & (table["y"] > 0)].reset_index(drop=True)
+    positive: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
+    return positive.reset_index(drop=True)
 
 
 # Online recommendation on a file of ratings

@@ -16,10 +16,11 @@ from scenarios.compare.rows.trusted import Paired
 from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.compare.summary import RESAMPLED_NOTE
 from scenarios.given.mechanisms import designs
-from scenarios.show.panel import Picture, pictures_of
-from scenarios.show.promise import Believed, Promise, each, in_short, kind_of, merged, promised, trusted
-from scenarios.show.schema import Subject
-from scenarios.show.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
+from scenarios.pages.promise import Believed, Promise, each, in_short, kind_of, merged, promised, trusted
+from scenarios.pages.schema import Subject
+from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.panel import Picture
 from scenarios.store.files import to_json
 from scenarios.two_tier.config import GUARANTEES, NONE
 

@@ -26,7 +26,7 @@ def report(
     pdf: Annotated[Path | None, typer.Option(help="File for the same page as PDF (extra pdf).")] = None,
 ) -> None:
     """Make a page to show of results; see `HELP`."""
-    from scenarios.show.html_report import write_report
+    from scenarios.pages.page import write_report
 
     write_report(results, out, pdf)
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.report.tables import SAFE, name_of, trust_of
-from scenarios.show.panel import (
+from scenarios.pictures.panel import (
     DARK,
     GREY,
     LOOKS,
@@ -21,6 +20,7 @@ from scenarios.show.panel import (
     Pictures,
     Reference,
     Style,
+    Tables,
     by_place,
     epsilon_words,
     look,
@@ -28,9 +28,8 @@ from scenarios.show.panel import (
     rows,
     setting_of,
 )
-from scenarios.show.sweep_pictures import clients_panels, clients_points
-
-Tables = Mapping[str, pd.DataFrame]
+from scenarios.pictures.sweeps import clients_panels, clients_points
+from scenarios.report.tables import SAFE, name_of, trust_of
 
 
 def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)

@@ -1,22 +1,14 @@
-"""What a picture is: panels that say what stands on which axis; which pictures a result has, and their files."""
+"""What a picture is: panels that say what is x, y, interval and series, which lines they have, what stands on axes."""
 
 from __future__ import annotations
 
-import importlib
-import io
 import math
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from coordinator.protocol.errors import InputError
-from scenarios.store.files import try_file, write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Style = Mapping[str, Any]
 """Keywords of the plotting library for a line; with a ``facecolor`` the line's intervals are a band."""
@@ -110,30 +102,10 @@ class Picture:
     size: tuple[float, float] | None = None  # Of a panel [inches]; None: the usual one, or as its rows need it
     across: int = 3  # Panels beside each other, at most
 
-    def draw(self, figure: Figure) -> None:
-        """Draw it into an empty figure, whatever settings the user has made, and give the figure its size."""
-        from scenarios.show.drawing import draw_picture  # noqa: PLC0415 (plotting, where something is drawn)
-
-        draw_picture(self, figure)
-
 
 Pictures = Iterator[Picture]
-FAMILIES = {
-    **dict.fromkeys(("run", "two-tier", "online"), "run_pictures"),
-    "sweep": "sweep_pictures",
-    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_pictures"),
-}
-"""Kinds of results, each with the module whose function of that name declares their pictures."""
-
-
-def pictures_of(
-    family: str, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame] | None = None
-) -> tuple[Picture, ...]:
-    """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
-    if family not in FAMILIES:
-        raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
-    module = importlib.import_module(f"scenarios.show.{FAMILIES[family]}")
-    return tuple(getattr(module, family.replace("-", "_"))(record, tables or {}))
+Tables = Mapping[str, "pd.DataFrame"]
+"""Of a folder, by their names."""
 
 
 def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:
@@ -162,62 +134,3 @@ def setting_of(record: Mapping[str, Any]) -> str:
 def epsilon_words(epsilon: float | str) -> str:
     """Return an epsilon of a record with its unit."""
     return f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:.4g} nats"
-
-
-ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
-"""Of files, with what is left out of them so that they do not depend on the day."""
-
-
-def check_figure(target: Path | None) -> None:
-    """Make sure that a picture can be written where it is to stand, before anything runs."""
-    check_target("figure", target, ENDINGS)
-
-
-def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None:
-    """Make sure that a file can be written, and that its name ends as it must, before anything runs."""
-    if target is None:
-        return
-    if target.suffix.lower() not in endings:
-        raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
-    if target.is_dir():
-        raise InputError(f"{name} {target} is a folder; name a file")
-    try_file(target, f"{name} {target} cannot be written", "name a file in an existing folder")
-
-
-def write_target(name: str, target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        write_bytes(target, content)
-    except OSError as error:
-        raise InputError(f"{name} {target} cannot be written ({error.strerror}); name another") from None
-
-
-def rendered(picture: Picture, ending: str) -> bytes:
-    """Return a picture as the content of a file, the same for the same result."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 (plotting, where something is drawn)
-
-    from scenarios.show.drawing import styled  # noqa: PLC0415 (as above)
-
-    content, figure = io.BytesIO(), Figure()
-    with styled(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a name in a script that the font lacks
-        picture.draw(figure)
-        figure.savefig(content, format=ending.removeprefix("."), metadata=ENDINGS[ending])
-    return content.getvalue()
-
-
-def draw(target: Path, picture: Picture) -> None:
-    """Draw a picture, and write it whole or not at all."""
-    write_target("figure", target, rendered(picture, target.suffix.lower()))
-
-
-def deliver_figure(
-    target: Path | None, family: str, record: Mapping[str, Any], tables: Callable[[], Mapping[str, Any]] = dict
-) -> None:
-    """Write the first picture of a result where `--figure` wants it, or do nothing (None)."""
-    if target is None:
-        return
-    pictures = pictures_of(family, record, tables())
-    if not pictures:
-        raise InputError(f"figure {target}: this result holds nothing that can be drawn; leave --figure out")
-    draw(target, pictures[0])

@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
-from scenarios.show.panel import Picture, check_target, rendered, write_target
-from scenarios.show.promise import EVEN, PRIORS
-from scenarios.show.schema import read_subject
-from scenarios.show.sections import SECTIONS
+from scenarios.pages.promise import EVEN, PRIORS
+from scenarios.pages.schema import read_subject
+from scenarios.pages.sections import SECTIONS
+from scenarios.pictures.figures import check_target, rendered, write_target
+from scenarios.pictures.panel import Picture
 
 MOST_SUBJECTS = 24
 _ID = re.compile(r'(\bid="|href="#|url\(#)')
@@ -30,7 +31,7 @@ def report_of(paths: Sequence[Path]) -> str:
         raise InputError(f"{len(paths)} results are given; a report takes from 1 to {MOST_SUBJECTS}")
     subjects = [read_subject(path, number) for number, path in enumerate(paths, 1)]
     sections = [SECTIONS[one.family](one) for one in subjects]
-    loader = PackageLoader("scenarios.show")
+    loader = PackageLoader("scenarios.pages")
     pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     sheet = Markup(pages.get_template("style.css").render())
     page = pages.get_template("page.html")

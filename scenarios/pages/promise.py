@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.show.traced import NOTHING, Traced
+from scenarios.pages.traced import NOTHING, Traced
 from scenarios.two_tier.config import GUARANTEES, NONE
 
 PRIORS = (0.01, 0.1, 0.5)
