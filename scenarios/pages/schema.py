@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
-from operator import or_
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +59,6 @@ class Many:
 
 Spec = Leaf | Many | Mapping[str, Any] | tuple[Any, ...]
 """What a value must be; an object's names that end in ``?`` may be missing, and a tuple also admits null."""
-Named = partial(Many, of=Mapping)
 
 
 def _number(low: float) -> Callable[[Any], bool]:
@@ -78,67 +76,92 @@ AMOUNT = Leaf("a number from 0", _number(0))
 POSITIVE = Leaf("a number above 0", lambda value: AMOUNT.fits(value) and value > 0)
 WHOLE = Leaf("a whole number from 0", lambda value: type(value) is int and value >= 0)
 EPSILON = AMOUNT | Leaf('"inf"', lambda value: isinstance(value, str) and value == "inf")
-RECOMMENDER = Leaf(
+_KNOWN: dict[str, Any] = {"text": TEXT, "truth": TRUTH, "number": NUMBER, "amount": AMOUNT, "positive": POSITIVE}
+_KNOWN |= {"whole": WHOLE, "epsilon": EPSILON, "null": NULL, "share": NUMBER | NULL, "privacy": EPSILON | NULL}
+_KNOWN |= {"ends": Many(NUMBER | NULL, 2, 2), "shape": Many(WHOLE, 2), "any": Leaf("anything", lambda _: True)}
+_KNOWN["figure"] = Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2"))
+_KNOWN["recommender"] = Leaf(  # its bounds and its colour are looked up
     "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
-)  # its bounds and its colour are looked up
-FIGURE = Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2"))
-_LEAVES = {"text": TEXT, "truth": TRUTH, "number": NUMBER, "amount": AMOUNT, "positive": POSITIVE, "whole": WHOLE}
-_LEAVES |= {"epsilon": EPSILON, "null": NULL, "recommender": RECOMMENDER, "figure": FIGURE}
+)
+_RECORDS = """
+worth = mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;
+    people_low people_high: share
+design = design trust_model: text; decoder? choice? guarantee?: text or null; private: truth; epsilon: epsilon;
+    users users_here: amount or null; users_low? users_high?: share
+bound = name: text; users: amount; binds: truth
+plan = target: text; items rated: amount; designs: list 1 design; bounds: list bound; recommended: design or null;
+    worth?: list worth or null
+spread = min lower_quartile median upper_quartile max: positive
+learnable = epsilon: epsilon
+data = ratings: whole; ratings_per_user ratings_per_item: spread; worth?: list worth or null;
+    learnable?: list learnable or null
+attack = plays?: amount
+audit = design guarantee?: text; claimed measured exact?: privacy; confidence?: amount or null; attacks?: list attack
+audits = audits? rows? mechanisms?: list audit
+
+experiment = guarantee? trust_model?: text; repeat?: whole; intervals?: named ends
+run = experiment; design: text; epsilon? person_epsilon?: privacy; exact?: number or truth or null;
+    accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate? ndcg? popularity_ndcg? random_ndcg?
+    advice_liked? random_liked? top_50? ari? nmi?: share
+online = experiment; recommender: text; epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?
+    privacy_loss_of_peers? privacy_loss_of_run?: privacy;
+    loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?: amount or null
+two-tier = experiment; mechanism: text; public answered: amount; epsilon?: privacy;
+    rmse? rmse_public_only? rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?: share
+
+client = recommender: recommender; to_random_share: number; to_random_share_low to_random_share_high: share;
+    epsilon? epsilon_proved? epsilon_most? epsilon_exact?: privacy
+recommenders = distinct_clients: whole; recommenders: list 1 client
+compared = trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: privacy;
+    ndcg: number; ndcg_low ndcg_high: share
+compare = people_in_file items: whole; ratings: text; rows: list 1 compared; coordinator?: recommenders or null
+
+scheme = label: text; items: positive; users predicted: amount or null; low high: share; epsilon?: privacy
+least = adaptive: truth; items: positive; users: amount
+step = pool undecided wrong users: amount
+course = label: text; items: whole; steps: list 1 step
+schemes = confidence rated epsilon: amount; schemes: list 1 scheme; bounds: list least; trajectory: course or null
+point = axis: text; x loss: amount; recommender: recommender; environment: text or null;
+    loss_low loss_high loss_bound loss_exact loss_lower_bound: share;
+    epsilon_proved epsilon_exact epsilon_lower privacy_loss: privacy
+panel = epsilon: truth; x same: text
+points = points: list 1 point; panels: named panel; axes: named 1 6 any; epsilon?: privacy
+base = ratings: text or null; planted: shape or null
+curve = figure: figure; curve: text; x: amount; rmse: number; low high: share; epsilon?: privacy
+guess = mechanism: text; epsilon: amount or null; known: whole; flip_found like_right rmse: share
+summary = base: base; summary: list curve; attack: list guess or null; epsilon?: privacy
+setting = epsilon? epsilon_proved?: privacy; items? rated?: amount or null;
+    users? accuracy? hit_rate? ndcg? rmse? loss? mean?: share
+columns = columns: named text; varied: list text; settings: list setting
+sweep = settings?: list setting; most_users?: positive; share?: number; epsilon?: privacy
+"""
+"""Objects by their names: fields with a semicolon between them, names that may be missing with a question mark."""
 
 
-def _object(fields: str, **others: Any) -> dict[str, Any]:
-    """Return what an object must hold, from ``"a b?: text; c: number or null"``, and under names that are no leaves."""
-    spec: dict[str, Any] = dict(others)
-    for field_ in fields.split(";"):
-        names, _, leaves = field_.partition(":")
-        leaf = reduce(or_, (_LEAVES[one.strip()] for one in leaves.split(" or ")))
-        spec |= dict.fromkeys(names.split(), leaf)
+def _type(words: str) -> Spec:
+    """Return a type: a name, ``list`` or ``named`` with the least and the most values, or alternatives."""
+    first, *others = words.split(" or ")
+    *how, name = first.split()
+    spec: Any = _KNOWN[name]
+    if how:
+        spec = Many(spec, *map(int, how[1:]), of=list if how[0] == "list" else Mapping)
+    for other in others:
+        spec = spec | _KNOWN[other] if isinstance(spec, Leaf) else (spec,)
     return spec
 
 
-_WORTH = _object(
-    "mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;"
-    "people_low people_high: number or null"
-)
-_DESIGN = _object(
-    "design trust_model: text; decoder? choice? guarantee?: text or null; private: truth; epsilon: epsilon;"
-    "users users_here: amount or null; users_low? users_high?: number or null"
-)
-_AUDIT = _object(
-    "design guarantee?: text; claimed measured exact?: epsilon or null; confidence?: amount or null",
-    **{"attacks?": Many(_object("plays?: amount"))},
-)
-_SPREAD = _object("min lower_quartile median upper_quartile max: positive")
-_CLIENT = _object(
-    "recommender: recommender; to_random_share: number; to_random_share_low to_random_share_high: number or null;"
-    "epsilon? epsilon_proved? epsilon_most? epsilon_exact?: epsilon or null"
-)
-_CLIENTS = _object("distinct_clients: whole", recommenders=Many(_CLIENT, 1))
-_COMPARED = _object(
-    "trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: epsilon or null;"
-    "ndcg: number; ndcg_low ndcg_high: number or null"
-)
-_SCHEME = _object(
-    "label: text; items: positive; users predicted: amount or null; low high: number or null; epsilon?: epsilon or null"
-)
-_COURSE = _object("label: text; items: whole", steps=Many(_object("pool undecided wrong users: amount"), 1))
-_POINT = _object(
-    "axis: text; x loss: amount; recommender: recommender; environment: text or null;"
-    "loss_low loss_high loss_bound loss_exact loss_lower_bound: number or null;"
-    "epsilon_proved epsilon_exact epsilon_lower privacy_loss: epsilon or null"
-)
-_CURVE = _object(
-    "figure: figure; curve: text; x: amount; rmse: number; low high: number or null; epsilon?: epsilon or null"
-)
-_GUESS = _object("mechanism: text; epsilon: amount or null; known: whole; flip_found like_right rmse: number or null")
-_SETTINGS = Many(
-    _object(
-        "epsilon? epsilon_proved?: epsilon or null; items? rated?: amount or null;"
-        "users? accuracy? hit_rate? ndcg? rmse? loss? mean?: number or null"
-    )
-)
-_EXPERIMENT = "guarantee? trust_model?: text; repeat?: whole;"
-_INTERVALS = {"intervals?": Named(Many(NUMBER | NULL, 2, 2))}
+def _read(records: str) -> None:
+    """Add records to what is known, one a line, with more fields on indented lines; a name alone is a record in it."""
+    for line in filter(None, records.replace("\n    ", " ").split("\n")):
+        record, _, fields = line.partition(" = ")
+        _KNOWN[record] = {}
+        for one in fields.split(";"):
+            names, _, words = one.partition(":")
+            spec = _type(words or names)
+            _KNOWN[record] |= dict.fromkeys(names.split(), spec) if words else spec
+
+
+_read(_RECORDS)
 Fault = tuple[str, str, str]
 """A place, the value there in words, and what must stand there."""
 
@@ -149,7 +172,7 @@ class Schema:
 
     family: str  # The command that it is of
     keys: str  # What only such records have
-    spec: Mapping[str, Any]
+    record: str  # Its name among the records
     related: Callable[[Mapping[str, Any]], Fault | None] = lambda _: None  # What leaves must have in common
     tables: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # That pictures draw: numbers, other columns
 
@@ -182,118 +205,28 @@ def _base(record: Mapping[str, Any]) -> Fault | None:
     return None if known else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
 
 
-_AUDITS = {f"{name}?": Many(_AUDIT) for name in ("audits", "rows", "mechanisms")}
-_USERS = Schema(
-    "sweep",
-    "sweep",
-    _object("most_users?: positive; share?: number; epsilon?: epsilon or null", **{"settings?": _SETTINGS}),
-    tables={"figure": ("x users low high", "axis criterion kind label")},
-)
+_OF_RUNS = {"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")}
+_STEPS = {"iterations": ("iteration objective", "")}
+_UNITS = {"units": ("epsilon_proved privacy_loss_of_peers", "recommender")}
+_FIGURE = {"figure": ("x users low high", "axis criterion kind label")}
 SCHEMAS: Mapping[str, Schema] = {
-    "audit": Schema("audit", "claimed measured confidence", _AUDIT),
-    "audits": Schema("audit", "", _AUDITS),
-    "compare": Schema(
-        "compare",
-        "rows people_in_file public_constants",
-        _object("people_in_file items: whole; ratings: text", rows=Many(_COMPARED, 1), **{"coordinator?": (_CLIENTS,)}),
-    ),
-    "plan": Schema(
-        "plan",
-        "designs recommended target",
-        _object(
-            "target: text; items rated: amount",
-            designs=Many(_DESIGN, 1),
-            bounds=Many(_object("name: text; users: amount; binds: truth")),
-            recommended=(_DESIGN,),
-            **{"worth?": (Many(_WORTH),)},
-        ),
-        _plan,
-    ),
-    "data": Schema(
-        "data",
-        "format ratings_per_user",
-        _object(
-            "ratings: whole",
-            ratings_per_user=_SPREAD,
-            ratings_per_item=_SPREAD,
-            **{"worth?": (Many(_WORTH),), "learnable?": (Many(_object("epsilon: epsilon")),)},
-        ),
-    ),
-    "online": Schema(
-        "online",
-        "recommender loss",
-        _object(
-            _EXPERIMENT + "recommender: text; epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?"
-            " privacy_loss_of_peers? privacy_loss_of_run?: epsilon or null;"
-            "loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?: amount or null",
-            **_INTERVALS,
-        ),
-        tables={"rounds": ("round liked", "client")},
-    ),
+    "audit": Schema("audit", "claimed measured confidence", "audit"),
+    "audits": Schema("audit", "", "audits"),
+    "compare": Schema("compare", "rows people_in_file public_constants", "compare"),
+    "plan": Schema("plan", "designs recommended target", "plan", _plan),
+    "data": Schema("data", "format ratings_per_user", "data"),
+    "online": Schema("online", "recommender loss", "online", tables={"rounds": ("round liked", "client")}),
     "two-tier": Schema(
-        "two-tier",
-        "mechanism rmse private",
-        _object(
-            _EXPERIMENT + "mechanism: text; public answered: amount; epsilon?: epsilon or null; rmse? rmse_public_only?"
-            " rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?: number or null",
-            **_INTERVALS,
-        ),
-        tables={"iterations": ("iteration objective", "")},
+        "two-tier", "mechanism rmse private", "two-tier", tables={"iterations": ("iteration objective", "")}
     ),
-    "run": Schema(
-        "run",
-        "design policy answered",
-        _object(
-            _EXPERIMENT + "design: text; epsilon? person_epsilon?: epsilon or null; accuracy? accuracy_predicted?"
-            " hit_rate? popularity_hit_rate? random_hit_rate? ndcg? popularity_ndcg? random_ndcg? advice_liked?"
-            " random_liked? top_50? ari? nmi?: number or null; exact?: number or truth or null",
-            **_INTERVALS,
-        ),
-        tables={"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")},
-    ),
-    "schemes": Schema(
-        "sweep",
-        "sweep schemes",
-        _object(
-            "confidence rated epsilon: amount",
-            schemes=Many(_SCHEME, 1),
-            bounds=Many(_object("adaptive: truth; items: positive; users: amount")),
-            trajectory=(_COURSE,),
-        ),
-    ),
-    "points": Schema(
-        "sweep",
-        "sweep points",
-        _object(
-            "epsilon?: epsilon or null",
-            points=Many(_POINT, 1),
-            panels=Named(_object("epsilon: truth; x same: text")),
-            axes=Named(Leaf("anything", lambda _: True), 1, 6),
-        ),
-        _points,
-    ),
-    "recommenders": Schema(
-        "sweep",
-        "sweep recommenders",
-        _CLIENTS,
-        tables={"units": ("epsilon_proved privacy_loss_of_peers", "recommender")},
-    ),
-    "summary": Schema(
-        "sweep",
-        "sweep summary",
-        _object(
-            "epsilon?: epsilon or null",
-            base=_object("ratings: text or null", planted=(Many(WHOLE, 2),)),
-            summary=Many(_CURVE),
-            attack=(Many(_GUESS),),
-        ),
-        _base,
-    ),
-    "columns": Schema(
-        "sweep", "sweep columns", {"columns": Named(TEXT), "varied": Many(TEXT), "settings": _SETTINGS}, _columns
-    ),
-    "sweep": _USERS,
-    "fits": replace(_USERS, keys="settings fits"),
+    "run": Schema("run", "design policy answered", "run", tables=_OF_RUNS),
+    "schemes": Schema("sweep", "sweep schemes", "schemes"),
+    "points": Schema("sweep", "sweep points", "points", _points),
+    "recommenders": Schema("sweep", "sweep recommenders", "recommenders", tables=_UNITS),
+    "summary": Schema("sweep", "sweep summary", "summary", _base),
+    "columns": Schema("sweep", "sweep columns", "columns", _columns),
+    "sweep": Schema("sweep", "sweep", "sweep", tables=_FIGURE),
+    "fits": Schema("sweep", "settings fits", "sweep", tables=_FIGURE),
 }
 """By kind of record; the first whose keys a record has is its own."""
 
@@ -311,7 +244,7 @@ def schema_of(record: Mapping[str, Any], path: object) -> Schema:
 
 def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> None:
     """Refuse a record that pages and pictures cannot compute with."""
-    if fault := _fault(record, schema.spec, "") or schema.related(record):
+    if fault := _fault(record, _KNOWN[schema.record], "") or schema.related(record):
         place, value, words = fault
         raise InputError(
             f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"

@@ -338,7 +338,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
         trust="nobody",
         question=lines_of(record, _plain(record, "failures")),
         promises=[promised(first)] if one and first.get("guarantee") else every,
-        believed=[Believed(words=whose[str(found.name)], epsilon=found) for found in first.all([*whose]) if one],
+        believed=[Believed(words=whose[str(epsilon.name)], epsilon=epsilon) for epsilon in first.all([*whose]) if one],
         people=first.get("attacks").get(0).get("plays") if one else NOTHING,
         result=attack,
         beside=beside,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from markupsafe import Markup
@@ -135,10 +135,7 @@ class _Fields(dict[str, Any]):
         self._record = record
 
     def __missing__(self, path: str) -> Traced:
-        found = self._record
-        for name in path.split("/"):
-            found = found.get(name)
-        return found
+        return reduce(Traced.get, path.split("/"), self._record)
 
 
 def sentence(template: str, record: Traced, **others: Any) -> Markup:

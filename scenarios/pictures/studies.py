@@ -124,7 +124,7 @@ def audit(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
         mark
         for row in audits
         for thing in [str(row.get("design") or row.get("mechanism"))]
-        for mark in marks_of(row, {name: (thing, *told) for name, told in _AUDITED.items()})
+        for mark in marks_of(row, {name: (thing, *how) for name, how in _AUDITED.items()})
     ]
     confidence = next((row["confidence"] for row in audits if row.get("confidence")), None)
     title = "privacy loss, claimed and found" + (f"; measured at confidence {confidence:g}" if confidence else "")
@@ -169,14 +169,14 @@ def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: A
     for row in every:
         reach = row.get("loss_error")
         ends = {"loss": [max(row["loss"] - 2 * reach, 0.0), row["loss"] + 2 * reach]} if reach else {}
-        told = {name: (row["recommender"], *one) for name, one in columns.items()}
-        marks += marks_of({**row, "intervals": ends}, told)
+        in_row = {name: (row["recommender"], *how) for name, how in columns.items()}
+        marks += marks_of({**row, "intervals": ends}, in_row)
     # What is the same in all rows
     same = {
         word: {row[name] for row in every if name in row}
         for word, name in (("T", "rounds"), ("steps", "steps"), ("seeds", "seeds"))
     }
-    size = ", ".join(f"{word} = {next(iter(found)):,}" for word, found in same.items() if len(found) == 1)
+    size = ", ".join(f"{word} = {next(iter(values)):,}" for word, values in same.items() if len(values) == 1)
     title = f"{record['adversary']}{': ' if size else ''}{size}"
     alt = f"What the adversary {record['adversary']} does to each recommender, beside what is proved."
     yield from rows("adversary", "An adversary beside the bounds", alt, marks, title, Axis(words, scale="log"))
@@ -240,9 +240,14 @@ def _compared(points: pd.DataFrame) -> list[Panel]:
 
     def levels_of(*, last: bool) -> list[Reference]:
         named = [(str(label), at) for label, at in zip(levels["label"], levels["y"], strict=True)]
-        how = [{"color": GREY, "linestyle": dashes["features" in label]} for label, _ in named]
-        words = [f"no privacy{label.removeprefix('none')}" if last else "" for label, _ in named]
-        return [Reference(at, *told) for (_, at), told in zip(named, zip(how, words, strict=True), strict=True)]
+        return [
+            Reference(
+                at,
+                {"color": GREY, "linestyle": dashes["features" in label]},
+                f"no privacy{label.removeprefix('none')}" if last else "",
+            )
+            for label, at in named
+        ]
 
     panels = []
     for epsilon in epsilons:
