@@ -57,10 +57,6 @@ class Many:
         return f"{'a list' if self.of is list else 'an object'} of {self.least} to {self.most} values"
 
 
-Spec = Leaf | Many | Mapping[str, Any] | tuple[Any, ...]
-"""What a value must be; an object's names that end in ``?`` may be missing, and a tuple also admits null."""
-
-
 def _number(low: float) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= LARGEST
 
@@ -135,18 +131,19 @@ setting = epsilon? epsilon_proved?: privacy; items? rated?: amount or null;
 columns = columns: named text; varied: list text; settings: list setting
 sweep = settings?: list setting; most_users?: positive; share?: number; epsilon?: privacy
 """
-"""Objects by their names: fields with a semicolon between them, names that may be missing with a question mark."""
+"""Objects by their names, whose fields have a semicolon between them; one with a question mark may be missing."""
 
 
-def _type(words: str) -> Spec:
+def _type(words: str) -> Any:
     """Return a type: a name, ``list`` or ``named`` with the least and the most values, or alternatives."""
     first, *others = words.split(" or ")
     *how, name = first.split()
-    spec: Any = _KNOWN[name]
+    spec = _KNOWN[name]
     if how:
-        spec = Many(spec, *map(int, how[1:]), of=list if how[0] == "list" else Mapping)
+        least, most = [*map(int, how[1:]), *(0, MOST_ROWS)[len(how) - 1 :]]
+        spec = Many(spec, least, most, list if how[0] == "list" else Mapping)
     for other in others:
-        spec = spec | _KNOWN[other] if isinstance(spec, Leaf) else (spec,)
+        spec = spec | _KNOWN[other] if isinstance(spec, Leaf) else (spec,)  # a tuple also admits null
     return spec
 
 
