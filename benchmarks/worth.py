@@ -29,9 +29,9 @@ from scenarios.compare.settings import Comparison
 from scenarios.compare.summary import needed
 from scenarios.compare.sweep import comparison
 from scenarios.log import console
-from scenarios.pictures.comparisons import points_of
-from scenarios.pictures.drawing import styled
-from scenarios.pictures.picture import pictures_of
+from scenarios.pictures.drawing import draw_picture, styled
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.studies import compared_points
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.report.tables import percent, short
@@ -109,7 +109,7 @@ def draw(record: Record, path: Path) -> None:
     picture = pictures_of("compare", drawn_of(record))[0]
     assert picture.points is not None  # it has some
     figure = Figure()
-    picture.draw(figure)
+    draw_picture(picture, figure)
     with styled():
         figure.savefig(path, metadata={POINTS: digest(picture.points)})
 
@@ -353,7 +353,7 @@ def differing(data: Mapping[str, Record], root: Path = ROOT) -> list[str]:
             wrong.append(f"{page}: block {name}")
     if "small" in data:
         content = (root / PICTURE).read_bytes()
-        if digest(points_of(drawn_of(data["small"]))).encode() not in content:
+        if digest(compared_points(drawn_of(data["small"]))).encode() not in content:
             wrong.append(PICTURE)
     return wrong
 

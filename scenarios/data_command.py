@@ -10,7 +10,7 @@ from rich.console import Console
 
 from scenarios.app.flags import Figure, Json, with_fields
 from scenarios.compare.settings import Comparison
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.report.printing import show_description
 from scenarios.report.records import STDOUT, check_target, deliver
 

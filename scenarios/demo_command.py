@@ -8,7 +8,7 @@ from scenarios.app.flags import Backend, Figure, Json
 from scenarios.experiments import MAIN_JOB
 from scenarios.given.config import Scenario
 from scenarios.log import console
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, open_session
 from scenarios.report.records import check_target
 

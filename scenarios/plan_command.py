@@ -20,7 +20,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import all_settings, shared_settings
 from scenarios.given.parsing import names_of_columns
 from scenarios.own.importing import read_settings
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 

@@ -14,7 +14,7 @@ from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, Metrics, With, Workers
 from scenarios.experiments import EXPERIMENTS
 from scenarios.log import console
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import check_target
 from scenarios.store.files import sole, tables_in

@@ -11,7 +11,8 @@ import pandas as pd
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.experiment import Experiment, Record
-from scenarios.pictures.picture import Picture, pictures_of
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.panel import Picture
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
 from scenarios.report import printing as report
@@ -74,13 +75,15 @@ class Result(Mapping[str, Any]):
         """
         from matplotlib import pyplot as plt  # noqa: PLC0415 (plotting, where something is drawn)
 
+        from scenarios.pictures.drawing import draw_picture  # noqa: PLC0415 (as above)
+
         pictures = {one.name: one for one in self._pictures()}
         if not pictures or (of is not None and of not in pictures):
             raise InputError(
                 f"of is {of!r}; {f'choose among {chr(44).join(pictures)}' if pictures else 'nothing here can be drawn'}"
             )
         figure = plt.figure()
-        pictures[of or next(iter(pictures))].draw(figure)
+        draw_picture(pictures[of or next(iter(pictures))], figure)
         return figure.axes[0]
 
     def flat(self, *, texts: bool = True) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from scenarios.app.flags import (
 from scenarios.given.mechanisms import all_settings
 from scenarios.log import console
 from scenarios.own.importing import read_settings
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, open_session
 from scenarios.report.printing import report_record
 from scenarios.report.records import check_target

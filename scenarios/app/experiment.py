@@ -75,7 +75,7 @@ class Record:
 class Experiment(ABC, Generic[S]):
     """One kind of experiment, from which its command, folder, means, tables and reruns follow."""
 
-    # Of its command, of the mark in its folders, and of its pictures (`scenarios.pictures.picture.FAMILIES`)
+    # Of its command, of the mark in its folders, and of its pictures (`scenarios.pictures.figures.FAMILIES`)
     name: ClassVar[str]
     # Of its scenario. The description of a field is the only place where a setting is explained
     kind: ClassVar[type[BaseModel]]

@@ -13,7 +13,7 @@ import typer
 from scenarios.app.flags import Address, Backend, Figure, Json, Setting, With, Workers, with_fields
 from scenarios.compare.settings import Comparison
 from scenarios.log import console
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, open_session
 
 HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from scenarios.app.flags import Figure, Json
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.in_process import InProcess
 from scenarios.report.records import STDOUT, check_target, deliver
 

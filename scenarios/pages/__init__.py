@@ -1,1 +1,1 @@
-"""Pages to show: results as one self-contained HTML file, where each number names the place that it was read from."""
+"""Pages to show of results, read through one schema, where each number names its place in the JSON."""

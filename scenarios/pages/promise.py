@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.pages.values import NOTHING, Traced, shown
+from scenarios.pages.traced import NOTHING, Traced
 from scenarios.two_tier.config import GUARANTEES, NONE
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -23,11 +23,9 @@ NO_BOUND = 0.999
 
 
 def belief_at_most(prior: float, epsilon: float) -> float:
-    """Return the largest probability that an answer under epsilon can lift a belief to.
+    """Return the largest probability that an answer under epsilon [nats] can lift a belief to.
 
     By Bayes' rule with the likelihood ratio at its bound: ``p e^eps / (1 - p + p e^eps)``.
-
-    ``epsilon`` in nats.
     """
     return 1 / (1 + (1 - prior) / prior * math.exp(-epsilon))
 
@@ -53,51 +51,31 @@ class Believed:
         """Whether even a fair coin can become as good as certain."""
         return belief_at_most(EVEN, self.epsilon.number()) > NO_BOUND
 
-    def cells(self) -> list[Markup]:
-        """Return a row of the table: whose, epsilon, and for each prior from where to where a belief can go."""
-        return [Markup("{}").format(self.words), shown(self.epsilon), *(self.range(prior) for prior in PRIORS)]
-
-    def range(self, prior: float) -> Markup:
-        """Return from where to where a belief can go."""
-        return Markup("{} to {}").format(self.told("at-least", prior), self.told("at-most", prior))
-
-    def told(self, kind: str, prior: float) -> Markup:
+    def bound(self, kind: str, prior: float) -> Markup:
         """Return a bound of a belief in percent; rounding never makes it look better than it is."""
         bound = belief_at_most if kind == "at-most" else belief_at_least
         thousandths = 1000 * bound(prior, self.epsilon.number())
         rounded = math.ceil(thousandths - 1e-9) if kind == "at-most" else math.floor(thousandths + 1e-9)
-        told = Markup('<data value="{}" data-belief="{}" data-prior="{}">{:.1f} %</data>')
-        return told.format(self.epsilon.place, kind, prior, rounded / 10)
+        data = Markup('<data value="{}" data-belief="{}" data-prior="{}">{:.1f} %</data>')
+        return data.format(self.epsilon.place, kind, prior, rounded / 10)
 
 
 def in_short(believed: Sequence[Believed]) -> tuple[Markup, Markup]:
-    """Return the summary's cells: the epsilons, and what an even guess can become; of many the ends."""
-    chosen = believed if len(believed) <= SHOWN else (believed[0], believed[-1])
+    """Return the summary's cells: the epsilons, and what an even guess can become; of several the ends."""
+    ends = believed if len(believed) <= SHOWN else (believed[0], believed[-1])
     joint = Markup(", " if len(believed) <= SHOWN else " to ")
-    epsilons = joint.join(shown(one.epsilon) for one in chosen)
-    return epsilons, joint.join(one.told("at-most", EVEN) for one in chosen)
+    return joint.join(one.epsilon.shown() for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
 
 
-def each(words: str, epsilons: Sequence[Traced | None]) -> list[Believed]:
+def each(words: str, epsilons: Iterable[Traced]) -> list[Believed]:
     """Return the different epsilons among some, in ascending order."""
-    found = {one.number(): one for one in reversed(epsilons) if one is not None}
-    return [Believed(words=words, epsilon=found[value]) for value in sorted(found)]
+    different = {one.number(): one for one in reversed([*epsilons]) if one}
+    return [Believed(words=words, epsilon=different[value]) for value in sorted(different)]
 
 
-MEANING = {
-    "local": "Nobody is trusted. Each device adds chance to its answer before anything leaves it, so that whatever it "
-    "holds, every answer is almost as probable as with other data.",
-    "curator": "One party is trusted with the ratings or votes as they are. What it shows to others is private: it is "
-    "almost as probable with one person more or less.",
-    "part": "The epsilon of this record covers only a part of what a device holds or says, as the guarantee tells. "
-    "Nobody can read from it what a person loses in all.",
-    "none": "There is no guarantee. What people rated can be learned from what is released, by anybody who sees it.",
-    "deniability": "A device's answer leaves each single value deniable. That is not differential privacy: no epsilon "
-    "bounds what an adversary learns, least of all one who knows more from elsewhere.",
-    "approximate": "One party is trusted with the ratings. What it publishes has Gaussian noise: the bound by epsilon "
-    "holds but for a small probability delta, and what is said below about beliefs holds with that exception.",
-    "silent": "Nothing of private people is used, and nothing of them is released. Public people's ratings are public.",
-}
+LOUD = ("none", "deniability", "part")
+KINDS = ("local", "curator", "approximate", "silent", *LOUD)
+"""Of promises, and those that a page warns of; their words stand in ``templates/parts.html``."""
 TRUSTED = {
     "local": "nobody",
     "curator": "whoever collects",
@@ -107,81 +85,43 @@ TRUSTED = {
     "none": "whoever learns",
 }
 """Who is trusted, by trust model."""
-LOUD = frozenset({"none", "deniability", "part"})
-"""Kinds that a page marks as a warning."""
 _PARTS = ("which items it rated is public", "one coordinate")
 """Words of guarantees whose epsilon is not of all that a device holds."""
-EVERYWHERE = (
-    "Devices that lie, or one party with many devices: a false but possible report counts like any other.",
-    "Whatever a person does with a recommendation, such as a click or a purchase, is new data and not covered.",
-    "The catalogue and the numbers that are named as public are public; take them from elsewhere than from people.",
-    "This is a simulation: it shows what a protocol would release, and does not protect the data that it was fed.",
-)
-LIMITS = {
-    "local": (
-        "Several devices of one person, and several answers of one device, add up: each epsilon counts.",
-        "Whoever can read a device itself, its memory or its clock.",
-    ),
-    "curator": (
-        "The trusted party itself: it sees everything as it is, and so does whoever breaks into it.",
-        "Clients who put what they saw together: the epsilons of all of them add up.",
-    ),
-    "approximate": ("The trusted party itself, and the cases in which the bound by epsilon fails.",),
-    "part": ("Everything but the part that the guarantee names.",),
-    "none": ("Anything. Read no privacy into these numbers.",),
-    "deniability": (
-        "An adversary who knows some of a person's ratings, or sees several answers.",
-        "Inferences about a person that no single value tells but many together do.",
-    ),
-    "silent": ("Public people: their ratings are there for everybody.",),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
     """A promise."""
 
-    kind: str  # One of `MEANING`
+    kind: str  # One of `KINDS`
     about: str = ""  # Whom or what it is about; empty where a record has but one
     guarantee: Traced | None = None  # The record's own words
 
     @property
-    def meaning(self) -> str:
-        """The promise in plain words."""
-        told = MEANING[self.kind]
-        if self.guarantee is not None and UNCHECKED in self.guarantee.text():
-            return (
-                f"{told} Its channel is claimed by its author and was not checked: nothing vouches for the guarantee."
-            )
-        return told
+    def unchecked(self) -> bool:
+        """Whether nothing vouches for it but its author."""
+        return self.guarantee is not None and UNCHECKED in self.guarantee.text()
 
     @property
     def loud(self) -> bool:
         """Whether a page warns of it."""
-        return self.kind in LOUD or UNCHECKED in (self.guarantee.text() if self.guarantee else "")
-
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """What it does not cover."""
-        return LIMITS[self.kind]
+        return self.kind in LOUD or self.unchecked
 
 
 def promised(record: Traced) -> Promise:
     """Return what an experiment's record promises."""
     guarantee = record.get("guarantee")
-    kind = kind_of(guarantee.text() if guarantee else "none", str(record.value.get("trust_model")))
-    return Promise(kind=kind, guarantee=guarantee)
+    kind = kind_of(guarantee.text() if guarantee else "none", record.get("trust_model").text())
+    return Promise(kind=kind, guarantee=guarantee if guarantee else None)
 
 
-def trusted(model: Traced | None) -> Markup:
+def trusted(model: Traced) -> Markup:
     """Return who is trusted, in a word, and the name of that trust model."""
-    if model is None:
-        return NOTHING
-    return Markup("{} ({})").format(TRUSTED.get(model.text(), "somebody"), shown(model))
+    return Markup("{} ({})").format(TRUSTED.get(model.text(), "somebody"), model) if model else NOTHING
 
 
 def kind_of(guarantee: str, trust: str = "local") -> str:
-    """Return which of `MEANING` a guarantee is, by its words and by who is trusted."""
+    """Return of which kind a guarantee is, by its words and by who is trusted."""
     if guarantee == GUARANTEES[NONE]:
         return "silent"
     if guarantee.startswith("none"):
@@ -195,9 +135,7 @@ def kind_of(guarantee: str, trust: str = "local") -> str:
 
 def merged(named: Iterable[tuple[str, str]]) -> list[Promise]:
     """Return the promises of several rows, from pairs of kind and name: one a kind, about all names that have it."""
-    found: dict[str, list[str]] = {}
-    for kind, name in named:
-        found.setdefault(kind, [])
-        if name not in found[kind]:
-            found[kind].append(name)
-    return [Promise(kind=kind, about=", ".join(names)) for kind, names in found.items()]
+    names: dict[str, list[str]] = {}
+    for kind, name in dict.fromkeys(named):
+        names.setdefault(kind, []).append(name)
+    return [Promise(kind=kind, about=", ".join(several)) for kind, several in names.items()]

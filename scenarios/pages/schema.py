@@ -1,19 +1,25 @@
-"""The schema of results: what pages and pictures compute with, by the family of a result and by its place in it.
+"""The schema of results: what pages and pictures compute with, by the kind of a result and by its place in it.
 
 A result is read through it once, where it is opened. Whatever stands in a result beside that is shown as it is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import found as recommenders
-from scenarios.given.files import pointed
+from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, read_table
 from scenarios.given.parsing import brief
+from scenarios.pages.traced import Traced
+from scenarios.report.records import PROVENANCE
+from scenarios.store.mark import FOLDER, MARK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +28,7 @@ LARGEST = 1e100
 """Numbers beyond it are refused: no axis can show them, and their sums and powers are no numbers."""
 MOST_LETTERS, MOST_ROWS = 4000, 50_000
 """Of a text and of a table."""
-Fits = Callable[[Any], bool]
+REMEDY = "name a folder of --out or a file of --json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,301 +36,147 @@ class Leaf:
     """A value: what it must be, in words, and whether one is that."""
 
     words: str
-    fits: Fits
+    fits: Callable[[Any], bool]
 
     def __or__(self, other: Leaf) -> Leaf:
         return Leaf(f"{self.words} or {other.words}", lambda value: self.fits(value) or other.fits(value))
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A list of at least so many values of one kind."""
+class Many:
+    """A list of values of one kind, or an object with any names and such values; at least and at most so many."""
 
     inner: Any
     least: int = 0
     most: int = MOST_ROWS
+    of: type = list
+
+    @property
+    def words(self) -> str:
+        """What must stand there."""
+        return f"{'a list' if self.of is list else 'an object'} of {self.least} to {self.most} values"
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An object with any names, whose values are of one kind."""
-
-    inner: Any
-    least: int = 0
-    most: int = MOST_ROWS
-
-
-def _between(low: float, high: float = LARGEST) -> Fits:
-    return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+def _number(low: float) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= LARGEST
 
 
 NULL = Leaf("null", lambda value: value is None)
-ANY = Leaf("anything", lambda _: True)
 TEXT = Leaf(
     f"a line of at most {MOST_LETTERS} letters",
     lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS and value.isprintable(),
 )
 TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
-NUMBER = Leaf("a number", _between(-LARGEST))
-AMOUNT = Leaf("a number from 0", _between(0))
+NUMBER = Leaf("a number", _number(-LARGEST))
+AMOUNT = Leaf("a number from 0", _number(0))
 POSITIVE = Leaf("a number above 0", lambda value: AMOUNT.fits(value) and value > 0)
 WHOLE = Leaf("a whole number from 0", lambda value: type(value) is int and value >= 0)
 EPSILON = AMOUNT | Leaf('"inf"', lambda value: isinstance(value, str) and value == "inf")
-Spec = Leaf | Table | Named | Mapping[str, Any] | tuple[Any, ...]
-"""What a value must be; an object's names that end in ``?`` may be missing, and a tuple also admits null."""
-
-
-def _each(names: str, leaf: Any) -> dict[str, Any]:
-    return dict.fromkeys(names.split(), leaf)
-
-
-_INTERVALS = Named(Table(NUMBER | NULL, 2, 2))
-_EXPERIMENT = {"guarantee?": TEXT, "trust_model?": TEXT, "intervals?": _INTERVALS, "repeat?": WHOLE}
-_WORTH = Table(
-    {
-        **_each("mechanism", TEXT),
-        **_each("features", TRUTH),
-        **_each("epsilon", EPSILON),
-        **_each("worth users_here", NUMBER),
-        "people": POSITIVE | NULL,
-        **_each("people_low people_high", NUMBER | NULL),
-    }
-)
-_SPREAD = _each("min lower_quartile median upper_quartile max", POSITIVE)
-_DESIGN = {
-    **_each("design trust_model", TEXT),
-    **_each("decoder? choice? guarantee?", TEXT | NULL),
-    "private": TRUTH,
-    "epsilon": EPSILON,
-    **_each("users users_here", AMOUNT | NULL),
-    **_each("users_low? users_high?", NUMBER | NULL),
-}
-_AUDIT = {
-    "design": TEXT,
-    "guarantee?": TEXT,
-    "claimed": EPSILON | NULL,
-    "exact?": EPSILON | NULL,
-    "measured": EPSILON | NULL,
-    "confidence?": AMOUNT | NULL,
-    "attacks?": Table({"plays?": AMOUNT}),
-}
-_RECOMMENDER = Leaf(
+_KNOWN: dict[str, Any] = {"text": TEXT, "truth": TRUTH, "number": NUMBER, "amount": AMOUNT, "positive": POSITIVE}
+_KNOWN |= {"whole": WHOLE, "epsilon": EPSILON, "null": NULL, "share": NUMBER | NULL, "privacy": EPSILON | NULL}
+_KNOWN |= {"ends": Many(NUMBER | NULL, 2, 2), "shape": Many(WHOLE, 2), "any": Leaf("anything", lambda _: True)}
+_KNOWN["figure"] = Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2"))
+_KNOWN["recommender"] = Leaf(  # its bounds and its colour are looked up
     "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
-)  # its bounds and its colour are looked up
-_CLIENTS = {
-    "distinct_clients": WHOLE,
-    "recommenders": Table(
-        {
-            "recommender": _RECOMMENDER,
-            "to_random_share": NUMBER,
-            **_each("to_random_share_low to_random_share_high", NUMBER | NULL),
-            **_each("epsilon? epsilon_proved? epsilon_most? epsilon_exact?", EPSILON | NULL),
-        },
-        1,
-    ),
-}
-_SETTINGS = Table(
-    {
-        **_each("epsilon? epsilon_proved?", EPSILON | NULL),
-        **_each("users? accuracy? hit_rate? ndcg? rmse? loss? mean?", NUMBER | NULL),
-        **_each("items? rated?", AMOUNT | NULL),
-    }
 )
-SCHEMAS: Mapping[str, Spec] = {
-    "run": {
-        **_EXPERIMENT,
-        "design": TEXT,
-        **_each("epsilon? person_epsilon?", EPSILON | NULL),
-        **_each("accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate?", NUMBER | NULL),
-        **_each("ndcg? popularity_ndcg? random_ndcg? advice_liked? random_liked? top_50? ari? nmi?", NUMBER | NULL),
-        "exact?": NUMBER | TRUTH | NULL,
-    },
-    "online": {
-        **_EXPERIMENT,
-        "recommender": TEXT,
-        **_each("epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?", EPSILON | NULL),
-        **_each("privacy_loss_of_peers? privacy_loss_of_run?", EPSILON | NULL),
-        **_each("loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?", AMOUNT | NULL),
-    },
-    "two-tier": {
-        **_EXPERIMENT,
-        "mechanism": TEXT,
-        **_each("public answered", AMOUNT),
-        "epsilon?": EPSILON | NULL,
-        **_each("rmse? rmse_public_only? rmse_baseline? hit_rate? ndcg?", NUMBER | NULL),
-        **_each("popularity_hit_rate? popularity_ndcg?", NUMBER | NULL),
-    },
-    "plan": {
-        "target": TEXT,
-        **_each("items rated", AMOUNT),
-        "designs": Table(_DESIGN, 1),
-        "bounds": Table({"name": TEXT, "users": AMOUNT, "binds": TRUTH}),
-        "recommended": (_DESIGN,),
-        "worth?": (_WORTH,),
-    },
-    "data": {
-        "ratings": WHOLE,
-        **_each("ratings_per_user ratings_per_item", _SPREAD),
-        "worth?": (_WORTH,),
-        "learnable?": (Table({"epsilon": EPSILON}),),
-    },
-    "compare": {
-        "rows": Table(
-            {
-                **_each("trust_model mechanism", TEXT),
-                "features": TRUTH,
-                "users": POSITIVE,
-                "public": AMOUNT | NULL,
-                "epsilon": EPSILON | NULL,
-                "ndcg": NUMBER,
-                **_each("ndcg_low ndcg_high", NUMBER | NULL),
-            },
-            1,
-        ),
-        **_each("people_in_file items", WHOLE),
-        "ratings": TEXT,
-        "coordinator?": (_CLIENTS,),
-    },
-    "audit": _AUDIT,
-    "audits": {f"{name}?": Table(_AUDIT) for name in ("audits", "rows", "mechanisms")},
-    "schemes": {
-        "schemes": Table(
-            {
-                "label": TEXT,
-                "items": POSITIVE,
-                **_each("users predicted", AMOUNT | NULL),
-                **_each("low high", NUMBER | NULL),
-                "epsilon?": EPSILON | NULL,
-            },
-            1,
-        ),
-        "bounds": Table({"adaptive": TRUTH, "items": POSITIVE, "users": AMOUNT}),
-        "trajectory": (
-            {"label": TEXT, "items": WHOLE, "steps": Table(_each("pool undecided wrong users", AMOUNT), 1)},
-        ),
-        **_each("confidence rated epsilon", AMOUNT),
-    },
-    "points": {
-        "points": Table(
-            {
-                "axis": TEXT,
-                "x": AMOUNT,
-                "recommender": _RECOMMENDER,
-                "environment": TEXT | NULL,
-                "loss": AMOUNT,
-                **_each("loss_low loss_high loss_bound loss_exact loss_lower_bound", NUMBER | NULL),
-                **_each("epsilon_proved epsilon_exact epsilon_lower privacy_loss", EPSILON | NULL),
-            },
-            1,
-        ),
-        "panels": Named({"epsilon": TRUTH, "x": TEXT, "same": TEXT}),
-        "axes": Named(ANY, 1, 6),
-        "epsilon?": EPSILON | NULL,
-    },
-    "recommenders": _CLIENTS,
-    "summary": {
-        "base": {"ratings": TEXT | NULL, "planted": (Table(WHOLE, 2),)},
-        "summary": Table(
-            {
-                "figure": Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
-                "curve": TEXT,
-                "x": AMOUNT,
-                "rmse": NUMBER,
-                **_each("low high", NUMBER | NULL),
-                "epsilon?": EPSILON | NULL,
-            }
-        ),
-        "attack": (
-            Table(
-                {
-                    "mechanism": TEXT,
-                    "epsilon": AMOUNT | NULL,
-                    "known": WHOLE,
-                    **_each("flip_found like_right rmse", NUMBER | NULL),
-                }
-            ),
-        ),
-        "epsilon?": EPSILON | NULL,
-    },
-    "columns": {"columns": Named(TEXT), "varied": Table(TEXT), "settings": _SETTINGS},
-    "sweep": {"settings?": _SETTINGS, "most_users?": POSITIVE, "share?": NUMBER, "epsilon?": EPSILON | NULL},
-}
-"""By family; of sweeps by the key that only records of a kind have."""
-_KINDS = ("schemes", "points", "recommenders", "summary", "columns")
-_NUMBERS = "a column of numbers"
-TABLES: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("run", "items"): {**_each("score standard_error", _NUMBERS), "cluster": ""},
-    ("run", "rounds"): _each("pool answered", _NUMBERS),
-    ("two-tier", "iterations"): _each("iteration objective", _NUMBERS),
-    ("online", "rounds"): {"client": "", **_each("round liked", _NUMBERS)},
-    ("recommenders", "units"): {"recommender": "", **_each("epsilon_proved privacy_loss_of_peers", _NUMBERS)},
-    ("sweep", "figure"): {**_each("axis criterion kind label", ""), **_each("x users low high", _NUMBERS)},
-}
-"""Columns of the tables that pictures draw, by kind of a record and name; which are numbers."""
+_RECORDS = """
+worth = mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;
+    people_low people_high: share
+design = design trust_model: text; decoder? choice? guarantee?: text or null; private: truth; epsilon: epsilon;
+    users users_here: amount or null; users_low? users_high?: share
+bound = name: text; users: amount; binds: truth
+plan = target: text; items rated: amount; designs: list 1 design; bounds: list bound; recommended: design or null;
+    worth?: list worth or null
+spread = min lower_quartile median upper_quartile max: positive
+learnable = epsilon: epsilon
+data = ratings: whole; ratings_per_user ratings_per_item: spread; worth?: list worth or null;
+    learnable?: list learnable or null
+attack = plays?: amount
+audit = design guarantee?: text; claimed measured exact?: privacy; confidence?: amount or null; attacks?: list attack
+audits = audits? rows? mechanisms?: list audit
+
+experiment = guarantee? trust_model?: text; repeat?: whole; intervals?: named ends
+run = experiment; design: text; epsilon? person_epsilon?: privacy; exact?: number or truth or null;
+    accuracy? accuracy_predicted? hit_rate? popularity_hit_rate? random_hit_rate? ndcg? popularity_ndcg? random_ndcg?
+    advice_liked? random_liked? top_50? ari? nmi?: share
+online = experiment; recommender: text; epsilon_exact? epsilon_proved? epsilon_needed? voter_epsilon?
+    privacy_loss_of_peers? privacy_loss_of_run?: privacy;
+    loss? loss_bound? loss_random? rounds? objects? voters? peers? diversity? radius?: amount or null
+two-tier = experiment; mechanism: text; public answered: amount; epsilon?: privacy;
+    rmse? rmse_public_only? rmse_baseline? hit_rate? ndcg? popularity_hit_rate? popularity_ndcg?: share
+
+client = recommender: recommender; to_random_share: number; to_random_share_low to_random_share_high: share;
+    epsilon? epsilon_proved? epsilon_most? epsilon_exact?: privacy
+recommenders = distinct_clients: whole; recommenders: list 1 client
+compared = trust_model mechanism: text; features: truth; users: positive; public: amount or null; epsilon: privacy;
+    ndcg: number; ndcg_low ndcg_high: share
+compare = people_in_file items: whole; ratings: text; rows: list 1 compared; coordinator?: recommenders or null
+
+scheme = label: text; items: positive; users predicted: amount or null; low high: share; epsilon?: privacy
+least = adaptive: truth; items: positive; users: amount
+step = pool undecided wrong users: amount
+course = label: text; items: whole; steps: list 1 step
+schemes = confidence rated epsilon: amount; schemes: list 1 scheme; bounds: list least; trajectory: course or null
+point = axis: text; x loss: amount; recommender: recommender; environment: text or null;
+    loss_low loss_high loss_bound loss_exact loss_lower_bound: share;
+    epsilon_proved epsilon_exact epsilon_lower privacy_loss: privacy
+panel = epsilon: truth; x same: text
+points = points: list 1 point; panels: named panel; axes: named 1 6 any; epsilon?: privacy
+base = ratings: text or null; planted: shape or null
+curve = figure: figure; curve: text; x: amount; rmse: number; low high: share; epsilon?: privacy
+guess = mechanism: text; epsilon: amount or null; known: whole; flip_found like_right rmse: share
+summary = base: base; summary: list curve; attack: list guess or null; epsilon?: privacy
+setting = epsilon? epsilon_proved?: privacy; items? rated?: amount or null;
+    users? accuracy? hit_rate? ndcg? rmse? loss? mean?: share
+columns = columns: named text; varied: list text; settings: list setting
+sweep = settings?: list setting; most_users?: positive; share?: number; epsilon?: privacy
+"""
+"""Objects by their names, whose fields have a semicolon between them; one with a question mark may be missing."""
 
 
-def kind_of(family: str, record: Mapping[str, Any]) -> str:
-    """Return the name of the schema that a record of a family has."""
-    if family == "audit" and "claimed" not in record:
-        return "audits"
-    return next((key for key in _KINDS if key in record), family) if family == "sweep" else family
+def _type(words: str) -> Any:
+    """Return a type: a name, ``list`` or ``named`` with the least and the most values, or alternatives."""
+    first, *others = words.split(" or ")
+    *how, name = first.split()
+    spec = _KNOWN[name]
+    if how:
+        least, most = [*map(int, how[1:]), *(0, MOST_ROWS)[len(how) - 1 :]]
+        spec = Many(spec, least, most, list if how[0] == "list" else Mapping)
+    for other in others:
+        spec = spec | _KNOWN[other] if isinstance(spec, Leaf) else (spec,)  # a tuple also admits null
+    return spec
 
 
-def check_record(family: str, record: Mapping[str, Any], path: object) -> None:
-    """Refuse a record that pages and pictures cannot compute with."""
-    kind = kind_of(family, record)
-    if (fault := _fault(record, SCHEMAS[kind], "")) is None:
-        fault = _CROSS[kind](record) if kind in _CROSS else None
-    if fault is not None:
-        place, value, words = fault
-        raise InputError(
-            f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"
-        )
+def _read(records: str) -> None:
+    """Add records to what is known, one a line, with more fields on indented lines; a name alone is a record in it."""
+    for line in filter(None, records.replace("\n    ", " ").split("\n")):
+        record, _, fields = line.partition(" = ")
+        _KNOWN[record] = {}
+        for one in fields.split(";"):
+            names, _, words = one.partition(":")
+            spec = _type(words or names)
+            _KNOWN[record] |= dict.fromkeys(names.split(), spec) if words else spec
 
 
+_read(_RECORDS)
 Fault = tuple[str, str, str]
 """A place, the value there in words, and what must stand there."""
 
 
-def _fault(value: Any, spec: Any, place: str) -> Fault | None:
-    """Return the first fault of a value."""
-    if isinstance(spec, tuple):
-        return None if value is None else _fault(value, spec[0], place)
-    if isinstance(spec, Leaf):
-        return None if spec.fits(value) else (place, brief(value), spec.words)
-    if isinstance(spec, Mapping):
-        fits, named = isinstance(value, Mapping), [(name, inner) for name, inner in spec.items()]
-    else:
-        fits = isinstance(value, Mapping if isinstance(spec, Named) else list) and spec.least <= len(value) <= spec.most
-        places = value if isinstance(value, Mapping) else range(len(value) if fits else 0)
-        named = [(str(name), spec.inner) for name in places]
-    if not fits:
-        return place, brief(value), _words(spec)
-    for name, inner in named:
-        key = name.removesuffix("?") if isinstance(spec, Mapping) else name
-        below = f"{place}/{pointed(key)}"
-        if isinstance(value, Mapping) and key not in value:
-            fault = None if name.endswith("?") else (below, "nothing", _words(inner))
-        else:
-            fault = _fault(value[int(key)] if isinstance(value, list) else value[key], inner, below)
-        if fault is not None:
-            return fault
-    return None
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of record must hold."""
 
-
-def _words(spec: Any) -> str:
-    if isinstance(spec, tuple):
-        return f"{_words(spec[0])}, or null,"
-    if isinstance(spec, Leaf):
-        return spec.words
-    noun = "a list" if isinstance(spec, Table) else "an object"
-    return noun if isinstance(spec, Mapping) else f"{noun} of {spec.least} to {spec.most} values"
+    family: str  # The command that it is of
+    keys: str  # What only such records have
+    record: str  # Its name among the records
+    related: Callable[[Mapping[str, Any]], Fault | None] = lambda _: None  # What leaves must have in common
+    tables: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # That pictures draw: numbers, other columns
 
 
 def _plan(record: Mapping[str, Any]) -> Fault | None:
-    if not any(row["private"] for row in record["designs"]):
-        return "/designs", "no private design", "one that is private"
-    return None
+    private = any(row["private"] for row in record["designs"])
+    return None if private else ("/designs", "no private design", "one that is private")
 
 
 def _points(record: Mapping[str, Any]) -> Fault | None:
@@ -339,40 +191,177 @@ def _points(record: Mapping[str, Any]) -> Fault | None:
 
 def _columns(record: Mapping[str, Any]) -> Fault | None:
     ends = [f"{name}{end}" for name in record["columns"] for end in ("", "_low", "_high")]
-    for place, row in enumerate(record["settings"]):
-        for name in (*record["varied"], *ends, "setting"):
-            if name not in row and (name != "setting" or not record["varied"]):
-                return f"/settings/{place}/{pointed(name)}", "nothing", "a value of the sweep"
-    return None
+    names = [*record["varied"], *ends, *(() if record["varied"] else ("setting",))]
+    missing = ((place, name) for place, row in enumerate(record["settings"]) for name in names if name not in row)
+    fault = next(missing, None)
+    return fault and (f"/settings/{fault[0]}/{pointed(fault[1])}", "nothing", "a value of the sweep")
 
 
-def _summary(record: Mapping[str, Any]) -> Fault | None:
-    base = record["base"]
-    if base["ratings"] is None and base["planted"] is None:
-        return "/base/planted", "null", "what was planted, or the name of a file at /base/ratings"
-    return None
+def _base(record: Mapping[str, Any]) -> Fault | None:
+    known = record["base"]["ratings"] is not None or record["base"]["planted"] is not None
+    return None if known else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
 
 
-_CROSS: Mapping[str, Callable[[Mapping[str, Any]], Fault | None]] = {
-    "plan": _plan,
-    "points": _points,
-    "columns": _columns,
-    "summary": _summary,
+_OF_RUNS = {"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")}
+_STEPS = {"iterations": ("iteration objective", "")}
+_UNITS = {"units": ("epsilon_proved privacy_loss_of_peers", "recommender")}
+_FIGURE = {"figure": ("x users low high", "axis criterion kind label")}
+SCHEMAS: Mapping[str, Schema] = {
+    "audit": Schema("audit", "claimed measured confidence", "audit"),
+    "audits": Schema("audit", "", "audits"),
+    "compare": Schema("compare", "rows people_in_file public_constants", "compare"),
+    "plan": Schema("plan", "designs recommended target", "plan", _plan),
+    "data": Schema("data", "format ratings_per_user", "data"),
+    "online": Schema("online", "recommender loss", "online", tables={"rounds": ("round liked", "client")}),
+    "two-tier": Schema(
+        "two-tier", "mechanism rmse private", "two-tier", tables={"iterations": ("iteration objective", "")}
+    ),
+    "run": Schema("run", "design policy answered", "run", tables=_OF_RUNS),
+    "schemes": Schema("sweep", "sweep schemes", "schemes"),
+    "points": Schema("sweep", "sweep points", "points", _points),
+    "recommenders": Schema("sweep", "sweep recommenders", "recommenders", tables=_UNITS),
+    "summary": Schema("sweep", "sweep summary", "summary", _base),
+    "columns": Schema("sweep", "sweep columns", "columns", _columns),
+    "sweep": Schema("sweep", "sweep", "sweep", tables=_FIGURE),
+    "fits": Schema("sweep", "settings fits", "sweep", tables=_FIGURE),
 }
-"""What leaves of a record must have in common."""
+"""By kind of record; the first whose keys a record has is its own."""
 
 
-def check_table(kind: str, name: str, table: pd.DataFrame, path: object) -> pd.DataFrame:
-    """Return a table of a folder as pictures draw it: numbers that axes can show; others are missing."""
+def schema_of(record: Mapping[str, Any], path: object) -> Schema:
+    """Return the schema of a record, by its keys."""
+    lists = [rows for rows in record.values() if isinstance(rows, list) and rows and isinstance(rows[0], dict)]
+    several = any({"claimed", "measured"} <= {*rows[0]} for rows in lists)
+    if several and "claimed" in record:  # its attacks have such rows, too
+        return SCHEMAS["audit"]
+    for schema in SCHEMAS.values():
+        if several if not schema.keys else {*schema.keys.split()} <= {*record}:
+            return schema
+    families = ", ".join(dict.fromkeys(schema.family for schema in SCHEMAS.values()))
+    raise InputError(f"{path} holds a record that no report tells of; name a result of {families}")
+
+
+def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> None:
+    """Refuse a record that pages and pictures cannot compute with."""
+    if fault := _fault(record, _KNOWN[schema.record], "") or schema.related(record):
+        place, value, words = fault
+        raise InputError(
+            f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"
+        )
+
+
+def _fault(value: Any, spec: Any, place: str) -> Fault | None:
+    """Return the first fault of a value."""
+    if isinstance(spec, tuple):
+        return None if value is None else _fault(value, spec[0], place)
+    if isinstance(spec, Leaf):
+        return None if spec.fits(value) else (place, brief(value), spec.words)
+    if isinstance(spec, Mapping):
+        fits, parts = isinstance(value, Mapping), [*spec.items()]
+    else:
+        fits = isinstance(value, spec.of) and spec.least <= len(value) <= spec.most
+        names = () if not fits else value if spec.of is Mapping else range(len(value))
+        parts = [(name, spec.inner) for name in names]
+    if not fits:
+        return place, brief(value), _words(spec)
+    for name, inner in parts:
+        key = name.removesuffix("?") if isinstance(spec, Mapping) else name
+        below = f"{place}/{pointed(str(key))}"
+        if isinstance(value, Mapping) and key not in value:
+            fault = None if name.endswith("?") else (below, "nothing", _words(inner))
+        else:
+            fault = _fault(value[key], inner, below)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _words(spec: Any) -> str:
+    if isinstance(spec, tuple):
+        return f"{_words(spec[0])}, or null,"
+    return "an object" if isinstance(spec, Mapping) else str(spec.words)
+
+
+def check_table(columns: tuple[str, str], table: pd.DataFrame, path: object) -> pd.DataFrame:
+    """Return a table of a folder as pictures draw it: numbers that axes can show, others are missing; and the rest."""
     import pandas as pd  # noqa: PLC0415 (the caller has loaded it)
 
-    for column, words in TABLES.get((kind, name), {}).items():
+    numbers, others = (names.split() for names in columns)
+    for column in (*numbers, *others):
         if column not in table or table[column].map(lambda one: isinstance(one, (list, dict, bytes))).any():
             raise InputError(f"{path} has no column {column} that can be drawn; put it back as it was")
-        if words:
+        if column in numbers:
             try:
-                numbers = pd.to_numeric(table[column]).astype(float)
+                values = pd.to_numeric(table[column]).astype(float)
             except (ValueError, TypeError):
-                raise InputError(f"{path}: column {column} must be {words}; put it back as it was") from None
-            table[column] = numbers.where(numbers.abs() <= LARGEST, math.nan)
+                raise InputError(f"{path}: column {column} must be a column of numbers; put it back") from None
+            table[column] = values.where(values.abs() <= LARGEST, math.nan)
     return table
+
+
+DOCUMENTS = {
+    "result": "result.json",
+    "scenario": "scenario.json",
+    "versions": "versions.json",
+    "mark": f"{FOLDER}/{MARK}",
+}
+"""What a folder may hold, by the name that places on a page have for it."""
+
+
+@dataclass(frozen=True, slots=False, kw_only=True)
+class Subject:
+    """A result to tell of: a folder of `--out` or a file of `--json`, read and never written."""
+
+    number: int  # Its place on the page, from 1
+    path: Path  # Its folder or file
+    schema: Schema
+    documents: Mapping[str, Mapping[str, Any]] = field(repr=False)  # Its JSON, by the names of `DOCUMENTS`
+    sha256: str = ""  # Digest of the result's file
+
+    @property
+    def family(self) -> str:
+        """The command that it is of."""
+        return self.schema.family
+
+    def of(self, document: str) -> Traced:
+        """Return a document; one that is not there is empty."""
+        return Traced(self.documents.get(document, {}), f"{self.number}/{document}#")
+
+    @property
+    def record(self) -> Traced:
+        """What `--json` prints."""
+        return self.of("result")
+
+    @property
+    def name(self) -> str:
+        """What the page calls it: its folder's or its file's name."""
+        return self.path.resolve().name
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The folder's tables by their names, for figures."""
+        return {
+            name: check_table(columns, read_table(path, REMEDY), path)
+            for ending in ("parquet", "csv")
+            for name, columns in self.schema.tables.items()
+            if (path := self.path / f"{name}.{ending}").exists() and self.path.is_dir()
+        }
+
+
+def read_subject(path: Path, number: int) -> Subject:
+    """Read a folder or a file."""
+    files = {name: path / file for name, file in DOCUMENTS.items()} if path.is_dir() else {"result": path}
+    if path.is_dir() and not files["result"].exists():
+        raise InputError(f"{path} holds no result.json; name a folder of --out whose command has ended")
+    contents = {
+        name: read_file(file, "result", REMEDY, MOST_RECORD)
+        for name, file in files.items()
+        if name == "result" or file.exists()
+    }
+    documents = {name: json_object(content, str(files[name]), REMEDY) for name, content in contents.items()}
+    if not path.is_dir() and isinstance(made := documents["result"].pop(PROVENANCE, None), dict):
+        documents["versions"] = made
+    digest = hashlib.sha256(contents["result"]).hexdigest()
+    schema = schema_of(documents["result"], path)
+    check_record(schema, documents["result"], path)
+    return Subject(number=number, path=path, schema=schema, documents=documents, sha256=digest)

@@ -1,1 +1,1 @@
-"""Pictures of results, drawn from what a folder or `--json` holds, in one style."""
+"""Pictures of results: panels that are declared family by family, and drawn in one place in one style."""

@@ -16,7 +16,7 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios.app.flags import Figure, Json
 from scenarios.given.signals import BAD_INPUT
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.report.tables import percent, printed, remark, show_table
 from scenarios.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words

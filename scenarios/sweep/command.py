@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from scenarios.app.flags import Address, AllowCode, Backend, Figure, Json, Workers, with_fields
 from scenarios.app.later import Later, grouped
 from scenarios.log import console
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, choose, open_session
 from scenarios.report.records import STDOUT, check_target, deliver
 from scenarios.sweep.kinds import DEFAULT_KIND, built_in_grids, kind_of, load_sweep, sweep_of

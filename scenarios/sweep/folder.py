@@ -16,8 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.tally import Tally
 from scenarios.log import verbose
-from scenarios.pictures.picture import pictures_of
-from scenarios.pictures.writing import draw
+from scenarios.pictures.figures import draw, pictures_of
 from scenarios.places.session import Session
 from scenarios.report import printing as report
 from scenarios.report.records import write_result

@@ -48,7 +48,7 @@ class Sweep(ABC, Generic[K, U, M]):
     key: ClassVar[type[Any]]  # Of a unit's name, and of what it found
     found: ClassVar[type[Any]]
     measure: ClassVar[Any]  # Takes a unit and returns what it found; it runs in a process or a thread of its own
-    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.pictures.picture.FAMILIES`
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.pictures.figures.FAMILIES`
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     def content(self) -> dict[str, Any]:

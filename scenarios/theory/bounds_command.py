@@ -11,7 +11,7 @@ from rich.table import Table
 
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
 from scenarios.app.flags import Figure, Json
-from scenarios.pictures.writing import check_figure, deliver_figure
+from scenarios.pictures.figures import check_figure, deliver_figure
 from scenarios.report.records import STDOUT, check_target, deliver
 
 

@@ -21,10 +21,11 @@ from scenarios import cli
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
-from scenarios.pictures import online_points
-from scenarios.pictures.sweep_clients import draw_clients
-from scenarios.pictures.sweep_online import draw_axes
+from scenarios.pictures import sweeps as pictures
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.figures import pictures_of
 from scenarios.places.in_process import InProcess
+from scenarios.store.files import tables_in
 from scenarios.store.mark import FOLDER
 from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_planted import AXES, OnlineGrid, OnlineSetting, compared_on, parse_axes
@@ -135,10 +136,10 @@ def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_p
 
 
 def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
-    for out, draw in ((whole, draw_axes), (served, draw_clients)):
+    for out in (whole, served):
         table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
         figure = Figure()
-        draw(result_of(out), table, figure)
+        draw_picture(pictures_of("sweep", result_of(out), tables_in(out))[0], figure)
         drawn = {
             (round(float(x), 9), round(float(y), 9))
             for panel in figure.axes
@@ -147,20 +148,20 @@ def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, ser
             for x, y in np.column_stack(line.get_data())
         }
         assert drawn == {(round(x, 9), round(y, 9)) for x, y in zip(table["x"], table["y"], strict=True)}
-    mine = online_points.points_of(result_of(whole))
+    mine = pictures.online_points(result_of(whole))
     pd.testing.assert_frame_equal(pd.read_csv(whole / "figure.csv").fillna({"recommender": ""}), mine)
     told = pd.read_csv(whole / "table.csv")
     told = told[[found()[str(name)].drawn for name in told["recommender"]]]
     for axis, rows in told.groupby("axis"):
-        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([online_points.MEASURED, online_points.AGAINST])]
+        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([pictures.MEASURED, pictures.AGAINST])]
         values = rows["privacy_loss" if AXES[str(axis)].epsilon else "loss"]
         assert len(measured) == (values > 0).sum()  # the axes are logarithmic
     points = pd.read_csv(whole / "figure.csv")
     assert set(points["axis"]) == set(AXES)
     for axis in AXES:
         kinds = set(points.loc[points["axis"] == axis, "kind"])
-        wanted = {online_points.OWN, online_points.EXACT} if AXES[axis].epsilon else {online_points.LOWER}
-        assert kinds >= wanted | {online_points.BOUND}, axis
+        wanted = {pictures.OWN, pictures.EXACT} if AXES[axis].epsilon else {pictures.LOWER}
+        assert kinds >= wanted | {pictures.UPPER}, axis
 
 
 def test_bounds_are_on_their_sides(whole: Path) -> None:

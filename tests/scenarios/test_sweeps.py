@@ -18,8 +18,8 @@ from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
 from scenarios.given.signals import InterruptedRunError
-from scenarios.pictures.picture import pictures_of
-from scenarios.pictures.writing import rendered
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.figures import pictures_of, rendered
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
@@ -164,7 +164,7 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
     assert pictures
     for picture in pictures:
         figure = Figure()
-        picture.draw(figure)
+        draw_picture(picture, figure)
         assert list(faults(figure)) == []
     assert all((out / f"{one.name}.png").read_bytes() == rendered(one, ".png") for one in pictures)
     record = json.loads((out / "result.json").read_text())

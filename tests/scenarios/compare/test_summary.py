@@ -13,9 +13,11 @@ from scenarios.compare.scoring import Key, Measured, Scored
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of
-from scenarios.pages.families.measuring import told_of_comparison
-from scenarios.pages.subject import Subject
-from scenarios.pictures.comparisons import draw_worth, points_of
+from scenarios.pages.schema import SCHEMAS, Subject
+from scenarios.pages.sections import section_of_comparison
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.figures import pictures_of
+from scenarios.pictures.studies import compared_points
 
 Units = dict[Key, Measured]
 
@@ -56,11 +58,11 @@ def test_who_knows_public_totals_is_no_part_of_a_best_of_or_of_people_needed(res
     """Its rows are there, and worth more than all others; nothing is made of them."""
     assert max(result["rows"], key=lambda row: float(row["ndcg"]))["trust_model"] == "public-rates"
     assert "public-rates" not in {row["trust_model"] for row in result["people"]}
-    points = points_of(result)
+    points = compared_points(result)
     assert "directions" not in {*points["mechanism"]}
     assert points["y"].max() < 0.9
     documents = {"result": result}
-    told = told_of_comparison(Subject(number=1, path=Path("one"), family="compare", documents=documents, sha256=""))
+    told = section_of_comparison(Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents=documents))
     assert "directions" not in str(told.result)
     assert 'mechanism">set<' in str(told.result)
 
@@ -82,7 +84,7 @@ def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) ->
 
 
 def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any]) -> None:
-    points = points_of(result)
+    points = compared_points(result)
     mine = points[(points["label"] == "local") & (points["epsilon"] == "1.0")]
     assert list(zip(mine["x"], mine["y"].round(9), mine["mechanism"], strict=True)) == [
         (50, 0.2, "sign"),
@@ -91,6 +93,6 @@ def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any])
     ]
     assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
     figure = Figure()
-    draw_worth(result, points, figure)
+    draw_picture(pictures_of("compare", result)[0], figure)
     assert [axes.get_title() for axes in figure.axes] == ["epsilon 1 nats", "epsilon inf"]
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no privacy: popularity"]

@@ -16,7 +16,7 @@ from coordinator.protocol.finding import RoomError
 from coordinator.server.online import recommenders
 from coordinator.server.online.recommenders import bounded_names, compared_in, found, recommender_of, still_names
 from scenarios.online.adversary_rows import ADVERSARIES
-from scenarios.pictures.sweep_online import look_of
+from scenarios.pictures.sweeps import look_of
 from scenarios.sweep.online import RATINGS
 from scenarios.sweep.online_planted import AXES, compared_on
 
@@ -128,7 +128,7 @@ def test_every_recommender_has_a_look_of_its_own() -> None:
 
 def test_looks_go_on_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"number {place}": None for place in range(60)}
-    monkeypatch.setattr("scenarios.pictures.sweep_online.found", lambda: many)
+    monkeypatch.setattr("scenarios.pictures.sweeps.recommenders", lambda: many)
     assert len({(*look_of(name).values(),) for name in many}) == len(many)
 
 

@@ -17,11 +17,7 @@ from thoroughness import size
 
 from coordinator.protocol.errors import InputError
 from scenarios.pages.page import report_of
-from scenarios.pages.schema import check_record
-from scenarios.pages.subject import family_of, read_subject
-from scenarios.pictures.drawing import readable
-from scenarios.pictures.picture import Picture
-from scenarios.pictures.writing import rendered
+from scenarios.pages.schema import check_record, read_subject, schema_of
 
 GONE = object()
 DAMAGES: tuple[Any, ...] = (
@@ -42,7 +38,7 @@ def results() -> dict[str, dict[str, Any]]:
 
 def _has_family(record: dict[str, Any]) -> bool:
     try:
-        return bool(family_of(record, Path("a")))
+        return bool(schema_of(record, "a"))
     except InputError:
         return False
 
@@ -75,7 +71,7 @@ def damages(seed: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     draw, every = random.Random(seed), results()
     families: dict[str, list[str]] = {}
     for name, record in every.items():
-        family = family_of(record, Path("a"))
+        family = schema_of(record, "a").family
         families.setdefault(name if family == "sweep" else family, []).append(name)
     for number in range(count):
         name = draw.choice(families[sorted(families)[number % len(families)]])
@@ -112,7 +108,7 @@ def test_every_result_of_ours_fits_the_schema() -> None:
     every = results()
     assert len(every) > 100
     for name, record in every.items():
-        check_record(family_of(record, Path(name)), record, name)
+        check_record(schema_of(record, name), record, name)
 
 
 @pytest.mark.parametrize(
@@ -133,17 +129,6 @@ def test_the_line_names_the_place(
     with pytest.raises(InputError, match=r".") as caught:
         report_of([tmp_path / "a.json"])
     assert words in str(caught.value)
-
-
-def test_labels_are_plain_text() -> None:
-    """A dollar in a name is a dollar, and no formula; powers of ten need none."""
-
-    def draw(figure: Any) -> None:
-        figure.subplots().plot([1, 2], [1, 2], label="$x^{$")
-        figure.suptitle("$\\alpha$ $_")
-
-    assert rendered(Picture("a", "a", "a", draw), ".svg").startswith(b"<?xml")
-    assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]
 
 
 def test_damaged_tables_are_one_line(subjects: list[Path], tmp_path: Path) -> None:

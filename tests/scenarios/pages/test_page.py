@@ -1,18 +1,32 @@
-"""A report is valid HTML that loads nothing, can be read by everybody, and says loudly what is not private."""
+"""`blindrec report`: valid HTML that loads nothing and that everybody can read, whose numbers all stand in the JSON.
+
+It says loudly what is not private, names the command that repeats a run, and refuses what it cannot tell of.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as Trees
 
 import pytest
-from page_proof import SVG, tree_of, words_of
+from page_proof import SVG, faults_of, says, tree_of, words_of
+from runs import Command, planted_ratings, refused, write_movielens
 
-from scenarios.pages import page as pages
+import blindrec as face
+from scenarios import pages
 from scenarios.pages.page import report_of
+from scenarios.pages.promise import KINDS, Promise
+from scenarios.pages.schema import SCHEMAS, Subject
+from scenarios.pages.sections import section_of_experiment, section_of_plan
+from scenarios.pages.traced import Traced, sentence
 
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"
 LEAST = 4.5
@@ -136,3 +150,222 @@ def test_no_belief_is_bounded_where_nothing_bounds_it(record_of: Callable[[str],
 
 def test_the_same_results_make_the_same_page(page: str, subjects: list[Path]) -> None:
     assert report_of(subjects[:2]) == report_of(subjects[:2])
+
+
+# Every number stands in the JSON that the page names for it; and a wrong number is found.
+
+
+def test_every_number_is_in_the_json(page: str, subjects: list[Path]) -> None:
+    assert len(re.findall(r"<data value=", page)) > 1500
+    assert faults_of(page, subjects) == []
+
+
+def _changed(page: str, place: int) -> str:
+    """The page with another digit in one of its numbers."""
+    numbers = list(re.finditer(r"<data value=\"[^\"]*\"[^>]*>([^<]*\d[^<]*)</data>", page))
+    one = numbers[place % len(numbers)]
+    told = one[1]
+    digit = next(at for at, sign in enumerate(told) if sign in "123456789") if re.search("[1-9]", told) else 0
+    wrong = told[:digit] + str(10 - int(told[digit])) if told[digit] != "5" else told[:digit] + "7"
+    return page[: one.start(1)] + wrong + told[digit + 1 :] + page[one.end(1) :]
+
+
+@pytest.mark.parametrize("place", [0, 40, 777, 1500])
+def test_one_wrong_digit_is_found(page: str, subjects: list[Path], place: int) -> None:
+    wrong = _changed(page, place)
+    assert wrong != page
+    assert len(faults_of(wrong, subjects)) == 1
+
+
+def test_a_number_without_a_place_is_found(page: str, subjects: list[Path]) -> None:
+    wrong = page.replace("<h3>", "<p>It is 87 % better.</p><h3>", 1)
+    assert faults_of(wrong, subjects) == ["digits from nowhere: 'It is 87 % better.'"]
+
+
+def test_a_bound_of_a_belief_that_looks_better_is_found(page: str, subjects: list[Path]) -> None:
+    """At epsilon 3 an even guess becomes 95.26 %: 95.2 % would promise too much, and 95.3 % stands there."""
+    told = re.search(r'data-belief="at-most" data-prior="0.5">95.3 %<', page)
+    assert told is not None
+    for wrong in ("95.2 %", "95.4 %"):
+        assert faults_of(page.replace(told[0], told[0].replace("95.3 %", wrong)), subjects)
+
+
+def test_a_folder_that_was_changed_is_found(tmp_path: Path, subjects: list[Path]) -> None:
+    page = report_of(subjects[:1])
+    folder = tmp_path / "run"
+    shutil.copytree(subjects[0], folder)
+    told = json.loads((folder / "result.json").read_text())
+    told["accuracy"] += 0.01
+    (folder / "result.json").write_text(json.dumps(told))
+    assert any("/accuracy is" in fault for fault in faults_of(page, [folder]))
+
+
+@pytest.mark.parametrize(
+    ("told", "value", "holds"),
+    [
+        ("0.9871", 0.98711, True),
+        ("0.9871", 0.98761, False),
+        ("98.7 %", 0.98711, True),
+        ("98.7 %", 0.9881, False),
+        ("1,234", 1234, True),
+        ("1,235", 1234, False),
+        ("infinite", "inf", True),
+        ("yes", True, True),
+        ("no", True, False),
+        ("1", 1.0, True),
+        ("1", 1.01, False),
+    ],
+)
+def test_what_counts_as_the_same(told: str, value: object, holds: bool) -> None:
+    assert says(told, value) is holds
+
+
+def test_the_page_has_a_section_for_each_family(page: str, subjects: list[Path]) -> None:
+    families = [words_of(one).rsplit(" ", 1)[-1] for one in tree_of(page).iter("h2")]
+    assert len(families) == len(subjects)
+    assert set(families) == {"run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit"}
+
+
+# Results that liars are about.
+
+
+RUN = {"design": "sign", "trust_model": "local", "guarantee": "epsilon-local differential privacy", "epsilon": 1.0}
+LIARS = {"malicious": 0.05, "recommended": {"design": "sign", "pool_size": 2, "users": 1249251}}
+
+
+def _made(family: str, record: dict[str, object]) -> Subject:
+    return Subject(number=1, path=Path("result.json"), schema=SCHEMAS[family], documents={"result": record})
+
+
+def test_a_run_with_liars_warns_of_them() -> None:
+    assert not section_of_experiment(_made("run", dict(RUN))).warnings
+    (warning,) = section_of_experiment(_made("run", {**RUN, "malicious": 0.1, "attack": "untargeted"})).warnings
+    assert "1/result#/malicious" in str(warning)
+    assert "of the devices lied" in str(warning)
+
+
+def test_a_plan_with_liars_says_what_they_take() -> None:
+    assert not section_of_plan(_made("plan", {"target": "all"})).warnings
+    (warning,) = section_of_plan(_made("plan", {"target": "all", "withstanding": LIARS})).warnings
+    assert "1,249,251</data> users" in str(warning)
+    (none,) = section_of_plan(_made("plan", {"target": "all", "withstanding": {**LIARS, "recommended": None}})).warnings
+    assert "no design is known to reach the target" in str(none)
+
+
+# The command, what it refuses, and the command on the page that repeats a run.
+
+
+def test_the_page_of_a_run_repeats_it(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ["run", "--items", "12", "--rated", "4", "--users", "300", "--seed", "5", "--backend", "inprocess"]
+    assert blindrec(*made, "--out", tmp_path / "one").code == 0
+    assert blindrec("report", tmp_path / "one", "--out", tmp_path / "one.html").out == ""
+    page = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert faults_of(page, [tmp_path / "one"]) == []
+    typed, again, scenario = (words_of(one) for one in tree_of(page).iter("pre"))
+    assert shlex.split(typed) == ["blindrec", *made, "--out", str(tmp_path / "one")]
+    (tmp_path / "scenario.json").write_text(scenario, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    repeated = blindrec(*shlex.split(again)[1:], "--json", "-").result
+    assert repeated["releases_sha256"] in page
+    assert repeated["accuracy"] == json.loads((tmp_path / "one" / "result.json").read_text())["accuracy"]
+
+
+def test_a_file_of_json_says_which_command_made_it(no_pairs: None, blindrec: Command, tmp_path: Path) -> None:
+    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=10, each=5))
+    flags = ["data", str(ratings), "--json", str(tmp_path / "data.json")]
+    assert blindrec(*flags).code == 0
+    assert blindrec("report", tmp_path / "data.json", "--out", tmp_path / "data.html").code == 0
+    page = (tmp_path / "data.html").read_text(encoding="utf-8")
+    assert [words_of(one) for one in tree_of(page).iter("pre")] == [shlex.join(["blindrec", *flags])]
+    assert "python" in {words_of(one) for one in tree_of(page).iter("th")}
+    assert faults_of(page, [tmp_path / "data.json"]) == []
+
+
+def test_what_was_called_from_python_says_that_no_command_made_it(tmp_path: Path) -> None:
+    scenario = face.Scenario(items=12, rated=4, users=300)
+    face.run(scenario, face.InProcess(workers=1), out=tmp_path / "run", progress=False)
+    assert face.report(tmp_path / "run", out=tmp_path / "a.html") == tmp_path / "a.html"
+    assert "The command was not kept" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_was_read_is_known_by_its_digest(subjects: list[Path]) -> None:
+    told = json.loads((subjects[1] / "versions.json").read_text())
+    assert re.fullmatch("[0-9a-f]{64}", told["source_sha256"])
+
+
+def test_words_of_a_result_are_no_html(tmp_path: Path, subjects: list[Path]) -> None:
+    told: dict[str, Any] = json.loads((subjects[0] / "result.json").read_text())
+    told["design"], told["guarantee"] = "<script>alert(1)</script>", "none: <b onclick=1>"
+    (tmp_path / "<i>.json").write_text(json.dumps({**told, "provenance": {"command": "</pre><script>"}}))
+    face.report(tmp_path / "<i>.json", out=tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert not {"script", "i"} & {one.tag for one in _header(page).iter()}
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def _header(page: str) -> Trees.Element:
+    return next(tree_of(page).iter("header"))
+
+
+@pytest.mark.parametrize(
+    ("content", "out", "line"),
+    [
+        (None, "a.html", "cannot be read"),
+        ("{", "a.html", "cannot be read (it is no JSON"),
+        ('{"bounds": []}', "a.html", "holds a record that no report tells of; name a result of audit, compare"),
+        ("{}", "a.txt", "name a file that ends in .html"),
+        ("{}", "nowhere/a.html", "name a file in an existing folder"),
+    ],
+)
+def test_what_cannot_be_told_is_refused(
+    content: str | None, out: str, line: str, blindrec: Command, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "a.json").write_text(content)
+    assert line in refused(blindrec, "report", tmp_path / "a.json", "--out", tmp_path / out)
+    assert not (tmp_path / out).exists()
+
+
+def test_a_folder_whose_command_has_not_ended_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    assert "holds no result.json" in refused(blindrec, "report", tmp_path, "--out", tmp_path / "a.html")
+
+
+def test_a_pdf_needs_its_extra(
+    blindrec: Command, tmp_path: Path, subjects: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    files = ["--out", tmp_path / "a.html", "--pdf", tmp_path / "a.pdf"]
+    assert "pip install 'blindrec[pdf]'" in refused(blindrec, "report", subjects[0], *files)
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_a_pdf_is_the_page(tmp_path: Path, subjects: list[Path]) -> None:
+    pytest.importorskip("weasyprint", reason="the package weasyprint is not installed; it is the extra `pdf`")
+    face.report(subjects[0], out=tmp_path / "a.html", pdf=tmp_path / "a.pdf")
+    content = (tmp_path / "a.pdf").read_bytes()
+    assert content.startswith(b"%PDF-")
+    assert len(content) > 10_000
+
+
+# What sections are made of
+
+
+def test_every_kind_of_promise_has_words_and_limits() -> None:
+    """Of a kind without words a page would say nothing."""
+    parts = (SHEET.parent / "parts.html").read_text(encoding="utf-8")
+    told = parts.split("{% macro meaning")[1]
+    for kind in KINDS:
+        assert told.count(f'kind == "{kind}"') == 2
+        assert Promise(kind=kind).loud == (kind in ("none", "deniability", "part"))
+
+
+def test_a_sentence_names_the_place_of_each_value_and_escapes_its_words() -> None:
+    record = Traced({"best": {"users": 1234, "users_low": 1000.0}, "name": "<b>", "share": 0.5}, "1/result#")
+    told = sentence("{best/users:+people} by {name}, {share:percent}; {missing/there} {other}", record, other="<i>")
+    assert told == (
+        '<data value="1/result#/best/users">1,234</data> <span class="interval">[<data '
+        'value="1/result#/best/users_low">1,000</data>, &ndash;]</span> by <data '
+        'value="1/result#/name">&lt;b&gt;</data>, '
+        '<data value="1/result#/share">50.0 %</data>; &ndash; &lt;i&gt;'
+    )

@@ -13,8 +13,9 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec as api
 from scenarios.cli import command_line
-from scenarios.pictures import writing
-from scenarios.pictures.picture import Picture
+from scenarios.pictures import figures
+from scenarios.pictures.drawing import draw_picture
+from scenarios.pictures.panel import Picture
 
 HERE = "--backend inprocess --workers 1"
 RUN = f"run --items 12 --rated 4 --users 200 {HERE}"
@@ -68,13 +69,13 @@ def test_every_command_writes_the_first_picture(
         return ending.encode()
 
     drawn: list[Picture] = []
-    monkeypatch.setattr(writing, "rendered", kept)
+    monkeypatch.setattr(figures, "rendered", kept)
     monkeypatch.setattr("scenarios.sweep.folder.draw", lambda *_: None)
     ended = blindrec(*COMMANDS[name].split(), "--figure", "picture.SVG")
     assert ended.code == 0, ended.err
     assert Path("picture.SVG").read_bytes() == b".svg"
     figure = Figure()
-    drawn[0].draw(figure)
+    draw_picture(drawn[0], figure)
     assert any(axes.has_data() for axes in figure.axes)
 
 

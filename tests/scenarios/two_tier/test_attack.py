@@ -8,7 +8,6 @@ import io
 import json
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,9 @@ from statistical import rate_fits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
-from scenarios.pictures.picture import Picture
-from scenarios.pictures.sweep_two_tier import draw_attack
-from scenarios.pictures.writing import draw
+from scenarios.pictures.figures import draw
+from scenarios.pictures.panel import Picture
+from scenarios.pictures.sweeps import attack_panels
 from scenarios.report.attack_tables import attack_table, show_attack
 from scenarios.two_tier import attack as guessing
 from scenarios.two_tier.attack import Asked, Guessed, attack, clustered_error, deal
@@ -176,7 +175,7 @@ def test_table_and_figure_hold_every_row(tmp_path: Path) -> None:
     rows = [one.as_json() for one in guessed().values()]
     assert json.loads(json.dumps(rows)) == rows
     kept = attack_table(rows)
-    draw(tmp_path / "attack.png", Picture("attack", "", "", partial(draw_attack, kept)))
+    draw(tmp_path / "attack.png", Picture("attack", "", "", attack_panels(kept)))
     assert len(kept) == len(rows)
     assert "pmc-rr, epsilon 0.01" in set(kept["label"])
     assert (tmp_path / "attack.png").stat().st_size > 10_000

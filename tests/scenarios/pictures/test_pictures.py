@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +16,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from coordinator.protocol.errors import InputError
-from scenarios.pictures.drawing import PALETTE, Mark, draw_rows, finished, look, panels
-from scenarios.pictures.picture import FAMILIES, Picture, pictures_of
-from scenarios.pictures.writing import ENDINGS, rendered
+from scenarios.pictures.drawing import draw_picture, readable
+from scenarios.pictures.figures import ENDINGS, FAMILIES, pictures_of, rendered
+from scenarios.pictures.panel import PALETTE, Axis, Mark, Panel, Picture, Reference, by_place, look
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
@@ -85,7 +86,7 @@ SUBJECTS = {one[0]: one[1:] for one in subjects()}
 
 def drawn(picture: Picture) -> Figure:
     figure = Figure()
-    picture.draw(figure)
+    draw_picture(picture, figure)
     return figure
 
 
@@ -195,12 +196,12 @@ def test_looks_are_different_beyond_the_colours() -> None:
 
 def test_a_picture_that_cannot_be_read_is_found() -> None:
     figure = Figure()
-    (axes,) = panels(figure, 1)
+    axes = figure.subplots()
     axes.errorbar([1, 2], [1, 2], yerr=0.5, label="one")
     axes.errorbar([1, 2], [1.2, 3], yerr=0.5, label="other")
     axes.annotate("here", (1.5, 2))
     axes.annotate("there", (1.5, 2))
-    finished(axes, "", xlabel="x")
+    axes.set_xlabel("x")
     assert set(faults(figure)) == {
         "axis y of panel '' has no label",
         "text 'here' lies on 'there'",
@@ -210,6 +211,48 @@ def test_a_picture_that_cannot_be_read_is_found() -> None:
 
 def test_marks_of_a_row_stand_side_by_side() -> None:
     marks = [Mark("one", told, 0.5, low=0.4, high=0.6) for told in ("first", "second")]
-    figure = Figure()
-    draw_rows(figure, marks, title="", words="share")
-    assert list(faults(figure)) == []
+    picture = Picture("rows", "", "", [Panel(marks=marks, x=Axis("share"))])
+    assert list(faults(drawn(picture))) == []
+
+
+def test_a_panel_is_drawn_as_it_is_declared() -> None:
+    """Axes, intervals, series, reference lines and the legend: whatever a panel says stands in its picture."""
+    points = pd.DataFrame({"label": ["a", "a", "b"], "t": [1.0, 100.0, 1.0], "y": [1.0, 2.0, 5.0]})
+    points = points.assign(low=[0.5, 1.5, math.nan], high=[2.0, math.nan, math.nan])
+    panel = Panel(
+        points=points,
+        x=Axis("time [s]", "t", "log", ticks="value"),
+        y=Axis("height", "y", low=0, high=9, ticks={0: "none", 9: "all"}),
+        style=by_place(["a", "b"]),
+        title="heights",
+        references=[Reference(4, {"label": "bound"}, "beside"), Reference(10, {}, axis="x")],
+        key={"guess": {"linestyle": ":"}},
+        top=8.0,
+    )
+    (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == ("time [s]", "height", "heights")
+    assert (axes.get_xscale(), axes.get_ylim()) == ("log", (0, 9))
+    assert [one.get_text() for one in (*axes.get_xticklabels(), *axes.get_yticklabels())] == ["1", "100", "none", "all"]
+    (bars,) = axes.containers
+    spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]  # type: ignore[attr-defined]
+    assert spans == [[0.5, 2.0], [1.5, 8.0]]  # an open interval ends at the top
+    assert axes.get_legend_handles_labels()[1] == ["b", "bound", "guess", "a"]
+    assert [text.get_text() for text in axes.texts] == ["beside"]
+
+
+def test_a_line_below_another_shows() -> None:
+    points = pd.DataFrame({"label": ["a", "a", "b", "b"], "x": [1.0, 2.0] * 2, "y": [3.0, 4.0] * 2})
+    panel = Panel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), style=by_place(["a", "b"]))
+    (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
+    below, above = axes.get_lines()
+    assert below.get_linewidth() > 3 > above.get_linewidth()
+
+
+def test_labels_are_plain_text() -> None:
+    """A dollar in a name is a dollar, and no formula; powers of ten need none."""
+
+    marks = [Mark("$y_", "$x^{$", 1), Mark("$z_", "$\\frac{$", 2)]
+    panel = Panel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
+    picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
+    assert rendered(picture, ".svg").startswith(b"<?xml")
+    assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]

@@ -1,0 +1,216 @@
+"""Values of records that know where they stand, sentences and tables of them, as HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Any
+
+from markupsafe import Markup
+
+from coordinator.protocol.errors import InputError
+from scenarios.report import tables
+
+NOTHING = Markup("&ndash;")
+"""What stands where a record says nothing."""
+Write = Callable[[Any], str]
+"""How a value is written."""
+
+
+def written(value: Any) -> str:
+    """Return a value as pages write it: whole numbers in full, others with four digits, words as they are.
+
+    >>> written(1234), written(0.98711), written(True), written("local"), written([1, 2.5])
+    ('1,234', '0.9871', 'yes', 'local', '1, 2.5')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return tables.number(value) if math.isfinite(value) else "infinite"
+    if isinstance(value, list):
+        return ", ".join(map(written, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key.replace('_', ' ')} {written(inner)}" for key, inner in value.items())
+    return "infinite" if value == "inf" else str(value)
+
+
+WRITES: Mapping[str, Write] = {"": written, "percent": tables.percent, "people": tables.whole}
+"""By the words after the colon of a sentence's field; a plus before them adds the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A value of a JSON document, with its place; it is false where the document holds nothing, or null."""
+
+    value: Any  # A JSON value
+    place: str  # The subject and the document, then the JSON pointer (RFC 6901): ``"1/result#/rows/0/ndcg"``
+    within: Traced | None = None  # What it stands in, and under which name
+    name: str | int = ""
+
+    def __bool__(self) -> bool:
+        return self.value is not None
+
+    def get(self, name: str | int) -> Traced:
+        """Return what stands under a key or at a number."""
+        value = self.value
+        if isinstance(value, Mapping):
+            inner = value.get(name)
+        else:
+            inner = value[name] if isinstance(value, list) and isinstance(name, int) and name < len(value) else None
+        key = str(name).replace("~", "~0").replace("/", "~1")
+        return Traced(inner, f"{self.place}/{key}", self, name)
+
+    def all(self, names: Sequence[str | int]) -> list[Traced]:
+        """Return what stands under some names, where something does."""
+        return [one for one in map(self.get, names) if one]
+
+    def items(self) -> list[tuple[str, Traced]]:
+        """Return keys and what stands under them, but for null."""
+        return [(str(one.name), one) for one in self.all([*self.value] if isinstance(self.value, Mapping) else [])]
+
+    def values(self) -> list[Traced]:
+        """Return what stands in a list, but for null."""
+        return self.all(range(len(self.value)) if isinstance(self.value, list) else [])
+
+    def rows(self) -> list[Traced]:
+        """Return the rows of a table: the objects of a list, or nothing where this is none."""
+        return [one for one in self.values() if isinstance(one.value, Mapping)]
+
+    def text(self) -> str:
+        """Return the value as text."""
+        return str(self.value)
+
+    def number(self) -> float:
+        """Return a number, infinite where the record says ``"inf"``."""
+        try:
+            return float(self.value)
+        except (TypeError, ValueError):
+            raise InputError(f"{self.place} is {str(self.value)[:40]!r}; a number must stand there") from None
+
+    def shown(self, write: Write = written) -> Markup:
+        """Return it as HTML that names its place; a list or an object shows every value with its own."""
+        if isinstance(self.value, list):
+            return Markup(", ").join(inner.shown(write) for inner in self.values())
+        if isinstance(self.value, Mapping):
+            parts = [Markup("{} {}").format(name.replace("_", " "), inner.shown(write)) for name, inner in self.items()]
+            return Markup(", ").join(parts)
+        return Markup('<data value="{}">{}</data>').format(self.place, write(self.value)) if self else NOTHING
+
+    def measured(self, write: Write = written) -> Markup:
+        """Return it as HTML with its interval, of its own columns or of the record's seeds; an unknown end is open."""
+        low, high = self.ends()
+        if not low and not high:
+            return self.shown(write)
+        ends = Markup(' <span class="interval">[{}, {}]</span>').format(low.shown(write), high.shown(write))
+        return self.shown(write) + ends
+
+    def ends(self) -> tuple[Traced, Traced]:
+        """Return the ends of its interval, which are false where it has none."""
+        assert self.within is not None  # a document has no interval
+        row, keys = self.within, [*self.within.value] if isinstance(self.within.value, Mapping) else []
+        if (seeds := row.get("intervals").get(self.name)) or not keys:
+            return seeds.get(0), seeds.get(1)
+        # Plain ``low`` and ``high`` are this key's if they follow it
+        plain = "low" in keys and self.name in keys and keys.index("low") == keys.index(str(self.name)) + 1
+        before = "" if plain else f"{self.name}_"
+        return row.get(f"{before}low"), row.get(f"{before}high")
+
+    def __html__(self) -> str:
+        return self.shown()
+
+    def __html_format__(self, spec: str) -> Markup:
+        write = WRITES[spec.removeprefix("+")]
+        return self.measured(write) if spec.startswith("+") else self.shown(write)
+
+
+class _Fields(dict[str, Any]):
+    """What a sentence's fields are: a path in a record, or something else by its name."""
+
+    def __init__(self, record: Traced, others: Mapping[str, Any]) -> None:
+        super().__init__(others)
+        self._record = record
+
+    def __missing__(self, path: str) -> Traced:
+        return reduce(Traced.get, path.split("/"), self._record)
+
+
+def sentence(template: str, record: Traced, **others: Any) -> Markup:
+    """Return a sentence whose fields are paths in a record, as in ``"{best/users:+people} people"``; see `WRITES`."""
+    return Markup(template).format_map(_Fields(record, others))
+
+
+MOST_ROWS = 120
+"""Rows of a table on a page."""
+Cell = Markup | Traced | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table."""
+
+    caption: str  # What it shows
+    headings: list[str]
+    rows: Sequence[Sequence[Cell]]  # A cell each heading
+    cut: bool = False  # Whether there are more rows than a page shows
+
+
+def grids_of(*tables: tuple[str, Sequence[Traced], Sequence[str]]) -> list[Grid]:
+    """Return tables of rows of a record, from caption, rows and columns (all: nothing); those that have any."""
+    return [grid for one in tables for grid in _grid(*one)]
+
+
+def _grid(caption: str, rows: Sequence[Traced], columns: Sequence[str]) -> Iterator[Grid]:
+    if keys := [key for key in columns or _keys(rows) if any(row.get(key) for row in rows)]:
+        cells = [[row.get(key).measured() for key in keys] for row in rows[:MOST_ROWS]]
+        yield Grid(caption=caption, headings=[words(key) for key in keys], rows=cells, cut=len(rows) > MOST_ROWS)
+
+
+def _keys(rows: Sequence[Traced]) -> list[str]:
+    every = list(dict.fromkeys(key for row in rows for key in row.value))
+    ends = {f"{key}_{end}" for key in every for end in ("low", "high")} | {"low", "high"}
+    return [key for key in every if key not in ends and not _repeated(rows, key)]
+
+
+def _repeated(rows: Sequence[Traced], key: str) -> bool:
+    """Return whether a column only says the same sentence again and again, or holds what is no cell."""
+    values = [row.value.get(key) for row in rows]
+    long = any(isinstance(one, str) and len(one) > 60 for one in values)
+    nested = any(isinstance(one, (list, dict)) for one in values)
+    return nested or (long and len(rows) > 1 and len({str(one) for one in values}) == 1)
+
+
+def lines_of(record: Traced, keys: Sequence[str], family: str = "") -> list[tuple[str, Cell]]:
+    """Return words and values of those keys that a record has something under, with intervals over seeds."""
+    return [(words(key, family), record.get(key).measured()) for key in keys if record.get(key)]
+
+
+def words(key: str, family: str = "") -> str:
+    """Return what a key is called: as tables of an experiment have it, else by itself."""
+    return _columns(family).get(key) or _OWN.get(key) or key.replace("_", " ")
+
+
+_OWN = {
+    "copies_max": "devices behind which one person stands, at most",
+    "spent_max": "spent by a device, at most [nats]",
+    "spent_mean": "spent by a device, on average [nats]",
+    "asked": "devices asked",
+    "repeat": "seeds",
+    "ndcg": "NDCG at 10",
+    "over_popularity": "NDCG above popularity's",
+    "hit_rate": "hit rate at 10",
+    "recall": "recall at 10",
+    "coverage": "share of the catalogue",
+}
+"""What has no words of its own in tables of experiments, or is of no experiment."""
+
+
+@cache
+def _columns(family: str) -> dict[str, str]:
+    from scenarios.experiments import EXPERIMENTS  # noqa: PLC0415 (keeps this module light)
+
+    columns = EXPERIMENTS[family].columns if family in EXPERIMENTS else ()
+    return {column.name: column.words.strip() for column in columns if column.words}
