@@ -45,7 +45,7 @@ class CompareSweep(Sweep[Key, Measured]):
         if result["coordinator"] is not None:
             show_panel(console, result["coordinator"])
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Callable[[], Measured]]:
+    def units(self, done: Mapping[Key, Measured]) -> Mapping[Key, Callable[[], Measured]]:
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
 
         Those that the numbers of people for a share of popularity take follow where a grid of people is done.
@@ -68,7 +68,7 @@ class CompareSweep(Sweep[Key, Measured]):
         refined = {key: Unit(wanted=few if drawn else wanted, key=key) for key, drawn in more.items()}
         return every | {key: partial(measure, unit) for key, unit in refined.items()}
 
-    def told(self, rows: pd.DataFrame) -> str:
+    def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""
         return f"{len(rows)} rows"
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import as_float, as_json
+from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Round
@@ -42,8 +43,8 @@ from scenarios.report.tables import interval, ratio, remark, show_table, whole
 from scenarios.run.experiment import run
 from scenarios.store.round_store import Held, KeptRounds, Nowhere
 from scenarios.sweep.kinds import Sweep
-from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, Search, adapts, emulate, predicted_users
-from scenarios.theory.bounds import all_bounds, binding
+from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, Search, adapts, bounds_of, emulate, predicted_users
+from scenarios.theory.bounds import binding
 from scenarios.theory.separability import inseparable
 
 
@@ -98,12 +99,8 @@ class Standing:
     wrong: int
 
 
-class SchemeKey(NamedTuple):
-    """A unit."""
-
-    scheme: str
-    items: int
-    seed: int
+SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))
+"""A unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,15 +122,12 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
     begin = time.perf_counter()
     if adapts(scenario):
         return _adaptive(scenario, statistic, begin, trajectory=trajectory)
-    most, block = scenario.users or 0, 1
-    if statistic == DEVICES:
-        worlds: Prefixes | EmulatedPrefixes = Prefixes(scenario)
-    else:
-        block = max(1, round(start * RESOLUTION))
-        worlds = EmulatedPrefixes(scenario, block=block)
-    search = Search(start=round(start / block), most=most // block, resolution=RESOLUTION)
-    blocks = worlds.threshold(scenario.decoder, "exact", 1, search)
-    users = None if blocks is None else blocks * block
+    block, search = (
+        max(1, round(start * RESOLUTION)),
+        Search(start=start, most=scenario.users or 0, resolution=RESOLUTION),
+    )
+    worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
+    users = worlds.threshold(scenario.decoder, "exact", 1, search)
     return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
 
 
@@ -287,7 +281,11 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
         one = self.scenario(self.schemes[0], self.items[0])
-        world = {"rated": self.rated, "epsilon": as_json(one.epsilon), "exact_epsilon": str(one.epsilon)}
+        world: dict[str, Any] = {
+            "rated": self.rated,
+            "epsilon": as_json(one.epsilon),
+            "exact_epsilon": str(one.epsilon),
+        }
         world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
         world["like"] = [list(row) for row in one.like]
         return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
@@ -374,15 +372,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         """Return the lower bounds that bind on those who learn all labels with the chance asked for."""
         one, rows = self.scenario(self.schemes[0], items), list[dict[str, Any]]()
         for adaptive in (True, False):
-            bounds = all_bounds(
-                items=items,
-                rated=one.rated or 0,
-                epsilon=as_float(one.epsilon),
-                clusters=one.clusters or 0,
-                failure=1 - self.confidence,
-                adaptive_queries=adaptive,
-            )
-            best = binding(bounds)
+            best = binding(bounds_of(one, failure=1 - self.confidence, adaptive_queries=adaptive))
             name, users = (best.name, best.users) if best else (None, None)
             if not rows or rows[0]["users"] != users:
                 rows.append({"items": items, "adaptive": adaptive, "name": name, "users": users})

@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import product
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from scenarios.given.config import Scenario
+from scenarios.sweep.kinds import Sweep
 
 S = TypeVar("S")
 """A setting of an experiment."""
+SettingKey = namedtuple("SettingKey", ("setting", "seed"))
+"""A unit of a grid: place of the setting, and seed."""
+
+
+class GridSweep(BaseModel, Sweep[Any, Any]):
+    """A sweep over the settings that tables of a grid expand to; a unit is a setting with a seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    key: ClassVar = SettingKey
+
+    # Runs of every setting; their seeds start at the base's ``seed``
+    seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
+    base: dict[str, Any] = {}  # Keys of a scenario that all settings have
+    grid: tuple[dict[str, Any], ...] = ()  # Keys of a scenario; the lists of one table expand as a cartesian product
+
+    @cached_property
+    @abstractmethod
+    def settings(self) -> tuple[Any, ...]:
+        """The scenarios, each with its first seed."""
+
+    @abstractmethod
+    def measure_of(self, setting: Any) -> Callable[[Any], Any]:
+        """Return what measures one seed's scenario of a setting."""
+
+    def units(self, done: Mapping[Any, Any]) -> dict[Any, Callable[[], Any]]:
+        """Return a unit each setting and seed."""
+        measures = [self.measure_of(one) for one in self.settings]
+        return {
+            SettingKey(place, seed): partial(measures[place], one.model_copy(update={"seed": seed}))
+            for turn in range(self.seeds)
+            for place, one in enumerate(self.settings)
+            for seed in [one.seed + turn]
+        }
+
+
 FIRST_SEED = "cannot vary within a grid; give the first seed in [base] and their number as seeds"
 
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
@@ -25,13 +25,6 @@ K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers, the cell of the grid and the seed."""
 M = TypeVar("M")
 """A unit's measurement: a dataclass whose fields JSON can hold."""
-
-
-class SettingKey(NamedTuple):
-    """A unit of a grid: place of the setting, and seed."""
-
-    setting: int
-    seed: int
 
 
 class Sweep(ABC, Generic[K, M]):
@@ -87,7 +80,7 @@ class Sweep(ABC, Generic[K, M]):
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print the result as tables."""
 
-    def told(self, rows: pd.DataFrame) -> str:
+    def in_words(self, rows: pd.DataFrame) -> str:
         """Return in a few words what the result's rows hold."""
         return f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import time
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -34,7 +36,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.report.columns import finite
 from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.report.tables import interval_of, number, percent, remark, show_table
+from scenarios.report.tables import Cell, interval_of, number, percent, remark, show_rows
 from scenarios.sweep.kinds import Sweep
 
 RANDOM, HALVING = "random", "halving"
@@ -49,6 +51,7 @@ MOST_STEPS = 2e9
 SEEDS = 60
 CLIENTS = 50
 Row = Mapping[str, Any]
+_NAMED: dict[str, Any] = {"words": ("recommender",)}
 
 
 class OnlineSetting(NamedTuple):
@@ -67,7 +70,7 @@ class OnlineSetting(NamedTuple):
         return {name: value for name, value in self._asdict().items() if name != "environment"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Axis:
     """An axis, a panel of the figure."""
 
@@ -86,45 +89,39 @@ class Axis:
         return self.shared.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
 
 
+_LONG = (100, 300, 1000, 3000, 10000)
+_ALL = "N = {voters}, P = {peers}, D = {diversity}, R = {radius}"
 AXES: dict[str, Axis] = {
     "rounds": Axis(
-        label="rounds T",
-        shared="m = {objects}, N = {voters}, P = {peers}, D = {diversity}, R = {radius}",
-        values=(100, 300, 1000, 3000, 10000),
-        at=lambda base, value: base._replace(rounds=value),
-        halved=True,
+        "rounds T", f"m = {{objects}}, {_ALL}", _LONG, lambda base, value: base._replace(rounds=value), halved=True
     ),
     "ratio": Axis(
-        label="voters a peer, N/P",
-        shared="halving adversary, D = R = 0, m = {objects}, T = {rounds}",
-        values=(4, 16, 64, 256),
-        at=lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
+        "voters a peer, N/P",
+        "halving adversary, D = R = 0, m = {objects}, T = {rounds}",
+        (4, 16, 64, 256),
+        lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
     ),
     "radius": Axis(
-        label="radius R",
-        shared="D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
-        values=(0, 2, 8, 32),
-        at=lambda base, value: base._replace(radius=value, diversity=0),
+        "radius R",
+        "D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 2, 8, 32),
+        lambda base, value: base._replace(radius=value, diversity=0),
         halved=True,
     ),
     "diversity": Axis(
-        label="diversity D",
-        shared="R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
-        values=(0, 8, 64),
-        at=lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
+        "diversity D",
+        "R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 8, 64),
+        lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
     ),
     "epsilon-rounds": Axis(
-        label="rounds T",
-        shared="N = {voters}, P = {peers}, D = {diversity}, R = {radius} ({still}: 0)",
-        values=(100, 300, 1000, 3000, 10000),
-        at=lambda base, value: base._replace(rounds=value),
-        epsilon=True,
+        "rounds T", f"{_ALL} ({{still}}: 0)", _LONG, lambda base, value: base._replace(rounds=value), epsilon=True
     ),
     "epsilon-peers": Axis(
-        label="peers P",
-        shared="N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
-        values=(4, 8, 16, 32),
-        at=lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
+        "peers P",
+        "N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
+        (4, 8, 16, 32),
+        lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
         epsilon=True,
     ),
 }
@@ -182,18 +179,8 @@ def serve(scenario: OnlineScenario, world: World) -> OnlineRun:
     return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
 
 
-class PlantedKey(NamedTuple):
-    """A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
-
-    recommender: str
-    rounds: int
-    objects: int
-    voters: int
-    peers: int
-    diversity: int
-    radius: int
-    environment: str
-    seed: int
+PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")
+"""A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,18 +371,18 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
     def show(self, console: Console, result: Row, title: str) -> None:
         """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
         remark(console, f"{title}: means over {result['seeds']} seeds")
-        for axis in result["axes"]:
-            rows = [row for row in result["points"] if row["axis"] == axis]
-            cells: list[list[str] | None] = []
-            for place, row in enumerate(rows):
-                if place and row["x"] != rows[place - 1]["x"]:
-                    cells.append(None)
-                against = " *" if row["environment"] != rows[0]["environment"] else ""
-                first = [f"{row['x']:,}", row["recommender"] + against]
-                cells.append([*first, *(cell(row) for cell in _POINT_COLUMNS.values())])
-            columns = [AXES[axis].label.rpartition(" ")[2], "recommender", *_POINT_COLUMNS]
-            title = f"{axis}: {AXES[axis].same(rows)}"
-            show_table(console, columns, cells, title=title, words=("recommender",), names=2)
+        for name in result["axes"]:
+            rows = [row for row in result["points"] if row["axis"] == name]
+            random = rows[0]["environment"]
+            columns: list[tuple[str, Cell]] = [
+                (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
+                ("recommender", lambda row, most=random: row["recommender"] + " *" * (row["environment"] != most)),
+                *_POINT_COLUMNS,
+            ]
+            lines: list[Row | None] = []
+            for _, group in itertools.groupby(rows, lambda row: row["x"]):
+                lines += [*group, None]
+            show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
         remark(
             console,
             "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows "
@@ -522,31 +509,24 @@ def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
     return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
 
 
-def _number_of(name: str, row: Row) -> str:
-    return number(row[name])
+_POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("loss", "loss"),
+    ("s.e.", "loss_se"),
+    ("95 %", partial(interval_of, name="loss")),
+    ("bound (L)", "loss_bound"),
+    ("Thm 6", "loss_lower_bound"),
+    ("epsilon", "epsilon_proved"),
+    ("exact", lambda row: number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")),
+    ("at least", "epsilon_lower"),
+    ("leaks", "privacy_loss"),
+    ("most", "privacy_loss_most"),
+    ("peers alive", "peers_alive"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
+)
 
 
-_POINT_COLUMNS: dict[str, Callable[[Row], str]] = {
-    "loss": partial(_number_of, "loss"),
-    "s.e.": partial(_number_of, "loss_se"),
-    "95 %": partial(interval_of, name="loss"),
-    "bound (L)": partial(_number_of, "loss_bound"),
-    "Thm 6": partial(_number_of, "loss_lower_bound"),
-    "epsilon": partial(_number_of, "epsilon_proved"),
-    "exact": lambda row: number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else ""),
-    "at least": partial(_number_of, "epsilon_lower"),
-    "leaks": partial(_number_of, "privacy_loss"),
-    "most": partial(_number_of, "privacy_loss_most"),
-    "peers alive": partial(_number_of, "peers_alive"),
-    "kicked": lambda row: str(row["peers_kicked"]),
-}
-
-
-class ClientsKey(NamedTuple):
-    """A unit's name."""
-
-    recommender: str
-    seed: int
+ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))
+"""A unit of a sweep on clients of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -557,9 +537,9 @@ class ClientsMeasurement:
     seconds: float
 
 
-CLIENT_COLUMNS = ("client", "rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random")
 _NUMBERS = ("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers")
-CLIENT_COLUMNS += (*_NUMBERS, "peers_alive", "peers_kicked")
+_COUNTS = ("rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random")
+CLIENT_COLUMNS = ("client", *_COUNTS, *_NUMBERS, "peers_alive", "peers_kicked")
 BESIDE = "plurality"
 """Whose loss is set beside every other's, client by client: ``to_plurality`` is a key of the result."""
 _SIZES = dict(zip(("epsilon", "privacy_loss", "privacy_loss_any"), _NUMBERS[1:], strict=True))
@@ -685,19 +665,13 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         seeds = result["seeds"]
         remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
         first = "measured of clients"
-        world = [[label, *(number(result["world"][name][one]) for one in _SPREAD)] for name, label in _SHOWN.items()]
-        show_table(console, [first, *_SPREAD], world, words=(first,))
-        losses = [heading for name in _LOSSES for heading in (name, "95 %")]
-        cells: list[list[str]] = []
-        for row in result["recommenders"]:
-            pairs = ((write(row.get(name)), interval_of(row, name, write=write)) for name, write in _LOSSES.values())
-            cells.append([row["recommender"], *(cell for pair in pairs for cell in pair)])
-        show_table(console, ["recommender", *losses], cells, words=("recommender",))
-        rows = [
-            [row["recommender"], *(number(row[name]) for name in _SIZE_COLUMNS.values()), str(row["peers_kicked"])]
-            for row in result["recommenders"]
-        ]
-        show_table(console, ["recommender", *_SIZE_COLUMNS, "kicked"], rows, words=("recommender",))
+        world = [{"label": label, **result["world"][name]} for name, label in _SHOWN.items()]
+        spread = [(which, which) for which in _SPREAD]
+        show_rows(console, [(first, lambda row: row["label"]), *spread], world, words=(first,))
+        for columns in (_LOSSES, _SIZE_COLUMNS):
+            show_rows(
+                console, [("recommender", lambda row: row["recommender"]), *columns], result["recommenders"], **_NAMED
+            )
         remark(
             console,
             "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is "
@@ -744,17 +718,24 @@ _SHOWN = {
     "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
     "random_share": "random's loss / T",
 }  # fmt: skip
-_LOSSES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "loss": ("loss", number),
-    "share": ("share", percent),
-    "less random": ("to_random_share", percent),
-    "less plurality": ("to_plurality_share", percent),
-}
-_SIZE_COLUMNS = {
-    "bound (L)": "loss_bound",
-    "epsilon": "epsilon_median",
-    "least": "epsilon_least",
-    "most": "epsilon_most",
-    "run leaks": "privacy_loss_any_median",
-    "most leaked": "privacy_loss_any_most",
-}
+
+
+def _loss_columns() -> Iterator[tuple[str, Cell]]:
+    """Yield the columns of losses, in numbers and as shares of the rounds, each with its interval."""
+    shares = {"share": "share", "less random": "to_random_share", "less plurality": "to_plurality_share"}
+    for heading, name in {"loss": "loss", **shares}.items():
+        write: Callable[[Any], str] = number if name == "loss" else percent
+        yield heading, lambda row, name=name, write=write: write(row.get(name))
+        yield "95 %", partial(interval_of, name=name, write=write)
+
+
+_LOSSES = tuple(_loss_columns())
+_SIZE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("bound (L)", "loss_bound"),
+    ("epsilon", "epsilon_median"),
+    ("least", "epsilon_least"),
+    ("most", "epsilon_most"),
+    ("run leaks", "privacy_loss_any_median"),
+    ("most leaked", "privacy_loss_any_most"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar
@@ -19,10 +20,10 @@ from scenarios.given.validation import validated
 from scenarios.given.values import brief
 from scenarios.places.in_process import InProcess
 from scenarios.report.columns import Average, Column, mean_of
-from scenarios.report.intervals import CONFIDENCE, named
+from scenarios.report.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.report.tables import interval_of, is_number, number, remark, show_table
-from scenarios.sweep.grid import FIRST_SEED, expanded
-from scenarios.sweep.kinds import SettingKey, Sweep
+from scenarios.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded
+from scenarios.sweep.threshold import Search
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
 """Columns that are shown unless others are named: what differs from seed to seed."""
@@ -42,11 +43,56 @@ def measure_result(experiment: str, scenario: BaseModel) -> ResultMeasurement:
     return ResultMeasurement({name: one for name, one in values.items() if not isinstance(one, (dict, list, tuple))})
 
 
-class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
-    """What a grid of results says."""
+class SmallestNumber(BaseModel):
+    """What `threshold` of a grid says: the smallest number from which a column of the record meets a target."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    key: ClassVar = SettingKey
+
+    column: str  # Of the experiment's record
+    least: float | None = None  # What it must reach, or stay below; one of them. Truths count as 1 and 0
+    most: float | None = None
+    field: str = "users"  # Of the experiment's scenario: the whole number that is sought
+    start: Annotated[int, Field(ge=1)] = 1000  # Where the search begins, and where it ends
+    limit: Annotated[int, Field(ge=1)] = 10**7
+    resolution: Annotated[float, Field(gt=0, le=1)] = 0.02  # Relative width at which bisection stops
+
+    def met(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a record meets the target; one that does not know the column does not."""
+        value = math.inf if record.get(self.column) == "inf" else record.get(self.column)
+        if value is None:
+            return False
+        return value >= self.least if self.least is not None else value <= (self.most or 0.0)
+
+    def check(self, experiment: Experiment[Any], fixed: Collection[str]) -> None:
+        """Refuse what cannot be sought."""
+        if (self.least is None) == (self.most is None):
+            raise InputError(f"threshold of {self.column}: give least or most, one of them")
+        if self.column not in {column.name for column in experiment.columns}:
+            raise InputError(f"column {brief(self.column)} is unknown to blindrec {experiment.name}; see its JSON")
+        if self.field in fixed:
+            raise InputError(f"{self.field} is what the threshold looks for; leave it out of [base] and [[grid]]")
+
+    @property
+    def words(self) -> str:
+        """It in words."""
+        target = f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+        return f"smallest {self.field} with {self.column} of {target}, median over seeds"
+
+
+def measure_smallest(experiment: str, target: SmallestNumber, scenario: Any) -> ResultMeasurement:
+    """Find the smallest number from which one seed meets a target, by a run for each number that is looked at."""
+    kind, values = EXPERIMENTS[experiment], scenario.again()
+
+    def success(number: int) -> bool:
+        return target.met(measure_result(experiment, kind.read(None, {**values, target.field: number})).record)
+
+    search = Search(start=target.start, most=target.limit, resolution=target.resolution)
+    return ResultMeasurement({target.field: search.crossing(success)})
+
+
+class ResultsSweep(GridSweep):
+    """What a grid of results says."""
+
     measurement: ClassVar = ResultMeasurement
     tables: ClassVar = ("units.parquet", "settings.csv")
     help: ClassVar = (
@@ -54,11 +100,9 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
     )
 
     experiment: str = "run"  # The command of the experiment: run, online or two-tier
-    # Runs of every setting; their seeds start at the base's ``seed``
     seeds: Annotated[int, Field(ge=1, le=100_000)] = 5
     columns: tuple[str, ...] = ()  # Columns of its record; default: all that are measured
-    base: dict[str, Any] = {}  # Keys of its scenario that all settings have
-    grid: tuple[dict[str, Any], ...] = ()  # Keys of its scenario; the lists of one table expand as a cartesian product
+    threshold: SmallestNumber | None = None  # Measure the smallest number that meets a target instead
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> ResultsSweep:
@@ -70,6 +114,8 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
         for name in sweep.columns:
             if name not in known:
                 raise InputError(f"column {brief(name)} is unknown; blindrec {sweep.runs.name} has {', '.join(known)}")
+        if sweep.threshold is not None:
+            sweep.threshold.check(sweep.runs, {*sweep.base, *(name for table in sweep.grid for name in table)})
         _ = sweep.settings  # refuses those that cannot be run
         return sweep
 
@@ -84,6 +130,8 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
 
         def setting(varied: dict[str, Any]) -> Any:
             one = self.runs.read(None, {**self.base, **varied})
+            for end in () if self.threshold is None else (self.threshold.start, self.threshold.limit):
+                self.runs.read(None, {**self.base, **varied, self.threshold.field: end})
             self.runs.check(one)
             paths = {name: getattr(one, name).absolute() for name in self.runs.files if getattr(one, name)}
             return one.model_copy(update=paths)
@@ -100,17 +148,15 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
 
     def content(self) -> dict[str, Any]:
         """Return the experiment and its settings, as they make a run the same run; a file counts by its content."""
-        return {"sweep": "results", "settings": [[*self.runs.mark(one, 1).identity] for one in self.settings]}
+        target = {} if self.threshold is None else {"threshold": self.threshold.model_dump(mode="json")}
+        identities = [[*self.runs.mark(one, 1).identity] for one in self.settings]
+        return {"sweep": "results", **target, "settings": identities}
 
-    def units(self, done: Mapping[SettingKey, ResultMeasurement]) -> dict[SettingKey, Callable[[], ResultMeasurement]]:
-        """Return a unit each setting and seed."""
-        return {
-            SettingKey(place, one.seed + turn): partial(
-                measure_result, self.experiment, one.model_copy(update={"seed": one.seed + turn})
-            )
-            for turn in range(self.seeds)
-            for place, one in enumerate(self.settings)
-        }
+    def measure_of(self, setting: BaseModel) -> Callable[[BaseModel], ResultMeasurement]:
+        """Return what runs one seed of the experiment, or finds its smallest number."""
+        if self.threshold is not None:
+            return partial(measure_smallest, self.experiment, self.threshold)
+        return partial(measure_result, self.experiment)
 
     def table(self, units: Mapping[SettingKey, ResultMeasurement]) -> pd.DataFrame:
         """Return the record of every setting and seed, one row each."""
@@ -124,7 +170,8 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
         places = range(len(self.settings))
         every = [[one.record for key, one in units.items() if key.setting == place] for place in places]
         means = [mean_of(self.runs.columns, records) for records in every]
-        columns = [column for column in self._columns() if any(one.get(column.name) is not None for one in means)]
+        shown = [] if self.threshold is not None else self._columns()
+        columns = [column for column in shown if any(one.get(column.name) is not None for one in means)]
         rows = []
         for place, (mean, varied) in enumerate(zip(means, self.varied, strict=True)):
             filled = {name: mean.get(name) if value is None else value for name, value in varied.items()}
@@ -134,6 +181,11 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
                 row |= named((mean.get(column.name), low, high), column.name)
             rows.append(row)
         words = {column.name: column.words.strip() or column.name for column in columns}
+        if self.threshold is not None:
+            words = {self.threshold.field: self.threshold.words}
+            for row, records in zip(rows, every, strict=True):
+                numbers = [one[self.threshold.field] or math.nan for one in records]
+                row.update(named(quantile_interval(numbers, 0.5), self.threshold.field))
         shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": words}
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
 
@@ -148,8 +200,8 @@ class ResultsSweep(BaseModel, Sweep[SettingKey, ResultMeasurement]):
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print all settings of one column after the other."""
         varied: list[str] = result["varied"]
-        seeds = result["settings"][0]["seeds"]
-        remark(console, f"{title}: blindrec {result['experiment']}, means over {seeds} seed{'s' if seeds > 1 else ''}")
+        seeds, how = result["settings"][0]["seeds"], "means" if self.threshold is None else "medians"
+        remark(console, f"{title}: blindrec {result['experiment']}, {how} over {seeds} seed{'s' if seeds > 1 else ''}")
         texts = [one for one in varied if not all(is_number(row[one]) for row in result["settings"])]
         for name, words in result["columns"].items():
             rows = [

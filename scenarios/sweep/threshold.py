@@ -7,15 +7,16 @@ import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query
@@ -49,6 +50,7 @@ from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
 from scenarios.store.round_store import KeptRounds, Nowhere
 from scenarios.theory.anchor_prediction import users_of
+from scenarios.theory.bounds import Bound, all_bounds
 from scenarios.theory.emulation import Emulated
 from scenarios.theory.predictors import predictor
 from scenarios.theory.separability import inseparable
@@ -118,7 +120,9 @@ class Successes(ABC):
     def _scores(self, users: int, decoder: str) -> ClusteringScores:
         """Return how right the labels are that a decoder makes of so many users."""
         model, population = self.learned(users, decoder)
-        return label_scores(model, population)
+        if population.truth is None:
+            raise ValueError("a ratings file has no truth to compare labels with")
+        return clustering_scores(model.cluster, population.truth)
 
     def _top(self, users: int, decoder: str) -> float:
         """Return the share of the list that a decoder makes which is right; see `popularity.top_share`."""
@@ -134,13 +138,6 @@ class Successes(ABC):
     def threshold(self, decoder: str, criterion: str, share: float, search: Search) -> int | None:
         """Return the users from which it succeeds; None where the most users do not."""
         return search.crossing(lambda users: self.met(users, decoder, criterion, share))
-
-
-def label_scores(model: Model, population: Population) -> ClusteringScores:
-    """Return how right a model's labels are."""
-    if population.truth is None:
-        raise ValueError("a ratings file has no truth to compare labels with")
-    return clustering_scores(model.cluster, population.truth)
 
 
 def succeeds(scores: ClusteringScores, criterion: str, share: float) -> bool:
@@ -276,6 +273,12 @@ class EmulatedPrefixes(Successes):
             self._totals.append(self._totals[-1] + more if self._totals else more)
         return self._totals[blocks - 1]
 
+    def threshold(self, decoder: str, criterion: str, share: float, search: Search) -> int | None:
+        """Return the users from which it succeeds, a multiple of a block."""
+        start, most = round(search.start / self._block), search.most // self._block
+        blocks = super().threshold(decoder, criterion, share, replace(search, start=start, most=most))
+        return None if blocks is None else blocks * self._block
+
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
         """Return the item model of the first blocks; ``users`` is their number, and the decoder the scenario's."""
         stop_if_abandoned()
@@ -360,6 +363,12 @@ def measure_threshold(
     accuracies = {decoder: worlds.scores(probe, decoder).accuracy for probe, decoder in probed}
     seconds, devices = time.perf_counter() - begin, worlds.simulated
     return ThresholdMeasurement(thresholds=thresholds, devices=devices, seconds=seconds, accuracies=accuracies)
+
+
+def bounds_of(scenario: Scenario, **how: Any) -> list[Bound]:
+    """Return the lower bounds of a setting's users; ``how`` is as in `scenarios.theory.bounds.all_bounds`."""
+    sizes = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
+    return all_bounds(**sizes, epsilon=as_float(scenario.epsilon), **how)
 
 
 @lru_cache(maxsize=1024)

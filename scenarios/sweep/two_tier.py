@@ -213,8 +213,8 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
         for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
             world_of(base.model_copy(update=update), table)
         ratings, seeds, every = table.ratings - table.users * base.holdout, options.seeds, options.every
-        size = {"users": table.users, "ratings": ratings}
-        return cls(base=base, figures=figures, seeds=seeds, curves=curves, every=every, **size)
+        numbers = {"seeds": seeds, "users": table.users, "ratings": ratings, "every": every}
+        return cls(base=base, figures=figures, curves=curves, **numbers)
 
     def content(self) -> dict[str, Any]:
         """Return what all units share, as JSON values."""

@@ -10,12 +10,11 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from rich.console import Console
 from scipy.special import gammaincinv
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from scenarios.data.populations import cluster_sizes, populate, settle
 from scenarios.given.config import MOST_USERS, Scenario, load_scenario
@@ -23,25 +22,25 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.given.validation import first_line
 from scenarios.planner.needs import Target
 from scenarios.report.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
-from scenarios.report.tables import interval_of, ratio, remark, show_table, whole
+from scenarios.report.tables import Cell, interval_of, ratio, remark, show_rows, show_table, whole
 from scenarios.sweep.exponents import Fit, axis_value, bootstrap, slope
-from scenarios.sweep.grid import FIRST_SEED, expanded, fields_of
-from scenarios.sweep.kinds import SettingKey, Sweep
+from scenarios.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, fields_of
 from scenarios.sweep.threshold import (
     LABELS,
     TOP,
     Criterion,
     ThresholdMeasurement,
     adapts,
+    bounds_of,
     guess,
     measure_threshold,
     predicted_users,
 )
-from scenarios.theory.bounds import all_bounds, binding
+from scenarios.theory.bounds import binding
 from scenarios.theory.predictors import predictor
 
 SHARE = "rated_share"
-"""Key of a setting that is none of a scenario's: ``rated = round(rated_share * items)``."""
+"""Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``."""
 MOST_RESAMPLED = 10**8
 """Devices that are drawn from a ratings file at most: they are held in memory."""
 _FIXED = {
@@ -59,16 +58,12 @@ Units = Mapping[SettingKey, ThresholdMeasurement]
 Row = Mapping[str, Any]
 
 
-class UsersSweep(BaseModel, Sweep[SettingKey, ThresholdMeasurement]):
+class UsersSweep(GridSweep):
     """What a grid over users says."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    key: ClassVar = SettingKey
     measurement: ClassVar = ThresholdMeasurement
     tables: ClassVar = ("thresholds.parquet", "settings.csv")
 
-    # Runs of every setting; their seeds start at the base's ``seed``
-    seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
     # one of "exact", "share", "top"; What counts as success; default: all labels right, and a share of them. ``top`` is
     # about the 50 most popular items, and the only one where [base] has ``ratings``: a file has no labels
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
@@ -80,9 +75,6 @@ class UsersSweep(BaseModel, Sweep[SettingKey, ThresholdMeasurement]):
     most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9  # No population is made larger
     # Read from the same releases, so that they are paired; default: the one that each setting has by itself
     decoders: tuple[str, ...] = ()
-    base: dict[str, Any] = {}  # Keys of `scenarios.given.config.Scenario` that all settings have
-    # Keys of a scenario; the lists of one table expand as a cartesian product. ``rated_share`` stands for ``rated``
-    grid: tuple[dict[str, Any], ...] = ()
     fit: tuple[Fit, ...] = ()  # Exponents to fit
 
     @classmethod
@@ -177,25 +169,18 @@ class UsersSweep(BaseModel, Sweep[SettingKey, ThresholdMeasurement]):
             "settings": settings,
         }
 
-    def units(self, done: Units) -> dict[SettingKey, Callable[[], ThresholdMeasurement]]:
-        """Return a unit each setting and seed."""
-        firsts = [
-            partial(
-                measure_threshold,
-                decoders=self.decoders_of(one),
-                criteria=self.criteria,
-                share=self.share,
-                resolution=self.resolution,
-                start=guess(one.model_copy(update={"decoder": self.decoders_of(one)[0]})),
-                probes=self.probes_of(one),
-            )
-            for one in self.settings
-        ]
-        return {
-            SettingKey(place, one.seed + turn): partial(firsts[place], one.model_copy(update={"seed": one.seed + turn}))
-            for turn in range(self.seeds)
-            for place, one in enumerate(self.settings)
-        }
+    def measure_of(self, setting: Scenario) -> Callable[[Scenario], ThresholdMeasurement]:
+        """Return what finds the thresholds of one seed, from where the planner sees that of the first decoder."""
+        decoders = self.decoders_of(setting)
+        return partial(
+            measure_threshold,
+            decoders=decoders,
+            criteria=self.criteria,
+            share=self.share,
+            resolution=self.resolution,
+            start=guess(setting.model_copy(update={"decoder": decoders[0]})),
+            probes=self.probes_of(setting),
+        )
 
     def table(self, units: Units) -> pd.DataFrame:
         """Return the measured thresholds, one row a setting, seed, decoder and criterion."""
@@ -360,31 +345,25 @@ class UsersSweep(BaseModel, Sweep[SettingKey, ThresholdMeasurement]):
         settings: Sequence[Row] = result["settings"]
         share = float(result["share"])
         shown = [name for name in _SETTING if name in AXES or len({row[name] for row in settings}) > 1]
-        success = partial(_success, share)
-
-        def table(rows: Sequence[Row], title: str, columns: Mapping[str, Callable[[Row], str]]) -> None:
-            cells = [
-                [*(_field(row[name]) for name in shown), *(cell(row) for cell in columns.values())] for row in rows
-            ]
-            show_table(console, [*shown, *columns], cells, title=title, words=_WORDS, names=len(shown) + 1)
-
-        columns = {"success": success, "U*": _users, "95 %": _reach, "planned": _planned}
-        if any("channel" in row for row in settings):
-            columns["channel"] = lambda row: str(row.get("channel", ""))
-        table(settings, f"{title}: users U*, success in half of the seeds", columns)
+        fields: list[tuple[str, Cell]] = [(name, partial(_field, name)) for name in shown]
+        how: dict[str, Any] = {"words": _WORDS, "names": len(shown) + 1}
+        success = ("success", partial(_success, share))
+        own = (
+            [("channel", lambda row: str(row.get("channel", "")))] if any("channel" in row for row in settings) else []
+        )
+        columns = [*fields, success, ("U*", _users), ("95 %", _reach), ("planned", _planned), *own]
+        show_rows(console, columns, settings, title=f"{title}: users U*, success in half of the seeds", **how)
         if any(row.get("inside") is False for row in settings):
             remark(console, "! the measured interval does not hold the planner's number")
         if result["fits"]:
-            _show_fits(console, result["fits"], success)
+            _show_fits(console, result["fits"], success[1])
         if result.get("probes"):
-            columns = {"decoder": lambda row: row["decoder"], "users": _users, "measured": partial(_four, "accuracy")}
-            columns |= {"error": partial(_four, "standard_error"), "planned": partial(_four, "predicted")}
-            columns["within 3"] = lambda row: "yes" if row["within"] else "no"
-            table(result["probes"], "share of items right", columns)
+            columns = [*fields, ("decoder", lambda row: row["decoder"]), ("users", _users), *_PROBE_COLUMNS]
+            show_rows(console, columns, result["probes"], title="share of items right", **how)
         if result["ratios"]:
-            columns = {"success": success, "ratio": lambda row: ratio(row["ratio"])}
-            columns["95 %"] = partial(interval_of, write=ratio)
-            table(result["ratios"], f"users, {PAIR[0]} over {PAIR[1]}", columns)
+            columns = [*fields, success, ("ratio", lambda row: ratio(row["ratio"]))]
+            columns.append(("95 %", partial(interval_of, write=ratio)))
+            show_rows(console, columns, result["ratios"], title=f"users, {PAIR[0]} over {PAIR[1]}", **how)
         few = min((float(row["level"]) for row in settings), default=1.0)
         if few < result["confidence"]:
             remark(console, f"too few seeds for intervals of {result['confidence']:.0%}: those of U* reach {few:.1%}")
@@ -508,15 +487,8 @@ def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
 def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
     if not setting.half.bounded or criterion == TOP:  # bounds are about labels
         return {}
-    items = setting.items or 0
-    bounds = all_bounds(
-        items=items,
-        rated=setting.rated or 0,
-        epsilon=as_float(setting.epsilon),
-        clusters=setting.clusters or 0,
-        mistakes=0 if criterion == "exact" else _allowed(share, items),
-        adaptive_queries=adapts(setting),
-    )
+    mistakes = 0 if criterion == "exact" else _allowed(share, setting.items or 0)
+    bounds = bounds_of(setting, mistakes=mistakes, adaptive_queries=adapts(setting))
     best = None if setting.settings.rated_public else binding(bounds)  # others count on rated items being hidden
     capacity = next(bound.users for bound in bounds if bound.name == "capacity")
     return {"lower bound": best.users if best else 0.0, "lower bound, capacity": capacity}
@@ -554,15 +526,19 @@ def _planned(row: Row) -> str:
     return "" if predicted is None else f"{whole(predicted)}{' !' if row['inside'] is False else ''}"
 
 
-def _four(name: str, row: Row) -> str:
-    return f"{row[name]:.4f}"
-
-
-def _field(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def _field(name: str, row: Row) -> str:
+    return f"{row[name]:,}" if isinstance(row[name], int) else str(row[name])
 
 
 def _success(share: float, row: Row) -> str:
     """Return decoder and criterion in words."""
     words = {"exact": "all right", "share": f"{share:.4g} right", "top": f"{share:.4g} of the top 50"}[row["criterion"]]
     return ", ".join(filter(None, [row.get("decoder", ""), words]))
+
+
+_PROBE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("measured", lambda row: f"{row['accuracy']:.4f}"),
+    ("error", lambda row: f"{row['standard_error']:.4f}"),
+    ("planned", lambda row: f"{row['predicted']:.4f}"),
+    ("within 3", lambda row: "yes" if row["within"] else "no"),
+)

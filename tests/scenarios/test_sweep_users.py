@@ -20,7 +20,8 @@ from scenarios.planner.needs import Target, users_needed
 from scenarios.report.intervals import median_interval, median_ranks, paired_ratio
 from scenarios.sweep import users
 from scenarios.sweep.exponents import Fit, axis_value, bootstrap, slope
-from scenarios.sweep.kinds import SettingKey, built_in_grids, load_sweep
+from scenarios.sweep.grid import SettingKey
+from scenarios.sweep.kinds import built_in_grids, load_sweep
 from scenarios.sweep.results import ResultsSweep
 from scenarios.sweep.threshold import Threshold, ThresholdMeasurement, guess
 from scenarios.sweep.users import UsersSweep, varied
