@@ -373,10 +373,9 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         remark(console, f"{title}: means over {result['seeds']} seeds")
         for name in result["axes"]:
             rows = [row for row in result["points"] if row["axis"] == name]
-            random = rows[0]["environment"]
             columns: list[tuple[str, Cell]] = [
                 (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
-                ("recommender", lambda row, most=random: row["recommender"] + " *" * (row["environment"] != most)),
+                ("recommender", partial(_starred, rows[0]["environment"])),
                 *_POINT_COLUMNS,
             ]
             lines: list[Row | None] = []
@@ -507,6 +506,11 @@ def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
     """Return rows of a result as a table; NaN: not known, inf: no finite number."""
     table = pd.DataFrame(rows)
     return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
+
+
+def _starred(environment: str, row: Row) -> str:
+    """Return a row's recommender, with a star where it met another environment than most."""
+    return f"{row['recommender']}{'' if row['environment'] == environment else ' *'}"
 
 
 _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
@@ -720,16 +724,16 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def _loss_columns() -> Iterator[tuple[str, Cell]]:
-    """Yield the columns of losses, in numbers and as shares of the rounds, each with its interval."""
-    shares = {"share": "share", "less random": "to_random_share", "less plurality": "to_plurality_share"}
-    for heading, name in {"loss": "loss", **shares}.items():
-        write: Callable[[Any], str] = number if name == "loss" else percent
-        yield heading, lambda row, name=name, write=write: write(row.get(name))
-        yield "95 %", partial(interval_of, name=name, write=write)
+def _with_interval(heading: str, name: str, write: Callable[[Any], str]) -> tuple[tuple[str, Cell], ...]:
+    return (heading, lambda row: write(row.get(name))), ("95 %", partial(interval_of, name=name, write=write))
 
 
-_LOSSES = tuple(_loss_columns())
+_LOSSES = (
+    *_with_interval("loss", "loss", number),
+    *_with_interval("share", "share", percent),
+    *_with_interval("less random", "to_random_share", percent),
+    *_with_interval("less plurality", "to_plurality_share", percent),
+)
 _SIZE_COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("bound (L)", "loss_bound"),
     ("epsilon", "epsilon_median"),

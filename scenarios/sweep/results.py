@@ -130,8 +130,9 @@ class ResultsSweep(GridSweep):
 
         def setting(varied: dict[str, Any]) -> Any:
             one = self.runs.read(None, {**self.base, **varied})
-            for end in () if self.threshold is None else (self.threshold.start, self.threshold.limit):
-                self.runs.read(None, {**self.base, **varied, self.threshold.field: end})
+            if self.threshold is not None:
+                for end in (self.threshold.start, self.threshold.limit):
+                    self.runs.read(None, {**self.base, **varied, self.threshold.field: end})
             self.runs.check(one)
             paths = {name: getattr(one, name).absolute() for name in self.runs.files if getattr(one, name)}
             return one.model_copy(update=paths)

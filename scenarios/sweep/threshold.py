@@ -367,7 +367,7 @@ def measure_threshold(
 
 def bounds_of(scenario: Scenario, **how: Any) -> list[Bound]:
     """Return the lower bounds of a setting's users; ``how`` is as in `scenarios.theory.bounds.all_bounds`."""
-    sizes = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
+    sizes: dict[str, Any] = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
     return all_bounds(**sizes, epsilon=as_float(scenario.epsilon), **how)
 
 

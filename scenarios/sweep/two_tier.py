@@ -228,7 +228,7 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
 
     def _first(self) -> Iterator[tuple[TwoTierKey, Measure]]:
         """Yield the units that need no other: Figure 1, and the settings of Figure 2."""
-        alone = {"mechanism": NONE, "epsilon": None, "weight": None}
+        alone: dict[str, Any] = {"mechanism": NONE, "epsilon": None, "weight": None}
         if ATTACK in self.figures:
             yield TwoTierKey(ATTACK, "", 0, self.base.seed), self._course(alone, attacks=True)
         for seed in self._every_seed():

@@ -92,7 +92,7 @@ def test_a_mechanism_of_ones_own(tmp_path: Path) -> None:
 
 def test_a_threshold_of_a_run_is_that_of_a_sweep_over_users(tmp_path: Path) -> None:
     """Two ways to the same numbers: by a run for each number of users, and by prefixes of one run."""
-    base = {"items": 16, "rated": 5, "epsilon": 4}
+    base: dict[str, Any] = {"items": 16, "rated": 5, "epsilon": 4}
     target = {"column": "exact", "least": 1, "start": 400, "limit": 20_000, "resolution": 0.1}
     done = run(tmp_path, seeds=3, threshold=target, base=base, grid=[{"decoder": ["centred", "paper"]}])
     scenario = Scenario(**base, users=20_000).complete()
@@ -118,7 +118,7 @@ def test_a_threshold_of_a_run_is_that_of_a_sweep_over_users(tmp_path: Path) -> N
 
 def test_a_threshold_over_any_field_of_another_experiment(tmp_path: Path) -> None:
     """A loss of at most 20 takes some number of peers between 1 and 8; what is never met is not known."""
-    base = {"rounds": 60, "voters": 16, "diversity": 0, "radius": 0}
+    base: dict[str, Any] = {"rounds": 60, "voters": 16, "diversity": 0, "radius": 0}
     target = {"column": "loss", "most": 20, "field": "peers", "start": 2, "limit": 16, "resolution": 0.01}
     grid = [{"recommender": ["p-rec", "plurality"]}]
     done = run(tmp_path, experiment="online", seeds=2, threshold=target, base=base, grid=grid)
