@@ -223,4 +223,4 @@ class SweepResult(Result):
 
     def __repr__(self) -> str:
         seeds = len({key.seed for key in self._swept.units})
-        return f"SweepResult({self._swept.sweep.told(self.frame())}, {seeds} seeds)"
+        return f"SweepResult({self._swept.sweep.in_words(self.frame())}, {seeds} seeds)"

@@ -81,7 +81,7 @@ def left(folder: Path) -> dict[str, Any]:
         mark = read_mark(folder)
         found[f"{FOLDER}/{MARK}"] = mark and mark.identity
         squares = Squares((), abs, {})
-        found["units"] = sorted((key, square.found) for key, square in Units(folder, squares.read, squares.write))
+        found["units"] = sorted((key, square.found) for key, square in Units(folder, squares.from_line, squares.line))
     return found
 
 

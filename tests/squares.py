@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -25,20 +26,23 @@ class Square:
     found: int
 
 
-class Squares(Sweep[Number, int, Square]):
+def _squared(square: Callable[[int], int], number: int) -> Square:
+    return Square(square(number))
+
+
+class Squares(Sweep[Number, Square]):
     """Squares of numbers, by a function that may fail."""
 
-    key, found = Number, Square
+    key, measurement = Number, Square
 
     def __init__(self, numbers: Iterable[int], square: Callable[[int], int], content: dict[str, Any]) -> None:
-        self._numbers, self._content = list(numbers), content
-        self.measure = lambda number: Square(square(number))  # type: ignore[misc] # each has its own
+        self._numbers, self._square, self._content = list(numbers), square, content
 
     def content(self) -> dict[str, Any]:
         return self._content
 
-    def units(self, done: Mapping[Number, Square]) -> dict[Number, int]:
-        return {Number(number): number for number in self._numbers}
+    def units(self, done: Mapping[Number, Square]) -> dict[Number, Callable[[], Square]]:
+        return {Number(number): partial(_squared, self._square, number) for number in self._numbers}
 
     def result(self, units: Mapping[Number, Square]) -> dict[str, Any]:
         return {"squares": [one.found for one in units.values()]}

@@ -16,31 +16,21 @@ from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.worlds import table_of
 from scenarios.given.files import file_sha256
 from scenarios.online.config import REFERENCE
-from scenarios.online.results import client_record
-from scenarios.online.run import run_online
 from scenarios.online.worlds import World, world_of_table
-from scenarios.places.in_process import InProcess
-from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.report.tables import number, percent, remark, show_table
-from scenarios.sweep.online import BESIDE, KEPT, RatingsGrid, summarize_clients
-from scenarios.sweep.online import ClientsKey as ServedKey
+from scenarios.sweep.online import BESIDE, ClientsKey, RatingsSweep, client_rows
 from scenarios.sweep.online import ClientsMeasurement as Served
 
 SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
 """The recommenders of the panel."""
 
 
-def grid_of(wanted: Comparison) -> RatingsGrid:
+def grid_of(wanted: Comparison) -> RatingsSweep:
     """Return the panel as a sweep of online recommenders."""
     named = tuple(name for name in SERVED if wanted.includes(COORDINATOR, name))
-    return RatingsGrid(
-        ratings=wanted.ratings,
+    return RatingsSweep(
+        base={"ratings": wanted.ratings, "like_from": wanted.liked_from, "clients": wanted.clients},
         sha256=file_sha256(wanted.ratings, "ratings file"),
-        columns=None,
-        like_from=wanted.liked_from,
-        clients=wanted.clients,
-        rounds=None,
-        objects=2,
         recommenders=named,
         seeds=wanted.seeds,
     )
@@ -65,15 +55,12 @@ def served_in(wanted: Comparison) -> tuple[tuple[str, ...], str | None]:
 
 def serve(wanted: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
     """Serve a seed's clients, and return a record of each."""
-    world, scenario = clients_of(wanted, seed), grid_of(wanted).scenario(recommender, seed)
-    run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
-    records = (client_record(run, client) for client in run.clients)
-    return tuple({name: record[name] for name in KEPT} for record in records)
+    return client_rows(grid_of(wanted).scenario(recommender, seed), clients_of(wanted, seed))
 
 
 def panel_of(wanted: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
-    """Return what all seeds say, as JSON values; see `scenarios.sweep.online.summarize_clients`."""
-    return summarize_clients(grid_of(wanted), {ServedKey(*key): one for key, one in served.items()})
+    """Return what all seeds say, as JSON values; see `scenarios.sweep.online.RatingsSweep.summary`."""
+    return grid_of(wanted).summary({ClientsKey(*key): one for key, one in served.items()})
 
 
 def show_panel(console: Console, panel: Mapping[str, Any]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,15 @@ from scenarios.sweep.online import ClientsMeasurement as Served
 
 
 @dataclass(frozen=True, slots=True)
-class CompareSweep(Sweep[Key, Unit, Measured]):
+class CompareSweep(Sweep[Key, Measured]):
     """A comparison to be measured, or that was measured."""
 
     wanted: Comparison
-    key, found, measure, family = Key, Measured, staticmethod(measure), "compare"
+    key, measurement, family = Key, Measured, "compare"
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        return self.wanted.content()
 
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print a table for each trust model, and the coordinator's panel."""
@@ -40,7 +45,7 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         if result["coordinator"] is not None:
             show_panel(console, result["coordinator"])
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
+    def units(self, done: Mapping[Key, Measured]) -> Mapping[Key, Callable[[], Measured]]:
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
 
         Those that the numbers of people for a share of popularity take follow where a grid of people is done.
@@ -57,12 +62,13 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
                 *(Key(COORDINATOR, name, "", table.users, "", seed) for name in served),
             )
         ]
-        every = {key: Unit(wanted=wanted, key=key) for key in keys}
+        every = {key: partial(measure, Unit(wanted=wanted, key=key)) for key in keys}
         few = wanted.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
         more = _refining(wanted, rows, table.users, done)
-        return every | {key: Unit(wanted=few if drawn else wanted, key=key) for key, drawn in more.items()}
+        refined = {key: Unit(wanted=few if drawn else wanted, key=key) for key, drawn in more.items()}
+        return every | {key: partial(measure, unit) for key, unit in refined.items()}
 
-    def told(self, rows: pd.DataFrame) -> str:
+    def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""
         return f"{len(rows)} rows"
 

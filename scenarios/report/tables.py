@@ -67,6 +67,21 @@ def show_table(
     console.print(table)
 
 
+Cell = str | Callable[[Mapping[str, Any]], str]
+"""What a column shows of a row: the number of that name, or what a function makes of the row."""
+
+
+def show_rows(
+    console: Console, columns: Sequence[tuple[str, Cell]], rows: Iterable[Mapping[str, Any] | None], **how: Any
+) -> None:
+    """Print rows as a table of declared columns; None draws a line between rows, ``how`` is as in `show_table`."""
+    cells = [
+        None if row is None else [number(row[cell]) if isinstance(cell, str) else cell(row) for _, cell in columns]
+        for row in rows
+    ]
+    show_table(console, [heading for heading, _ in columns], cells, **how)
+
+
 def _narrowest(cells: Sequence[str]) -> int:
     """Return how narrow a column of words may be: no word is split."""
     longest = max(len(word) for cell in cells for word in cell.split() or [""])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import as_float, as_json
+from coordinator.protocol.budget import as_json
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Round
@@ -41,9 +42,9 @@ from scenarios.report.intervals import (
 from scenarios.report.tables import interval, ratio, remark, show_table, whole
 from scenarios.run.experiment import run
 from scenarios.store.round_store import Held, KeptRounds, Nowhere
-from scenarios.sweep.kinds import Kind, Sweep
-from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, adapts, crossing, emulate, predicted_users
-from scenarios.theory.bounds import all_bounds, binding
+from scenarios.sweep.kinds import Sweep
+from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, Search, adapts, bounds_of, emulate, predicted_users
+from scenarios.theory.bounds import binding
 from scenarios.theory.separability import inseparable
 
 
@@ -51,9 +52,7 @@ from scenarios.theory.separability import inseparable
 class Scheme:
     """One of the ways to learn all labels that adaptive sweeps compare."""
 
-    # Its name on the command line, and in tables and figures, where a setting's name in braces stands for its value
-    name: str
-    label: str
+    label: str  # In tables and figures, where a setting's name in braces stands for its value
     design: str  # As in a scenario
     decoder: str = POSTERIOR
     policy: str = ONE_ROUND
@@ -66,61 +65,146 @@ class Scheme:
         return self.policy != ONE_ROUND
 
 
+_SIGN, _BY_VECTORS = "adaptive sign sensing", "adaptive sign sensing, {vectors} vectors"
 SCHEMES = {
-    scheme.name: scheme
-    for scheme in (
-        Scheme(name="paper", label="MaxSense, paper", design="maxsense", decoder="paper"),
-        Scheme(name="centred", label="MaxSense, centred", design="maxsense", decoder="centred"),
-        Scheme(name="sign", label="sign sensing", design="sign", emulated=True),
-        Scheme(name="adaptive-maxsense", label="adaptive MaxSense", design="maxsense", policy=ELIMINATE),
-        Scheme(name="adaptive-sign", label="adaptive sign sensing", design="sign", policy=ELIMINATE, emulated=True),
-        Scheme(
-            name="adaptive-vectors",
-            label="adaptive sign sensing, {vectors} vectors",
-            design="sign",
-            policy=ELIMINATE,
-            takes=("vectors",),
-            emulated=True,
-        ),
-    )
+    "paper": Scheme(label="MaxSense, paper", design="maxsense", decoder="paper"),
+    "centred": Scheme(label="MaxSense, centred", design="maxsense", decoder="centred"),
+    "sign": Scheme(label="sign sensing", design="sign", emulated=True),
+    "adaptive-maxsense": Scheme(label="adaptive MaxSense", design="maxsense", policy=ELIMINATE),
+    "adaptive-sign": Scheme(label=_SIGN, design="sign", policy=ELIMINATE, emulated=True),
+    "adaptive-vectors": Scheme(label=_BY_VECTORS, design="sign", policy=ELIMINATE, takes=("vectors",), emulated=True),
 }
+"""By their names on the command line, and in tables."""
 BASE = "adaptive-sign"
 """The scheme that the others are divided by."""
-
-
+PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
+"""Schemes whose run the trajectory may be of; the first of them that there is."""
 DEVICES: Literal["devices"] = "devices"
 MOMENTS: Literal["moments"] = "moments"
 _WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
 GENEROUS = 8
 """No run has more users than this many times what one round of its design should need."""
+RESOLUTION = 0.005
+"""Relative width at which bisection stops; a block of emulated users is this share of the start."""
+NOTHING: Interval = (None, None, None)
 
 
-def _items(told: Any) -> Any:
-    parts = told.split(",") if isinstance(told, str) else told if isinstance(told, (list, tuple)) else [told]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where an adaptive run stood after a round."""
+
+    users: int  # Answers asked for so far
+    pool: int  # Items that the round asked about
+    undecided: int  # Items that were not decided after it, and that had a wrong label
+    wrong: int
+
+
+SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))
+"""A unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemeMeasurement:
+    """A scheme's users with one seed."""
+
+    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
+    # get right, None where the most users did not do
+    users: int | None
+    seconds: float  # Time taken
+    right: bool | None = None  # Of an adaptive run: whether all labels are right
+    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
+    rounds: int = 1
+    steps: tuple[Standing, ...] = ()  # The trajectory, where it is to be stored
+
+
+def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> SchemeMeasurement:
+    """Measure a scheme with its seed, whose ``users`` is the most that may be asked; ``start`` is what should do."""
+    begin = time.perf_counter()
+    if adapts(scenario):
+        return _adaptive(scenario, statistic, begin, trajectory=trajectory)
+    block, search = (
+        max(1, round(start * RESOLUTION)),
+        Search(start=start, most=scenario.users or 0, resolution=RESOLUTION),
+    )
+    worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
+    users = worlds.threshold(scenario.decoder, "exact", 1, search)
+    return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
+
+
+def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: bool) -> SchemeMeasurement:
+    population = populate(scenario)
+    rounds: KeptRounds = Held() if trajectory else Nowhere()
+    if statistic == MOMENTS:
+        outcome = emulate(population, rounds)
+    else:
+        place, stop = InProcess(1), lambda _: stop_if_abandoned()
+        outcome = run(scenario, place, population=population, progress=stop, rounds=rounds).outcome
+    truth, failure = population.truth, 1 - scenario.confidence
+    assert truth is not None  # sweeps run on the block model
+    assert outcome.posterior is not None  # adaptive designs have one
+    learner, devices = RunSpec(scenario).learner, outcome.state.devices
+    return SchemeMeasurement(
+        users=outcome.state.answers_asked,
+        right=clustering_scores(outcome.model.cluster, truth).exact,
+        undecided=int((~outcome.posterior.decided(failure)).sum()),
+        rounds=len(outcome.state.asked),
+        steps=steps(rounds, learner, failure=failure, devices=devices, truth=truth),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def steps(
+    rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
+) -> tuple[Standing, ...]:
+    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
+    state, standings = ServerState(devices=devices), list[Standing]()
+    for over in rounds:
+        state = learner.absorb(state, over.ask, over.statistic)
+        model, posterior = learner.learn(state)
+        assert posterior is not None  # adaptive designs have one
+        standings.append(
+            Standing(
+                users=state.answers_asked,
+                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
+                undecided=int((~posterior.decided(failure)).sum()),
+                wrong=round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
+            )
+        )
+    return tuple(standings)
+
+
+def _items(value: Any) -> Any:
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     try:
-        found = tuple(int(part) for part in parts)
+        items = tuple(int(part) for part in parts)
     except (TypeError, ValueError):
-        raise InputError(f"items is {brief(told)}, no list of whole numbers; write it like 100,300,1000") from None
-    if len(set(found)) < len(found):
-        raise InputError(f"items is {brief(told)}; name each catalogue once")
-    return tuple(sorted(found))
+        raise InputError(f"items is {brief(value)}, no list of whole numbers; write it like 100,300,1000") from None
+    if len(set(items)) < len(items):
+        raise InputError(f"items is {brief(value)}; name each catalogue once")
+    return tuple(sorted(items))
 
 
-def _schemes(told: Any) -> Any:
-    names = [part.strip() for part in told.split(",")] if isinstance(told, str) else list(told)
+def _schemes(value: Any) -> Any:
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
     for name in names:
         if name not in SCHEMES:
             raise InputError(f"scheme {brief(name)} is unknown; choose among {', '.join(SCHEMES)}")
     return tuple(name for name in SCHEMES if name in names)
 
 
-class Comparison(BaseModel):
+Units = Mapping[SchemeKey, SchemeMeasurement]
+Row = Mapping[str, Any]
+
+
+class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
     """What a sweep of adaptive rounds compares: schemes and catalogues, in one world.
 
     The world's keys are those of a scenario, and are read as a scenario reads them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    key: ClassVar = SchemeKey
+    measurement: ClassVar = SchemeMeasurement
 
     items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
         (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
@@ -140,6 +224,39 @@ class Comparison(BaseModel):
         tuple(SCHEMES), description="Some of them, by ',' [all]."
     )
 
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> AdaptiveSweep:
+        """Refuse what cannot be compared, before anything runs."""
+        sweep = validated(cls, None, dict(values))
+        if not sweep.measured:
+            names = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
+            raise InputError(
+                f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
+            )
+        for name in sweep.schemes:
+            for items in sweep.items:
+                sweep._check(name, items)
+        return sweep
+
+    def _check(self, name: str, items: int) -> None:
+        try:
+            setting = self.scenario(name, items)
+            cluster_sizes(setting)
+        except InputError as error:
+            raise InputError(f"scheme {name} at {items} items: {error}") from None
+        if pairs := inseparable(setting):
+            clusters = ", ".join(f"{one} and {other}" for one, other in pairs)
+            raise InputError(
+                f"scheme {name} cannot tell clusters {clusters} apart, however many users answer; give another --like, "
+                "or leave it out of --schemes"
+            )
+        planned = self.planned(name, items)
+        if planned is None or planned > MOST_USERS:
+            raise InputError(
+                f"scheme {name} at {items} items needs more users than can be simulated; raise --epsilon or --rated, "
+                "or leave it out of --schemes"
+            )
+
     @property
     def measured(self) -> tuple[str, ...]:
         """Schemes that are run; of the others there is a prediction only."""
@@ -152,338 +269,155 @@ class Comparison(BaseModel):
     def scenario(self, name: str, items: int, **changes: Any) -> Scenario:
         """Return a scheme's scenario, filled in; ``users`` is the most that may be asked."""
         scheme = SCHEMES[name]
-        told = {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy}
-        several = {name: getattr(self, name) for name in scheme.takes}
-        sizes = {"items": items, "rated": min(self.rated, items)}
-        shared = {name: getattr(self, name) for name in _WORLD}
-        values = {"users": MOST_USERS, **shared, **told, **several, **sizes, **changes}
-        return load_scenario(None, values).complete()
+        values = {one: getattr(self, one) for one in (*_WORLD, *scheme.takes)}
+        values |= {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy, "users": MOST_USERS}
+        return load_scenario(None, {**values, "items": items, "rated": min(self.rated, items), **changes}).complete()
 
     def planned(self, name: str, items: int) -> float | None:
         """Return the users of one round at which all labels should be right at the confidence; None: no number is."""
-        one = self.scenario(name, items, policy="one-round")
+        one = self.scenario(name, items, policy=ONE_ROUND)
         return predicted_users(one, Target(success=self.confidence, accuracy=None))
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
         one = self.scenario(self.schemes[0], self.items[0])
-        names = ("class_shares", "cluster_shares", "confidence")
-        told = {name: getattr(one, name) for name in names} | {"like": [list(row) for row in one.like]}
-        mine = {"rated": self.rated, "epsilon": as_json(one.epsilon), "exact_epsilon": str(one.epsilon)}
-        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **mine, **told}
+        world: dict[str, Any] = {
+            "rated": self.rated,
+            "epsilon": as_json(one.epsilon),
+            "exact_epsilon": str(one.epsilon),
+        }
+        world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
+        world["like"] = [list(row) for row in one.like]
+        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
 
-
-def check_comparison(wanted: Comparison) -> None:
-    """Refuse what cannot be compared, before anything runs."""
-    if not wanted.measured:
-        told = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
-        raise InputError(f"statistic is {MOMENTS}, which none of the schemes has; add one of {told}, or say {DEVICES}")
-    for name in wanted.schemes:
-        for items in wanted.items:
-            _check_scheme(wanted, name, items)
-
-
-def _check_scheme(wanted: Comparison, name: str, items: int) -> None:
-    try:
-        setting = wanted.scenario(name, items)
-        cluster_sizes(setting)
-    except InputError as error:
-        raise InputError(f"scheme {name} at {items} items: {error}") from None
-    if pairs := inseparable(setting):
-        told = ", ".join(f"{one} and {other}" for one, other in pairs)
-        raise InputError(
-            f"scheme {name} cannot tell clusters {told} apart, however many users answer; give another --like, or "
-            "leave it out of --schemes"
-        )
-    planned = wanted.planned(name, items)
-    if planned is None or planned > MOST_USERS:
-        raise InputError(
-            f"scheme {name} at {items} items needs more users than can be simulated; raise --epsilon or --rated, or "
-            "leave it out of --schemes"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where an adaptive run stood after a round."""
-
-    users: int  # Answers asked for so far
-    pool: int  # Items that the round asked about
-    undecided: int  # Items that were not decided after it, and that had a wrong label
-    wrong: int
-
-
-def steps(
-    rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
-) -> tuple[Standing, ...]:
-    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
-    state, found = ServerState(devices=devices), list[Standing]()
-    for over in rounds:
-        state = learner.absorb(state, over.ask, over.statistic)
-        model, posterior = learner.learn(state)
-        assert posterior is not None  # adaptive designs have one
-        wrong = round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size)
-        found.append(
-            Standing(
-                users=state.answers_asked,
-                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
-                undecided=int((~posterior.decided(failure)).sum()),
-                wrong=wrong,
+    def units(self, done: Units) -> dict[SchemeKey, Callable[[], SchemeMeasurement]]:
+        """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
+        firsts: dict[tuple[str, int], Callable[..., SchemeMeasurement]] = {}
+        scenarios: dict[tuple[str, int], Scenario] = {}
+        for items in self.items:
+            for name in self.measured:
+                start = round(self.planned(name, items) or 0)  # planned, as checked before
+                most = min(round(GENEROUS * start), MOST_USERS)
+                scenarios[name, items] = self.scenario(name, items, users=most)
+                firsts[name, items] = partial(measure_scheme, statistic=self.statistic, start=start)
+        return {
+            SchemeKey(*cell, seed): partial(
+                firsts[cell],
+                one.model_copy(update={"seed": seed}),
+                trajectory=SCHEMES[cell[0]].adaptive and seed == 0,
             )
-        )
-    return tuple(found)
+            for seed in range(self.seeds)
+            for cell, one in scenarios.items()
+        }
 
+    def table(self, units: Units) -> pd.DataFrame:
+        """Return every measured unit, one row each; ``users`` is NaN where the most users did not do."""
+        table = Sweep.table(self, units).drop(columns="steps")
+        return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
 
-RESOLUTION = 0.005
-"""Relative width at which bisection stops; a block of emulated users is this share of the start."""
+    def result(self, units: Units) -> dict[str, Any]:
+        """Return what `--json` prints.
 
+        ``users`` with ``low`` and ``high`` is the mean over seeds of the users that an adaptive run asked, with
+        Student's interval; of one round the quantile of thresholds at the confidence, with an interval of order
+        statistics. Ends are None where there are too few seeds. ``right`` is an adaptive scheme's share of seeds with
+        all labels right, ``ran_out`` the number of seeds whose users were not enough, ``predicted`` what exact moments
+        say. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
+        """
+        rows: list[dict[str, Any]] = []
+        for items in self.items:
+            every = {name: [one for key, one in units.items() if key[:2] == (name, items)] for name in self.schemes}
+            users = {name: self._users(name, of) for name, of in every.items()}
+            base = users.get(BASE, NOTHING)
+            rows += [self._row(name, items, every[name], users[name], base) for name in self.schemes]
+        return {
+            **self.content(),
+            "items": list(self.items),
+            "seeds": self.seeds,
+            "interval": CONFIDENCE,
+            "schemes": rows,
+            "bounds": [row for items in self.items for row in self._bounds(items)],
+            "trajectory": self._trajectory(units),
+        }
 
-class SchemeKey(NamedTuple):
-    """A unit."""
+    def _users(self, name: str, every: Sequence[SchemeMeasurement]) -> Interval:
+        if not every:
+            return NOTHING
+        values = [math.nan if one.users is None else float(one.users) for one in every]
+        return mean_interval(values) if SCHEMES[name].adaptive else quantile_interval(values, self.confidence)
 
-    scheme: str
-    items: int
-    seed: int
+    def _row(
+        self, name: str, items: int, every: Sequence[SchemeMeasurement], users: Interval, base: Interval
+    ) -> dict[str, Any]:
+        scheme, setting = SCHEMES[name], self.scenario(name, items)
+        predicted = None if scheme.adaptive else self.planned(name, items)
+        right: Interval = NOTHING
+        if scheme.adaptive and every:
+            right = share_interval(sum(bool(one.right) for one in every), len(every))
+        row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
+        row |= {"adaptive": scheme.adaptive, "seeds": len(every)}
+        return {
+            **row,
+            **dict(zip(("users", "low", "high"), users, strict=True)),
+            **named(right, "right"),
+            "rounds": sum(one.rounds for one in every) / len(every) if every else None,
+            "most_rounds": max((one.rounds for one in every), default=None),
+            "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
+            "predicted": predicted,
+            **named((1.0, 1.0, 1.0) if name == BASE and every else ratio_interval(users, base), "ratio"),
+            **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
+        }
 
+    def _bounds(self, items: int) -> list[dict[str, Any]]:
+        """Return the lower bounds that bind on those who learn all labels with the chance asked for."""
+        one, rows = self.scenario(self.schemes[0], items), list[dict[str, Any]]()
+        for adaptive in (True, False):
+            best = binding(bounds_of(one, failure=1 - self.confidence, adaptive_queries=adaptive))
+            name, users = (best.name, best.users) if best else (None, None)
+            if not rows or rows[0]["users"] != users:
+                rows.append({"items": items, "adaptive": adaptive, "name": name, "users": users})
+        return rows
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeUnit:
-    """What is measured at one go, in one process."""
+    def _trajectory(self, units: Units) -> dict[str, Any] | None:
+        """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
+        items = max(self.items)
+        for name in PREFERRED:
+            one = units.get(SchemeKey(name, items, 0))
+            if one is not None and one.steps:
+                run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
+                return {**run_of, "steps": [asdict(step) for step in one.steps]}
+        return None
 
-    scenario: Scenario  # A scheme with its seed, filled in; ``users`` is the most that may be asked
-    statistic: str  # one of "devices", "moments"; Where answers come from
-    start: int  # Users of one round at which all labels should be right at the confidence
-    told: bool = False  # Whether an adaptive run's trajectory is wanted, too
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
+        shown = ("items", "adaptive", "users")
+        bounds = [
+            {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}}
+            for row in result["bounds"]
+        ]
+        table = pd.DataFrame([*result["schemes"], *bounds])
+        return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
 
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print the table: users of every scheme, how often it was right, and what it costs against adaptive sign."""
+        rows: list[list[str] | None] = []
+        for items in result["items"]:
+            rows += [[cell(row) for cell in _COLUMNS.values()] for row in result["schemes"] if row["items"] == items]
+            rows += [
+                [f"{items:,}", whom(row), whole(row["users"])] for row in result["bounds"] if row["items"] == items
+            ]
+            rows.append(None)
+        title = f"{title}: users for all labels right with probability {result['confidence']:g}"
+        show_table(console, list(_COLUMNS), rows, title=title, words=("scheme",), names=2)
+        remark(console, "ratio: users over those of adaptive sign sensing; planned: one round, from exact moments")
+        if any(row["seeds"] and None in (row["low"], row["high"]) for row in result["schemes"]):
+            remark(console, "an open end: too few seeds for that end of a 95 % interval")
+        if result["statistic"] == MOMENTS:
+            words = "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
+            remark(console, words)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemeMeasurement:
-    """What one unit found."""
-
-    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
-    # get right, None where the most users did not do
-    users: int | None
-    seconds: float  # Time taken
-    right: bool | None = None  # Of an adaptive run: whether all labels are right
-    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
-    rounds: int = 1
-    steps: tuple[Standing, ...] = ()  # The trajectory, where it was wanted
-
-
-def measure_scheme(unit: SchemeUnit) -> SchemeMeasurement:
-    """Measure one unit."""
-    begin = time.perf_counter()
-    if adapts(unit.scenario):
-        return _adaptive(unit, begin)
-    users = _by_devices(unit) if unit.statistic == DEVICES else _from_moments(unit)
-    return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
-
-
-def _by_devices(unit: SchemeUnit) -> int | None:
-    prefixes, decoder = Prefixes(unit.scenario), unit.scenario.decoder
-
-    def right(users: int) -> bool:
-        return prefixes.scores(users, decoder).exact
-
-    return crossing(right, start=unit.start, most=unit.scenario.users or 0, resolution=RESOLUTION)
-
-
-def _from_moments(unit: SchemeUnit) -> int | None:
-    block = max(1, round(unit.start * RESOLUTION))
-    prefixes = EmulatedPrefixes(unit.scenario, block=block)
-    blocks = crossing(
-        lambda count: prefixes.scores(count).exact,
-        start=round(unit.start / block),
-        most=(unit.scenario.users or 0) // block,
-        resolution=RESOLUTION,
-    )
-    return None if blocks is None else blocks * block
-
-
-def _adaptive(unit: SchemeUnit, begin: float) -> SchemeMeasurement:
-    population = populate(unit.scenario)
-    rounds: KeptRounds = Held() if unit.told else Nowhere()
-    if unit.statistic == DEVICES:
-        outcome = run(
-            unit.scenario,
-            InProcess(1),
-            population=population,
-            progress=lambda _: stop_if_abandoned(),
-            rounds=rounds,
-        ).outcome
-    else:
-        outcome = emulate(population, rounds)
-    truth, failure = population.truth, 1 - unit.scenario.confidence
-    assert truth is not None  # sweeps run on the block model
-    assert outcome.posterior is not None  # adaptive designs have one
-    return SchemeMeasurement(
-        users=outcome.state.answers_asked,
-        right=clustering_scores(outcome.model.cluster, truth).exact,
-        undecided=int((~outcome.posterior.decided(failure)).sum()),
-        rounds=len(outcome.state.asked),
-        steps=steps(
-            rounds, RunSpec(unit.scenario).learner, failure=failure, devices=outcome.state.devices, truth=truth
-        ),
-        seconds=time.perf_counter() - begin,
-    )
-
-
-Units = Mapping[SchemeKey, SchemeMeasurement]
-NOTHING: Interval = (None, None, None)
-PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
-"""Schemes whose run the trajectory may be of; the first of them that there is."""
-
-
-def summarize(wanted: Comparison, units: Units) -> dict[str, Any]:
-    """Return what `--json` prints.
-
-    ``users`` with ``low`` and ``high`` is the mean over seeds of the users that an adaptive run asked, with Student's
-    interval; of one round the quantile of thresholds at the confidence, with an interval of order statistics. Ends are
-    None where there are too few seeds. ``right`` is an adaptive scheme's share of seeds with all labels right,
-    ``ran_out`` the number of seeds whose users were not enough, ``predicted`` what exact moments say. Ratios are to
-    adaptive sign sensing; see `intervals.ratio_interval`.
-    """
-    rows: list[dict[str, Any]] = []
-    for items in wanted.items:
-        found = {name: _of(units, name, items) for name in wanted.schemes}
-        users = {name: _users(wanted, name, every) for name, every in found.items()}
-        base = users.get(BASE, NOTHING)
-        rows += [_row(wanted, name, items, found[name], users[name], base) for name in wanted.schemes]
-    asked = {**wanted.content(), "items": list(wanted.items), "seeds": wanted.seeds, "interval": CONFIDENCE}
-    bounds = [row for items in wanted.items for row in _bounds(wanted, items)]
-    return {**asked, "schemes": rows, "bounds": bounds, "trajectory": _trajectory(wanted, units)}
-
-
-def _of(units: Units, name: str, items: int) -> list[SchemeMeasurement]:
-    return [one for key, one in units.items() if key[:2] == (name, items)]
-
-
-def _users(wanted: Comparison, name: str, every: Sequence[SchemeMeasurement]) -> Interval:
-    if not every:
-        return NOTHING
-    values = [math.nan if one.users is None else float(one.users) for one in every]
-    if SCHEMES[name].adaptive:
-        return mean_interval(values)
-    return quantile_interval(values, wanted.confidence)
-
-
-def _row(
-    wanted: Comparison, name: str, items: int, every: Sequence[SchemeMeasurement], users: Interval, base: Interval
-) -> dict[str, Any]:
-    scheme, setting = SCHEMES[name], wanted.scenario(name, items)
-    predicted = None if scheme.adaptive else wanted.planned(name, items)
-    ratio = (1.0, 1.0, 1.0) if name == BASE and every else ratio_interval(users, base)
-    right: Interval = NOTHING
-    if scheme.adaptive and every:
-        right = share_interval(sum(bool(one.right) for one in every), len(every))
-    return {
-        "items": items,
-        "rated": setting.rated,
-        "scheme": name,
-        "label": wanted.label(name),
-        "adaptive": scheme.adaptive,
-        "seeds": len(every),
-        "users": users[0],
-        "low": users[1],
-        "high": users[2],
-        **named(right, "right"),
-        "rounds": sum(one.rounds for one in every) / len(every) if every else None,
-        "most_rounds": max((one.rounds for one in every), default=None),
-        "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
-        "predicted": predicted,
-        **named(ratio, "ratio"),
-        **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
-    }
-
-
-def _bounds(wanted: Comparison, items: int) -> list[dict[str, Any]]:
-    """Return the lower bounds that bind on those who learn all labels with the chance asked for."""
-    one = wanted.scenario(wanted.schemes[0], items)
-
-    def bound(*, adaptive: bool) -> dict[str, Any]:
-        found = all_bounds(
-            items=items,
-            rated=one.rated or 0,
-            epsilon=as_float(one.epsilon),
-            clusters=one.clusters or 0,
-            failure=1 - wanted.confidence,
-            adaptive_queries=adaptive,
-        )
-        best = binding(found)
-        told = {"name": best.name, "users": best.users} if best else {"name": None, "users": None}
-        return {"items": items, "adaptive": adaptive, **told}
-
-    everybody, at_once = bound(adaptive=True), bound(adaptive=False)
-    return [everybody] if everybody["users"] == at_once["users"] else [everybody, at_once]
-
-
-def _trajectory(wanted: Comparison, units: Units) -> dict[str, Any] | None:
-    """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
-    items = max(wanted.items)
-    for name in PREFERRED:
-        one = units.get(SchemeKey(name, items, 0))
-        if one is not None and one.steps:
-            told = [asdict(step) for step in one.steps]
-            return {"scheme": name, "label": wanted.label(name), "items": items, "seed": 0, "steps": told}
-    return None
-
-
-def whom(row: Mapping[str, Any]) -> str:
-    """Return what a lower bound is called, and about whom it is."""
-    told = f" ({row['name']})" if row["name"] else ""
-    return f"lower bound, {'any protocol' if row['adaptive'] else 'one round'}{told}"
-
-
-def rows_table(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
-    shown = ("items", "adaptive", "users")
-    bounds = [
-        {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}}
-        for row in summary["bounds"]
-    ]
-    table = pd.DataFrame([*summary["schemes"], *bounds])
-    return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
-
-
-_COLUMNS = ("N", "scheme", "users", "95 %", "all right", "rounds", "planned", "ratio", "its 95 %")
-_ends = partial(interval, missing="open")
-
-
-def show(console: Console, summary: Mapping[str, Any], title: str) -> None:
-    """Print the table: users of every scheme, how often it was right, and what it costs against adaptive sign."""
-    rows: list[list[str] | None] = []
-    for items in summary["items"]:
-        rows += [_cells(row) for row in summary["schemes"] if row["items"] == items]
-        rows += [[f"{items:,}", whom(row), whole(row["users"])] for row in summary["bounds"] if row["items"] == items]
-        rows.append(None)
-    told = f"{title}: users for all labels right with probability {summary['confidence']:g}"
-    show_table(console, _COLUMNS, rows, title=told, words=("scheme",), names=2)
-    remark(console, "ratio: users over those of adaptive sign sensing; planned: one round, from exact moments")
-    if any(row["seeds"] and None in (row["low"], row["high"]) for row in summary["schemes"]):
-        remark(console, "an open end: too few seeds for that end of a 95 % interval")
-    if summary["statistic"] == MOMENTS:
-        told = "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
-        remark(console, told)
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    short = f" ({row['ran_out']} ran out)" if row["ran_out"] else ""
-    ends = _ends(row["low"], row["high"], whole) or "[open, open]"
-    planned = f"planned {row['ratio_predicted']:.3f}" if row["ratio_predicted"] is not None else ""
-    return [
-        f"{row['items']:,}",
-        row["label"],
-        whole(row["users"]) if row["seeds"] else "not emulated",
-        ends + short if row["seeds"] else "",
-        "" if row["right"] is None else f"{row['right'] * row['seeds']:.0f} of {row['seeds']}",
-        "" if row["rounds"] is None else f"{row['rounds']:.3g}",
-        "" if row["predicted"] is None else whole(row["predicted"]),
-        planned if row["ratio"] is None else ratio(row["ratio"]),
-        "" if row["ratio"] in (None, 1.0) else _ends(row["ratio_low"], row["ratio_high"], ratio) or "[open, open]",
-    ]
-
-
-HELP = """Compare how many users it takes to get all labels right: one round against adaptive rounds, over items N.
+    help: ClassVar = """Compare how many users it takes to get all labels right: one round against adaptive rounds, \
+over items N.
 
 \b
   paper              MaxSense in one round, the paper's decoder
@@ -513,50 +447,38 @@ trajectory.csv (one adaptive run, round by round) and versions.json.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveSweep(Sweep[SchemeKey, SchemeUnit, SchemeMeasurement]):
-    """A comparison to be measured, or that was measured."""
-
-    wanted: Comparison
-    key, found, measure = SchemeKey, SchemeMeasurement, staticmethod(measure_scheme)
-    rows, show = staticmethod(rows_table), staticmethod(show)
-
-    def units(self, done: Mapping[SchemeKey, SchemeMeasurement]) -> dict[SchemeKey, SchemeUnit]:
-        """Return every unit, seed by seed, so that an unfinished sweep tells something of all schemes."""
-        wanted = self.wanted
-        firsts = {(name, items): self._first(name, items) for items in wanted.items for name in wanted.measured}
-        return {
-            SchemeKey(name, items, seed): replace(
-                first,
-                scenario=first.scenario.model_copy(update={"seed": seed}),
-                told=SCHEMES[name].adaptive and seed == 0,
-            )
-            for seed in range(wanted.seeds)
-            for (name, items), first in firsts.items()
-        }
-
-    def _first(self, name: str, items: int) -> SchemeUnit:
-        planned = self.wanted.planned(name, items)
-        assert planned is not None  # checked before
-        start = round(planned)
-        scenario = self.wanted.scenario(name, items, users=min(round(GENEROUS * start), MOST_USERS))
-        return SchemeUnit(scenario=scenario, statistic=self.wanted.statistic, start=start)
-
-    def table(self, units: Mapping[SchemeKey, SchemeMeasurement]) -> pd.DataFrame:
-        """Return every measured unit, one row each; ``users`` is NaN where the most users did not do."""
-        table = Sweep.table(self, units).drop(columns="steps")
-        return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
-
-    def result(self, units: Mapping[SchemeKey, SchemeMeasurement]) -> dict[str, Any]:
-        """Return users of all schemes, their ratios and the bounds; see `summarize`."""
-        return summarize(self.wanted, units)
+AdaptiveSweep.fields = AdaptiveSweep.model_fields
 
 
-def read(values: Mapping[str, Any]) -> AdaptiveSweep:
-    """Check what is to be compared."""
-    wanted = validated(Comparison, None, dict(values))
-    check_comparison(wanted)
-    return AdaptiveSweep(wanted)
+def whom(row: Row) -> str:
+    """Return what a lower bound is called, and about whom it is."""
+    name = f" ({row['name']})" if row["name"] else ""
+    return f"lower bound, {'any protocol' if row['adaptive'] else 'one round'}{name}"
 
 
-ADAPTIVE = Kind(name="adaptive", help=HELP, fields=Comparison.model_fields, read=read)
+def _reach(row: Row, name: str, write: Callable[[Any], str]) -> str:
+    low, high = (row[f"{name}{end}"] for end in ("low", "high"))
+    return interval(low, high, write, missing="open") or "[open, open]"
+
+
+def _users_reach(row: Row) -> str:
+    out = f" ({row['ran_out']} ran out)" if row["ran_out"] else ""
+    return _reach(row, "", whole) + out if row["seeds"] else ""
+
+
+def _ratio(row: Row) -> str:
+    planned = "" if row["ratio_predicted"] is None else f"planned {row['ratio_predicted']:.3f}"
+    return planned if row["ratio"] is None else ratio(row["ratio"])
+
+
+_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "N": lambda row: f"{row['items']:,}",
+    "scheme": lambda row: str(row["label"]),
+    "users": lambda row: whole(row["users"]) if row["seeds"] else "not emulated",
+    "95 %": _users_reach,
+    "all right": lambda row: "" if row["right"] is None else f"{row['right'] * row['seeds']:.0f} of {row['seeds']}",
+    "rounds": lambda row: "" if row["rounds"] is None else f"{row['rounds']:.3g}",
+    "planned": lambda row: "" if row["predicted"] is None else whole(row["predicted"]),
+    "ratio": _ratio,
+    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio_", ratio),
+}

@@ -31,12 +31,9 @@ class _Grids(TyperGroup):
     """Commands by their names; what is no command is a grid."""
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Read the arguments of a sweep."""
-        return super().parse_args(context, self.completed(args))
-
-    def completed(self, args: list[str]) -> list[str]:
-        """Return the arguments with the command of grids before a grid."""
-        return args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args]
+        """Read the arguments of a sweep, with the command of grids before a grid."""
+        named = not args or args[0] in {*self.commands, "--help"}
+        return super().parse_args(context, args if named else [GRID, *args])
 
 
 app = typer.Typer(name="sweep", cls=_Grids, rich_markup_mode=None, add_completion=False)
@@ -61,16 +58,8 @@ def _of_grid() -> Callable[..., None]:
         json: Json = None,
         figure: Figure = None,
     ) -> None:
-        _measure(
-            load_sweep(grid, seeds=seeds, allow_code=allow_code),
-            Path(grid).stem,
-            out,
-            backend,
-            address,
-            workers,
-            json,
-            figure,
-        )
+        sweep = load_sweep(grid, seeds=seeds, allow_code=allow_code)
+        _measure(sweep, Path(grid).stem, out, backend, address, workers, json, figure)
 
     command.__doc__ = kind_of(DEFAULT_KIND).help
     return command
@@ -88,16 +77,16 @@ def _of_kind(name: str) -> Callable[..., None]:
         workers: Workers = None,
         json: Json = None,
         figure: Figure = None,
-        **told: Any,
+        **settings: Any,
     ) -> None:
-        _measure(sweep_of({"sweep": name, **told}), name, out, backend, address, workers, json, figure)
+        _measure(sweep_of({"sweep": name, **settings}), name, out, backend, address, workers, json, figure)
 
     command.__doc__ = kind.help
     return command
 
 
 def _measure(
-    wanted: Sweep[Any, Any, Any],
+    sweep: Sweep[Any, Any],
     name: str,
     out: Path,
     backend: str,
@@ -112,39 +101,27 @@ def _measure(
     check_backend(backend, workers)
     check_target(json)
     check_figure(figure)
-    place, why = choose(backend, address=address, work=wanted.work)
-    opening = open_session(place, address=address, workers=workers)
-    done = swept(wanted, opening, out, console())
-    result = done.result
-    deliver(json, result)
-    deliver_figure(figure, wanted.family, result, done.drawn)
+    place, why = choose(backend, address=address, work=sweep.work)
+    done = swept(sweep, open_session(place, address=address, workers=workers), out, console())
+    deliver(json, done.result)
+    deliver_figure(figure, sweep.family, done.result, done.drawn)
     if json != STDOUT:
-        wanted.show(printed(), result, f"sweep {name}, {place} ({why})")
+        sweep.show(printed(), done.result, f"sweep {name}, {place} ({why})")
 
 
+_FIRST_SENTENCES = {
+    GRID: "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.",
+    "adaptive": "Compare how many users it takes to get all labels right: one round against adaptive rounds, over "
+    "items N.",
+    "online": "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",
+    "two-tier": "Draw the paper's figures over seeds: errors against public users, and against private devices that "
+    "answer.",
+}
+"""Of every command's help, as lists show them without loading any kind."""
 sweep = grouped(
     app,
     (
-        Later(
-            GRID,
-            "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.",
-            _of_grid,
-        ),
-        Later(
-            "adaptive",
-            "Compare how many users it takes to get all labels right: one round against adaptive rounds, over items N.",
-            partial(_of_kind, "adaptive"),
-        ),
-        Later(
-            "online",
-            "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",
-            partial(_of_kind, "online"),
-        ),
-        Later(
-            "two-tier",
-            "Draw the paper's figures over seeds: errors against public users, and against private devices that "
-            "answer.",
-            partial(_of_kind, "two-tier"),
-        ),
+        Later(name, line, _of_grid if name == GRID else partial(_of_kind, name))
+        for name, line in _FIRST_SENTENCES.items()
     ),
 )

@@ -24,62 +24,47 @@ from scenarios.store.files import write_table
 from scenarios.store.mark import SWEEP, UNCLAIMED, Mark, read_mark
 from scenarios.store.record_log import Units
 from scenarios.store.run_folder import held_in, take
-from scenarios.sweep.kinds import K, M, Sweep, U
+from scenarios.sweep.kinds import K, M, Sweep
 from scenarios.watch.progress import Course, Telling
 
 if TYPE_CHECKING:
     import pandas as pd
+
+EARLIER = "grid.json"
+"""What sweeps had in the place of a mark until they were stored as runs are."""
 
 
 @contextmanager
 def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
     """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
     console, course, now = telling.console, Course(telling, total, "units"), done
-
-    def over() -> None:
-        nonlocal now
-        now += 1
-        course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
-
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)
-    if report.shows_bars(console):
-        columns = (
-            TextColumn("units"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"),
-            TimeRemainingColumn(),
-        )  # fmt: skip
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("units", total=total, completed=done)
-
-            def advance() -> None:
-                over()
-                bar.advance(task)
-
-            yield advance
-        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    lines = not report.shows_bars(console)
     begin = said = time.monotonic()
+    with Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
+        task = bar.add_task("units", total=total, completed=done)
 
-    def line() -> None:
-        nonlocal said
-        over()
-        if not verbose() and time.monotonic() - said >= report.EVERY:
-            said = time.monotonic()
-            left = (said - begin) / (now - done) * (total - now)
-            console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+        def over() -> None:
+            nonlocal now, said
+            now += 1
+            course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+            bar.advance(task)
+            if lines and not verbose() and time.monotonic() - said >= report.EVERY:
+                said = time.monotonic()
+                left = (said - begin) / (now - done) * (total - now)
+                console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
 
-    yield line
-
-
-EARLIER = "grid.json"
-"""What sweeps had in the place of a mark until they were kept as runs are."""
+        yield over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
     """A finished sweep."""
 
-    sweep: Sweep[Any, Any, Any]  # What was measured
-    units: Mapping[Any, Any]  # What every unit found
+    sweep: Sweep[Any, Any]
+    units: Mapping[Any, Any]  # Every unit's measurement
     result: dict[str, Any]  # What `--json` prints
 
     def drawn(self) -> dict[str, pd.DataFrame]:
@@ -87,7 +72,7 @@ class Swept:
         return self.sweep.drawn(self.units, self.result)
 
 
-def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
+def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
     """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
     with held_in(
         out,
@@ -109,29 +94,28 @@ def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: 
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
-    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.run_folder.take` for errors."""
+    """Make a folder a sweep's own, or see that it is already; see `scenarios.store.run_folder.take` for errors."""
     if (out / EARLIER).is_file():
         raise InputError(
             f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "
             "with that version, or name a new folder"
         )
-    told = json.loads(json.dumps(content))
-    take(out, Mark(kind=SWEEP, scenario=told, source_sha256=None, code_sha256=""))
+    take(out, Mark(kind=SWEEP, scenario=json.loads(json.dumps(content)), source_sha256=None, code_sha256=""))
 
 
-def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: Console) -> dict[K, M]:
+def measure_units(sweep: Sweep[K, M], session: Session, out: Path, console: Console) -> dict[K, M]:
     """Measure every unit that the folder, which `claim` passed, does not hold yet."""
-    kept: Units[K, M] = Units(out, sweep.read, sweep.write)
+    stored: Units[K, M] = Units(out, sweep.from_line, sweep.line)
     mark = read_mark(out)
     telling = Telling(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
-    done = dict(kept)
+    done = dict(stored)
     before, units = set(done), sweep.units(done)
     while True:
         keys = [key for key in units if key not in done]
         with counted(telling, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
-            for place, found in session.each(sweep.measure, [units[key] for key in keys]):
-                kept.keep(keys[place], found)
-                done[keys[place]] = found
+            for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
+                stored.keep(keys[place], measurement)
+                done[keys[place]] = measurement
                 tell()
         before = set()
         units = sweep.units(done)

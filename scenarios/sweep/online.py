@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,341 +22,377 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.given.files import file_sha256
-from scenarios.given.parsing import names_of_columns
-from scenarios.given.settings import BadLines, Duplicates, validated
+from scenarios.given.settings import validated
 from scenarios.log import console
 from scenarios.online.adversaries import halving_world
 from scenarios.online.config import REFERENCE, OnlineScenario
-from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.results import client_record
-from scenarios.online.run import build_world, proved, run_online
+from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
+from scenarios.online.privacy_bounds import epsilon_needed, epsilon_proved, own_lower_bound
+from scenarios.online.results import client_record, digest
+from scenarios.online.run import OnlineResult, build_world, privacy_losses, proved, run_online
 from scenarios.online.worlds import World
+from scenarios.online.worst_case import epsilon_exact, worst_loss_sim
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
+from scenarios.report.columns import finite
 from scenarios.report.intervals import CONFIDENCE, mean_interval, named, standard_error
-from scenarios.report.tables import interval_of, number, percent, remark, show_table
-from scenarios.sweep.kinds import Kind, Sweep
-from scenarios.sweep.online_planted import (
-    AXES,
-    HALVING,
-    OnlineGrid,
-    OnlineSetting,
-    PlantedKey,
-    PlantedMeasurement,
-    PlantedUnit,
-    Point,
-    json_number,
-    measure_planted,
-    parse_axes,
-    points_table,
-    rows_table,
-    same,
-    summarize_planted,
-)
+from scenarios.report.tables import Cell, interval_of, number, percent, remark, show_rows
+from scenarios.sweep.kinds import Sweep
 
+RANDOM, HALVING = "random", "halving"
+WORLDS: dict[str, Callable[[OnlineScenario], World]] = {RANDOM: build_world, HALVING: halving_world}
+"""How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
+THEOREM_6 = "theorem-6"
+"""Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
 RATINGS = "ratings"
 """What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""
-KEPT = ["client", "rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random", "loss_bound"]
-KEPT += ["epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers", "peers_alive", "peers_kicked"]
+MOST_STEPS = 2e9
+"""Steps of the exact loss' dynamic programme: seconds."""
+SEEDS = 60
+CLIENTS = 50
+Row = Mapping[str, Any]
+_NAMED: dict[str, Any] = {"words": ("recommender",)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RatingsGrid:
-    """A sweep on clients of a ratings file."""
+class OnlineSetting(NamedTuple):
+    """One client's world: T, m, N, P, D, R, and one of `WORLDS`."""
 
-    ratings: Path  # As in `scenarios.online.config.OnlineScenario`
-    sha256: str  # Of the file: it is known by its content, not by its name
-    columns: tuple[str, ...] | None
-    duplicates: Duplicates | None = None
-    bad_lines: BadLines = "refuse"
-    like_from: float | None
-    clients: int
-    rounds: int | None
+    rounds: int
     objects: int
-    recommenders: tuple[str, ...] | None  # None: all that apply
-    seeds: int  # Each draws its own clients
+    voters: int
+    peers: int
+    diversity: int
+    radius: int
+    environment: str = RANDOM
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The recommenders that are compared."""
-        return self.recommenders or tuple(
-            name for name in compared_in(RATINGS) if not recommender_of(name).sharp or self.objects == 2
-        )
-
-    def scenario(self, recommender: str, seed: int) -> OnlineScenario:
-        """Return what is run."""
-        names = ("ratings", "columns", "duplicates", "bad_lines", "like_from", "clients", "rounds", "objects")
-        shared = {name: getattr(self, name) for name in names}
-        return validated(OnlineScenario, None, {"recommender": recommender, "seed": seed, **shared})
-
-    def content(self) -> dict[str, Any]:
-        """Return what every unit depends on, as JSON values."""
-        shared = {
-            name: getattr(self, name)
-            for name in ("like_from", "duplicates", "bad_lines", "clients", "rounds", "objects")
-        }
-        columns = None if self.columns is None else list(self.columns)
-        return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
+    def shape(self) -> dict[str, int]:
+        """Return the numbers, as bounds take them."""
+        return {name: value for name, value in self._asdict().items() if name != "environment"}
 
 
-class ClientsKey(NamedTuple):
-    """A unit's name."""
+@dataclass(frozen=True)
+class Axis:
+    """An axis, a panel of the figure."""
 
-    recommender: str
-    seed: int
+    label: str  # Of the panel's abscissa
+    shared: str  # What is the same at all its points
+    values: tuple[int, ...]  # Unless others are asked for
+    at: Callable[[OnlineSetting, int], OnlineSetting]  # (base, value) to the setting
+    # Whether recommenders that Theorem 6's adversary is about meet it there, too, where N/P is a power of two and there
+    # are enough rounds
+    halved: bool = False
+    epsilon: bool = False  # Whether the panel shows epsilon, and not the loss
+
+    def same(self, rows: Sequence[Row]) -> str:
+        """Return what all points of the axis share."""
+        shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
+        return self.shared.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
+
+
+_LONG = (100, 300, 1000, 3000, 10000)
+_ALL = "N = {voters}, P = {peers}, D = {diversity}, R = {radius}"
+AXES: dict[str, Axis] = {
+    "rounds": Axis(
+        "rounds T", f"m = {{objects}}, {_ALL}", _LONG, lambda base, value: base._replace(rounds=value), halved=True
+    ),
+    "ratio": Axis(
+        "voters a peer, N/P",
+        "halving adversary, D = R = 0, m = {objects}, T = {rounds}",
+        (4, 16, 64, 256),
+        lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
+    ),
+    "radius": Axis(
+        "radius R",
+        "D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 2, 8, 32),
+        lambda base, value: base._replace(radius=value, diversity=0),
+        halved=True,
+    ),
+    "diversity": Axis(
+        "diversity D",
+        "R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 8, 64),
+        lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
+    ),
+    "epsilon-rounds": Axis(
+        "rounds T", f"{_ALL} ({{still}}: 0)", _LONG, lambda base, value: base._replace(rounds=value), epsilon=True
+    ),
+    "epsilon-peers": Axis(
+        "peers P",
+        "N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
+        (4, 8, 16, 32),
+        lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
+        epsilon=True,
+    ),
+}
+
+
+def compared_on(axis: str) -> tuple[str, ...]:
+    """Return the recommenders of an axis unless others are asked for; where epsilon is shown, in equal settings first.
+
+    Those for ``D = R = 0`` only have another setting there than the others.
+    """
+    names = compared_in(axis)
+    return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
+
+
+def parse_axes(text: str | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    """Read axes and their values: ``rounds=100,1000,ratio`` are two axes, the first with two values of its own.
+
+    A grid file may also have a table of them, ``{rounds = [100, 1000], ratio = []}``.
+    """
+    if text is None:
+        return {name: axis.values for name, axis in AXES.items()}
+    if isinstance(text, Mapping):
+        text = ",".join(f"{name}={','.join(map(str, values))}" if values else name for name, values in text.items())
+    axes: dict[str, tuple[int, ...]] = {}
+    for piece in re.split(r",\s*(?=[a-z])", text.strip()):
+        name, mark, values = piece.partition("=")
+        if name not in AXES:
+            raise InputError(f"axis is {name!r}; choose among {', '.join(AXES)}")
+        if name in axes:
+            raise InputError(f"axes is {text!r}; name axis {name} once")
+        axes[name] = _numbers(name, values) if mark else AXES[name].values
+    return axes
+
+
+def _numbers(name: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
+        raise InputError(f"axis {name} has values {text!r}; write whole numbers, each once, like {name}=4,16")
+    return tuple(sorted(map(int, parts)))
+
+
+def recommenders_of(text: str | Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return recommenders in their own order; None for None."""
+    if text is None:
+        return None
+    names = [part.strip() for part in (text.split(",") if isinstance(text, str) else text)]
+    for name in names:
+        if name not in known:
+            raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
+    return tuple(name for name in found() if name in names)
+
+
+def serve(scenario: OnlineScenario, world: World) -> OnlineResult:
+    """Serve a world's clients, in this process."""
+    return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+
+
+PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")
+"""A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientsMeasurement:
-    """What one recommender found with all clients: a row each, with the columns `KEPT`."""
+class PlantedMeasurement:
+    """One run in a planted world."""
 
-    clients: tuple[dict[str, Any], ...]
+    loss: int  # Disliked recommendations
+    # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
+    # where weights differ, so that it is not computed
+    privacy_loss: float
+    peers_alive: int  # At the end
+    peers_kicked: int
+    survivors: int
     seconds: float
+    recommendations_sha256: str  # Equal on every backend
 
 
-def check_file(wanted: RatingsGrid) -> None:
-    """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
-    for recommender in wanted.names:
-        scenario = wanted.scenario(recommender, 0)
-        for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
-            proved(scenario, client, recommender)
-
-
-@functools.lru_cache(maxsize=1)
-def world_of(scenario: OnlineScenario) -> World:
-    """Return a scenario's world; the last one is kept, since all recommenders serve the same clients."""
-    return build_world(scenario)
-
-
-def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:
-    """Measure one unit, in this process."""
-    begin = time.perf_counter()
-    world = world_of(scenario.model_copy(update={"recommender": REFERENCE}))
-    run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
-    rows = [client_record(run, client) for client in run.clients]
-    kept = tuple({name: row[name] for name in KEPT} for row in rows)
-    return ClientsMeasurement(clients=kept, seconds=time.perf_counter() - begin)
-
-
-def clients_table(units: Mapping[ClientsKey, ClientsMeasurement]) -> pd.DataFrame:
-    """Return every client of every unit, one row each; NaN: not computed or not proved."""
-    table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
-    return table.astype(
-        dict.fromkeys(("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers"), float)
+def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasurement:
+    """Serve the client of a planted world."""
+    world = WORLDS[environment](scenario)
+    run = serve(world.scenario, world)
+    (client,) = run.clients
+    alive, peers = client.served.alive, client.world.peer[client.served.electors]
+    return PlantedMeasurement(
+        loss=client.served.loss,
+        privacy_loss=privacy_losses(client)[0],
+        peers_alive=int(np.count_nonzero(alive & peers)),
+        peers_kicked=int(np.count_nonzero(~alive & peers)),
+        survivors=int(np.count_nonzero(alive)),
+        seconds=run.seconds,
+        recommendations_sha256=digest(run),
     )
 
 
-WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
-"""What is measured of each client."""
-BESIDE = "plurality"
-"""Whose loss is set beside every other's, client by client: ``to_plurality`` is a key of the result."""
-_SIZES = {
-    "epsilon": "epsilon_proved",
-    "privacy_loss": "privacy_loss_of_run",
-    "privacy_loss_any": "privacy_loss_of_peers",
-}
+class Point(NamedTuple):
+    """One recommender at one value of an axis."""
+
+    axis: str
+    x: int
+    recommender: str
+    setting: OnlineSetting
+
+    def scenario(self, seed: int) -> OnlineScenario:
+        """Return what is run."""
+        return validated(OnlineScenario, None, {"recommender": self.recommender, "seed": seed, **self.setting.shape()})
+
+    def check(self) -> None:
+        """Refuse what cannot be run."""
+        scenario = self.scenario(0)
+        if self.setting.environment == HALVING:
+            halving_world(scenario)
+        epsilon_proved(self.recommender, **self.setting.shape())
 
 
-def summarize_clients(wanted: RatingsGrid, units: Mapping[ClientsKey, ClientsMeasurement]) -> dict[str, Any]:
-    """Return what `--json` prints.
+class OnlineSweepOptions(BaseModel):
+    """What is said beside the keys of an online scenario."""
 
-    A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share`` is
-    the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client by
-    client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is what
-    is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss``
-    what the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
-    """
-    table = clients_table(units)
-    table["share"] = table["loss"] / table["rounds"]
-    table["random_share"] = table["loss_random"] / table["rounds"]
-    table["radius_share"] = table["radius"] / table["rounds"]
-    means = table.groupby(["recommender", "client"], sort=False).mean(numeric_only=True)
-    first = means.loc[wanted.names[0]]
-    world = {name: _spread(first[name]) for name in WORLD}
-    rows = [_row(name, means, table[table["recommender"] == name]) for name in wanted.names]
-    asked = {"seeds": wanted.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
-    return {**wanted.content(), **asked, "world": world, "recommenders": rows}
+    model_config = ConfigDict(frozen=True)
+
+    axes: Any = Field(None, description="Some of them, by ',', with values after '=' [all].")
+    recommenders: Any = Field(None, description="Some of them, by ',' [each axis' own].")
+    seeds: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Runs of every recommender and setting [60; of a file: 1]."
+    )
+    clients: int | None = Field(None, description="Clients of the file, drawn anew for every seed [50].")
 
 
-def _spread(values: pd.Series[float]) -> dict[str, float]:
-    some = {"mean": values.mean(), "least": values.min(), "median": values.median(), "most": values.max()}
-    return {which: float(value) for which, value in some.items()}
+_OF_FILE = ("columns", "duplicates", "bad_lines", "like_from")
+_SCENARIO = (*OnlineSetting._fields[:-1], "ratings", *_OF_FILE)
+_HALVED = compared_in(THEOREM_6)
 
 
-def _row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
-    mine = means.loc[name]
-    row: dict[str, Any] = {"recommender": name, "clients": len(mine), "services": len(every)}
-    row |= {**_interval("loss", mine["loss"]), "loss_se": standard_error(list(mine["loss"]))}
-    row |= _interval("share", mine["share"])
-    row |= _interval("to_random", mine["loss"] - mine["loss_random"])
-    row |= _interval("to_random_share", mine["share"] - mine["random_share"])
-    if BESIDE in means.index.get_level_values("recommender"):
-        other = means.loc[BESIDE]
-        row |= _interval("to_plurality", mine["loss"] - other["loss"])
-        row |= _interval("to_plurality_share", mine["share"] - other["share"])
-    row["loss_bound"] = json_number(float(mine["loss_bound"].mean(skipna=False)))
-    for shown, column in _SIZES.items():
-        row |= {f"{shown}_{which}": value for which, value in _sizes(every[column]).items()}
-    return {**row, "peers_alive": float(mine["peers_alive"].mean()), "peers_kicked": int(every["peers_kicked"].sum())}
-
-
-def _interval(name: str, values: pd.Series[float]) -> dict[str, float | None]:
-    return named(mean_interval(list(values)), name)
-
-
-def _sizes(values: pd.Series[float]) -> dict[str, float | str | None]:
-    """Return mean, least, median and most; all None where it is not known of every service."""
-    found = values.to_numpy(np.float64)
-    if np.isnan(found).any():
-        return dict.fromkeys(("mean", "least", "median", "most"))
-    some = {"mean": found.mean(), "least": found.min(), "median": np.median(found), "most": found.max()}
-    return {which: json_number(float(value)) for which, value in some.items()}
-
-
-def clients_and_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
-    spread = {f"{name}_{which}": value for name, found in summary["world"].items() for which, value in found.items()}
-    return rows_table([{**row, **spread} for row in summary["recommenders"]])
-
-
-Row = Mapping[str, Any]
-_COLUMNS: tuple[str, ...] = ("loss", "s.e.", "95 %", "bound (L)", "Thm 6", "epsilon", "exact", "at least")
-_COLUMNS += ("leaks", "most", "peers alive", "kicked")
-_REMARKS = (
-    "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows with *)",
-    "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
-    "at least: what epsilon is at least, by a chain of adjacent voters",
-    "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
-)
-
-
-def show(console: Console, summary: Row, title: str) -> None:
-    """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
-    remark(console, f"{title}: means over {summary['seeds']} seeds")
-    for axis in summary["axes"]:
-        rows = [row for row in summary["points"] if row["axis"] == axis]
-        cells: list[list[str] | None] = []
-        for place, row in enumerate(rows):
-            if place and row["x"] != rows[place - 1]["x"]:
-                cells.append(None)
-            against = " *" if row["environment"] != rows[0]["environment"] else ""
-            cells.append([f"{row['x']:,}", row["recommender"] + against, *_cells(row)])
-        columns = [AXES[axis].label.rpartition(" ")[2], "recommender", *_COLUMNS]
-        title = f"{axis}: {same(axis, rows)}"
-        show_table(console, columns, cells, title=title, words=("recommender",), names=2)
-    remark(console, *_REMARKS)
-
-
-def _cells(row: Row) -> list[str]:
-    before = [number(row["loss"]), number(row["loss_se"]), interval_of(row, "loss")]
-    bounds = [number(row[name]) for name in ("loss_bound", "loss_lower_bound", "epsilon_proved")]
-    exact = number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")
-    leaks = [number(row[name]) for name in ("epsilon_lower", "privacy_loss", "privacy_loss_most", "peers_alive")]
-    return [*before, *bounds, exact, *leaks, str(row["peers_kicked"])]
-
-
-_WORLD = {
-    "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
-    "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
-    "random_share": "random's loss / T",
-}  # fmt: skip
-_SPREAD = ("mean", "least", "median", "most")
-_LOSSES: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "loss": ("loss", number),
-    "share": ("share", percent),
-    "less random": ("to_random_share", percent),
-    "less plurality": ("to_plurality_share", percent),
-}
-_SIZE_COLUMNS = {
-    "bound (L)": "loss_bound",
-    "epsilon": "epsilon_median",
-    "least": "epsilon_least",
-    "most": "epsilon_most",
-    "run leaks": "privacy_loss_any_median",
-    "most leaked": "privacy_loss_any_most",
-}
-_FILE_REMARKS = (
-    "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is better",
-    "random's loss is its expectation where others are compared with it",
-    "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians [nats]",
-)
-
-
-def show_clients(console: Console, summary: Row, title: str) -> None:
-    """Print what was measured of the clients, and every recommender beside random and plurality."""
-    seeds = summary["seeds"]
-    remark(console, f"{title}: {summary['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
-    first = "measured of clients"
-    world = [[label, *(number(summary["world"][name][one]) for one in _SPREAD)] for name, label in _WORLD.items()]
-    show_table(console, [first, *_SPREAD], world, words=(first,))
-    losses = [heading for name in _LOSSES for heading in (name, "95 %")]
-    rows = [
-        [row["recommender"]]
-        + [told for name, how in _LOSSES.values() for told in (how(row.get(name)), interval_of(row, name, write=how))]
-        for row in summary["recommenders"]
-    ]
-    show_table(console, ["recommender", *losses], rows, words=("recommender",))
-    rows = [
-        [row["recommender"], *(number(row[name]) for name in _SIZE_COLUMNS.values()), str(row["peers_kicked"])]
-        for row in summary["recommenders"]
-    ]
-    show_table(console, ["recommender", *_SIZE_COLUMNS, "kicked"], rows, words=("recommender",))
-    remark(console, *_FILE_REMARKS)
-
-
-@dataclass(frozen=True, slots=True)
-class OnlineSweep(Sweep[PlantedKey, PlantedUnit, PlantedMeasurement]):
+@dataclass(frozen=True, kw_only=True)
+class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
     """Recommenders over planted worlds."""
 
-    wanted: OnlineGrid
-    key, found, measure = PlantedKey, PlantedMeasurement, staticmethod(measure_planted)
-    rows, show = staticmethod(points_table), staticmethod(show)
+    base: OnlineSetting  # What an axis does not vary
+    axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
+    recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
+    seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
+    key, measurement = PlantedKey, PlantedMeasurement
+    fields: ClassVar = {
+        **OnlineSweepOptions.model_fields,
+        **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
+    }
 
-    def units(self, done: Mapping[PlantedKey, PlantedMeasurement]) -> dict[PlantedKey, PlantedUnit]:
-        """Return every unit once, seed by seed, so that an unfinished sweep tells something of all settings."""
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
+        """Check a sweep over planted worlds, or on clients of a file."""
+        ratings = values.get("ratings")
+        wrong, why = ("clients", *_OF_FILE), "ratings files; give --ratings too"
+        if ratings is not None:
+            wrong = (*OnlineSetting._fields[2:-1], "axes")
+            why = f"planted worlds, and {ratings} brings its own; leave it out"
+        for name in wrong:
+            if values.get(name) is not None:
+                raise InputError(f"{name} is {values[name]!r}, which is about {why}")
+        options = validated(
+            OnlineSweepOptions, None, {name: values.get(name) for name in OnlineSweepOptions.model_fields}
+        )
+        scenario = {name: values.get(name) for name in _SCENARIO}
+        if ratings is not None:
+            return RatingsSweep.of(Path(ratings), scenario, options)
+        one = validated(OnlineScenario, None, scenario)
+        sweep = cls(
+            base=OnlineSetting(*(getattr(one, name) for name in OnlineSetting._fields[:-1])),
+            axes=parse_axes(options.axes),
+            recommenders=recommenders_of(options.recommenders, tuple(found())),
+            seeds=options.seeds or SEEDS,
+        )
+        sweep.check()
+        return sweep
+
+    def check(self) -> None:
+        """Refuse what cannot be run, before anything runs."""
+        for recommender in self.recommenders or ():
+            if recommender not in {point.recommender for point in self.points}:
+                kind = recommender_of(recommender)
+                why = "" if kind.promised else ": it needs D = R = 0"
+                why = ": it has two objects only" if kind.sharp else why
+                raise InputError(
+                    f"recommender {recommender} applies on none of the axes {', '.join(self.axes)}{why}; leave it out, "
+                    "or add an axis"
+                )
+        for axis in self.axes:
+            if axis not in {point.axis for point in self.points}:
+                raise InputError(f"axis {axis} has none of the recommenders; leave it out, or add one of its own")
+        for point in self.points:
+            try:
+                point.check()
+            except InputError as error:
+                raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """All points, axis by axis."""
+        return tuple(
+            Point(name, value, recommender, setting)
+            for name, values in self.axes.items()
+            for value in values
+            for recommender in self.recommenders or compared_on(name)
+            for setting in _settings(self.base, name, value, recommender)
+            if _applies(recommender, name, setting)
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return what makes it another sweep, as JSON values: its base, not which units there are."""
+        return {"sweep": "online", **self.base._asdict()}
+
+    def units(
+        self, done: Mapping[PlantedKey, PlantedMeasurement]
+    ) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
+        """Return a unit each point and seed, those of several axes once."""
         return {
-            PlantedKey(point.recommender, *point.setting, seed): PlantedUnit(
-                point.scenario(seed), point.setting.environment
+            PlantedKey(point.recommender, *point.setting, seed): partial(
+                measure_planted, point.scenario(seed), point.setting.environment
             )
-            for seed in range(self.wanted.seeds)
-            for point in self.wanted.points
+            for seed in range(self.seeds)
+            for point in self.points
         }
 
     def result(self, units: Mapping[PlantedKey, PlantedMeasurement]) -> dict[str, Any]:
-        """Return loss and privacy loss at every point, beside their bounds; see `summarize_planted`."""
-        return summarize_planted(self.wanted, units)
+        """Return what was asked for, what each axis shows (``panels``), and a row for every point.
 
+        None: not known, or not proved; "inf": no finite number. ``loss`` is the mean over seeds, ``loss_se`` its
+        standard error, with Student's interval. ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case
+        over all worlds, ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is
+        exact from N rounds on and an upper bound before (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own
+        chain of voters leaks at least; ``epsilon_needed`` is what any algorithm needs whose loss is at most
+        ``loss_bound`` (Theorems 7 and 15). ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``;
+        ``peers_alive`` the mean, ``peers_kicked`` the sum.
+        """
+        of: dict[tuple[Any, ...], list[PlantedMeasurement]] = {}
+        for key, one in units.items():
+            of.setdefault(key[:-1], []).append(one)
+        rows = [_point_row(point, of[point.recommender, *point.setting]) for point in self.points]
+        panels = {}
+        for name in self.axes:
+            axis, same = AXES[name], AXES[name].same([row for row in rows if row["axis"] == name])
+            panels[name] = {"x": axis.label, "same": same, "epsilon": axis.epsilon}
+        grid = {"axes": {name: list(values) for name, values in self.axes.items()}, "seeds": self.seeds}
+        return {**self.content(), **grid, "interval": CONFIDENCE, "panels": panels, "points": rows}
 
-@dataclass(frozen=True, slots=True)
-class RatingsSweep(Sweep[ClientsKey, OnlineScenario, ClientsMeasurement]):
-    """Recommenders on clients of a file."""
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return all points."""
+        return rows_table(result["points"])
 
-    wanted: RatingsGrid
-    key, found, measure = ClientsKey, ClientsMeasurement, staticmethod(measure_clients)
-    table, rows, show = staticmethod(clients_table), staticmethod(clients_and_rows), staticmethod(show_clients)
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
+        remark(console, f"{title}: means over {result['seeds']} seeds")
+        for name in result["axes"]:
+            rows = [row for row in result["points"] if row["axis"] == name]
+            columns: list[tuple[str, Cell]] = [
+                (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
+                ("recommender", partial(_starred, rows[0]["environment"])),
+                *_POINT_COLUMNS,
+            ]
+            lines: list[Row | None] = []
+            for _, group in itertools.groupby(rows, lambda row: row["x"]):
+                lines += [*group, None]
+            show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
+        remark(
+            console,
+            "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows "
+            "with *)",
+            "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
+            "at least: what epsilon is at least, by a chain of adjacent voters",
+            "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+        )
 
-    def units(self, done: Mapping[ClientsKey, ClientsMeasurement]) -> dict[ClientsKey, OnlineScenario]:
-        """Return a unit a recommender and seed."""
-        seeds, names = range(self.wanted.seeds), self.wanted.names
-        return {ClientsKey(name, seed): self.wanted.scenario(name, seed) for seed in seeds for name in names}
-
-    def result(self, units: Mapping[ClientsKey, ClientsMeasurement]) -> dict[str, Any]:
-        """Return means and paired differences over clients; see `summarize_clients`."""
-        told = lines_skipped(self.wanted, read_for(self.wanted).table)
-        return {**summarize_clients(self.wanted, units), **told}
-
-    def drawn(
-        self, units: Mapping[ClientsKey, ClientsMeasurement], result: Mapping[str, Any]
-    ) -> dict[str, pd.DataFrame]:
-        """Return every service, for what is leaked."""
-        return {"units": self.table(units)}
-
-
-SEEDS = 60
-CLIENTS = 50
-_STILL = ", ".join(still_names())
-_HALVED = compared_in("theorem-6")
-HELP = f"""Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.
+    help: ClassVar = f"""Compare online recommenders: their loss and what they leak, beside the bounds; or on clients \
+of a file.
 
 Each panel of the figure is an axis; all else is as in --rounds, --objects, --voters, --peers, --diversity, --radius:
 
@@ -361,8 +401,8 @@ Each panel of the figure is an axis; all else is as in --rounds, --objects, --vo
   ratio           loss against N/P, D = R = 0, the halving adversary of Theorem 6
   radius          loss against R, D = 0
   diversity       loss against D, with m = 3, R = 4, P = 8
-  epsilon-rounds  epsilon against T; {_STILL} with D = R = 0
-  epsilon-peers   epsilon against P at the same N/P; {_STILL} with D = R = 0
+  epsilon-rounds  epsilon against T; {", ".join(still_names())} with D = R = 0
+  epsilon-peers   epsilon against P at the same N/P; {", ".join(still_names())} with D = R = 0
 
 Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
 axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
@@ -391,122 +431,315 @@ it, bounds included) and versions.json.
 """
 
 
-class OnlineSweepOptions(BaseModel):
-    """What is told beside the keys of an online scenario."""
-
-    model_config = ConfigDict(frozen=True)
-
-    axes: Any = Field(None, description="Some of them, by ',', with values after '=' [all].")
-    recommenders: Any = Field(None, description="Some of them, by ',' [each axis' own].")
-    seeds: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Runs of every recommender and setting [60; of a file: 1]."
-    )
-    clients: int | None = Field(None, description="Clients of the file, drawn anew for every seed [50].")
+def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:
+    """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
+    setting = AXES[axis].at(base, value)
+    alike = AXES[axis].epsilon and not recommender_of(recommender).promised
+    yield setting._replace(diversity=0, radius=0) if alike else setting
+    if AXES[axis].halved and recommender in _HALVED and _halves(setting):
+        yield setting._replace(diversity=0, environment=HALVING)
 
 
-_PLANTED: tuple[str, ...] = ("voters", "peers", "diversity", "radius", "axes")
-_OF_FILE: tuple[str, ...] = ("clients", "columns", "duplicates", "bad_lines", "like_from")
-_SCENARIO: tuple[str, ...] = (
-    "rounds",
-    "objects",
-    "voters",
-    "peers",
-    "diversity",
-    "radius",
-    "ratings",
-    "columns",
-    "duplicates",
-    "bad_lines",
-    "like_from",
+def _halves(setting: OnlineSetting) -> bool:
+    """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
+    ratio, rest = divmod(setting.voters, setting.peers)
+    power = rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0
+    return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
+
+
+def _applies(recommender: str, axis: str, setting: OnlineSetting) -> bool:
+    """Return whether a recommender is for such a setting; epsilon is shown where it depends on the setting."""
+    kind = recommender_of(recommender)
+    if not kind.serves(setting.diversity, setting.radius) or (kind.sharp and setting.objects != 2):
+        return False
+    return kind.bounded or not AXES[axis].epsilon
+
+
+def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, Any]:
+    losses, leaks = [one.loss for one in every], np.array([one.privacy_loss for one in every])
+    return {
+        "axis": point.axis,
+        "x": point.x,
+        "recommender": point.recommender,
+        **point.setting._asdict(),
+        "seeds": len(every),
+        **named(mean_interval(losses), "loss"),
+        "loss_se": standard_error(losses),
+        **_bounds(point.recommender, point.setting),
+        "privacy_loss": finite(float(leaks.mean())),
+        "privacy_loss_most": finite(float(leaks.max())),
+        "peers_alive": float(np.mean([one.peers_alive for one in every])),
+        "peers_kicked": sum(one.peers_kicked for one in every),
+        "seconds": float(np.mean([one.seconds for one in every])),
+    }
+
+
+def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
+    shape, kind = setting.shape(), recommender_of(recommender)
+    exact, bound = epsilon_exact(recommender, **shape), loss_bound(recommender, **shape)
+    # p-REC's own chain, where there is one
+    chained = 0 < setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    return {
+        "loss_bound": bound,
+        "loss_exact": _worst_loss(recommender, setting),
+        "loss_lower_bound": loss_lower_bound(**{name: one for name, one in shape.items() if name != "diversity"}),
+        "epsilon_proved": epsilon_proved(kind.epsilon_of or recommender, **shape),
+        "epsilon_exact": exact,
+        "exact_is_bound": "epsilon" in kind.exact and exact is not None and setting.rounds < setting.voters,
+        "epsilon_lower": own_lower_bound(**shape) if chained and kind.bounded else None,
+        "epsilon_needed": epsilon_needed(**shape, loss=bound),
+    }
+
+
+def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
+    """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
+    kind = recommender_of(recommender)
+    easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
+    if setting.environment != HALVING or "loss" not in kind.exact or setting.objects != 2 or not easy:
+        return None
+    if setting.diversity + setting.radius > 0:
+        return None
+    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
+
+
+def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows of a result as a table; NaN: not known, inf: no finite number."""
+    table = pd.DataFrame(rows)
+    return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
+
+
+def _starred(environment: str, row: Row) -> str:
+    """Return a row's recommender, with a star where it met another environment than most."""
+    return f"{row['recommender']}{'' if row['environment'] == environment else ' *'}"
+
+
+_POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("loss", "loss"),
+    ("s.e.", "loss_se"),
+    ("95 %", partial(interval_of, name="loss")),
+    ("bound (L)", "loss_bound"),
+    ("Thm 6", "loss_lower_bound"),
+    ("epsilon", "epsilon_proved"),
+    ("exact", lambda row: number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")),
+    ("at least", "epsilon_lower"),
+    ("leaks", "privacy_loss"),
+    ("most", "privacy_loss_most"),
+    ("peers alive", "peers_alive"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
 )
 
 
-def read(values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
-    """Check a sweep over planted worlds, or on clients of a file."""
-    ratings = values.get("ratings")
-    wrong, why = _OF_FILE, "ratings files; give --ratings too"
-    if ratings is not None:
-        wrong, why = _PLANTED, f"planted worlds, and {ratings} brings its own; leave it out"
-    for name in wrong:
-        if values.get(name) is not None:
-            raise InputError(f"{name} is {values[name]!r}, which is about {why}")
-    told = validated(OnlineSweepOptions, None, {name: values.get(name) for name in OnlineSweepOptions.model_fields})
-    return _planted(values, told) if ratings is None else _of_file(Path(ratings), values, told)
+ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))
+"""A unit of a sweep on clients of a file."""
 
 
-def _planted(values: Mapping[str, Any], told: OnlineSweepOptions) -> OnlineSweep:
-    base = validated(OnlineScenario, None, {name: values.get(name) for name in OnlineSetting._fields[:-1]})
-    wanted = OnlineGrid(
-        base=OnlineSetting(*(getattr(base, name) for name in OnlineSetting._fields[:-1])),
-        axes=parse_axes(told.axes),
-        recommenders=recommenders_of(told.recommenders, tuple(found())),
-        seeds=told.seeds or SEEDS,
-    )
-    check_grid(wanted)
-    return OnlineSweep(wanted)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientsMeasurement:
+    """One recommender with all clients: a row each, with the columns `CLIENT_COLUMNS`."""
+
+    clients: tuple[dict[str, Any], ...]
+    seconds: float
 
 
-def _of_file(ratings: Path, values: Mapping[str, Any], told: OnlineSweepOptions) -> RatingsSweep:
-    wanted = RatingsGrid(
-        ratings=ratings.absolute(),  # tasks of Ray run in another directory
-        sha256=file_sha256(ratings, "ratings file"),
-        columns=names_of_columns(values.get("columns")),
-        duplicates=values.get("duplicates"),
-        bad_lines=values.get("bad_lines") or "refuse",
-        like_from=values.get("like_from"),
-        clients=CLIENTS if told.clients is None else told.clients,
-        rounds=values.get("rounds"),
-        objects=2 if values.get("objects") is None else values["objects"],
-        recommenders=recommenders_of(told.recommenders, compared_in(RATINGS)),
-        seeds=told.seeds or 1,
-    )
-    tell_remarks(read_for(wanted).table, console())
-    check_file(wanted)
-    return RatingsSweep(wanted)
+_NUMBERS = ("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers")
+_COUNTS = ("rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random")
+CLIENT_COLUMNS = ("client", *_COUNTS, *_NUMBERS, "peers_alive", "peers_kicked")
+BESIDE = "plurality"
+"""Whose loss is set beside every other's, client by client: ``to_plurality`` is a key of the result."""
+_SIZES = dict(zip(("epsilon", "privacy_loss", "privacy_loss_any"), _NUMBERS[1:], strict=True))
+_SPREAD = ("mean", "least", "median", "most")
 
 
-def check_grid(wanted: OnlineGrid) -> None:
-    """Refuse what cannot be run, before anything runs."""
-    for recommender in wanted.recommenders or ():
-        if recommender not in {point.recommender for point in wanted.points}:
-            named = recommender_of(recommender)
-            why = "" if named.promised else "needs D = R = 0"
-            why = "has two objects only" if named.sharp else why
-            raise InputError(
-                f"recommender {recommender} applies on none of the axes {', '.join(wanted.axes)}"
-                f"{f': it {why}' if why else ''}; leave it out, or add an axis"
+def client_rows(scenario: OnlineScenario, world: World) -> tuple[dict[str, Any], ...]:
+    """Serve a world's clients, and return a record of each."""
+    run = serve(scenario, world)
+    records = (client_record(run, client) for client in run.clients)
+    return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
+
+
+@functools.lru_cache(maxsize=1)
+def world_of(scenario: OnlineScenario) -> World:
+    """Return a scenario's world; the last one is cached, since all recommenders serve the same clients."""
+    return build_world(scenario)
+
+
+def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:
+    """Serve the clients of a file."""
+    begin = time.perf_counter()
+    rows = client_rows(scenario, world_of(scenario.model_copy(update={"recommender": REFERENCE})))
+    return ClientsMeasurement(clients=rows, seconds=time.perf_counter() - begin)
+
+
+Clients = Mapping[ClientsKey, ClientsMeasurement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
+    """Recommenders on clients of a file."""
+
+    base: Mapping[str, Any]  # Of all scenarios: the file and how it is read, clients, rounds and objects
+    sha256: str  # Of the file: it is known by its content, not by its name
+    recommenders: tuple[str, ...] | None  # None: all that apply
+    seeds: int  # Each draws its own clients
+    key, measurement = ClientsKey, ClientsMeasurement
+
+    @classmethod
+    def of(cls, ratings: Path, values: Mapping[str, Any], options: OnlineSweepOptions) -> RatingsSweep:
+        """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
+        path = ratings.absolute()  # tasks of Ray run in another directory
+        clients = CLIENTS if options.clients is None else options.clients
+        sweep = cls(
+            base={**values, "ratings": path, "clients": clients},
+            sha256=file_sha256(path, "ratings file"),
+            recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)),
+            seeds=options.seeds or 1,
+        )
+        tell_remarks(read_for(sweep.scenario(REFERENCE, 0)).table, console())
+        for recommender in sweep.names:
+            scenario = sweep.scenario(recommender, 0)
+            for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
+                proved(scenario, client, recommender)
+        return sweep
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The recommenders that are compared."""
+        two = self.base.get("objects") in (None, 2)
+        return self.recommenders or tuple(
+            name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp
+        )
+
+    def scenario(self, recommender: str, seed: int) -> OnlineScenario:
+        """Return what is run."""
+        return validated(OnlineScenario, None, {**self.base, "recommender": recommender, "seed": seed})
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        one = self.scenario(REFERENCE, 0)
+        columns = None if one.columns is None else list(one.columns)
+        shared = {name: getattr(one, name) for name in ("like_from", "duplicates", "bad_lines")}
+        shared |= {name: getattr(one, name) for name in ("clients", "rounds", "objects")}
+        return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
+
+    def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
+        """Return a unit a recommender and seed."""
+        keys = [ClientsKey(name, seed) for seed in range(self.seeds) for name in self.names]
+        return {key: partial(measure_clients, self.scenario(*key)) for key in keys}
+
+    def table(self, units: Clients) -> pd.DataFrame:
+        """Return every client of every unit, one row each; NaN: not computed or not proved."""
+        table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
+        return table.astype(dict.fromkeys(_NUMBERS, float))
+
+    def result(self, units: Clients) -> dict[str, Any]:
+        """Return the summary, and how many lines of the file were left out."""
+        scenario = self.scenario(REFERENCE, 0)
+        return {**self.summary(units), **lines_skipped(scenario, read_for(scenario).table)}
+
+    def summary(self, units: Clients) -> dict[str, Any]:
+        """Return means and paired differences over clients.
+
+        A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share``
+        is the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client
+        by client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is
+        what is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss`` what
+        the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
+        """
+        table = self.table(units)
+        for share, size in (("share", "loss"), ("random_share", "loss_random"), ("radius_share", "radius")):
+            table[share] = table[size] / table["rounds"]
+        means = table.groupby(["recommender", "client"], sort=False).mean(numeric_only=True)
+        first = means.loc[self.names[0]]
+        world = {name: _spread(first[name].to_numpy(np.float64)) for name in _WORLD}
+        rows = [_recommender_row(name, means, table[table["recommender"] == name]) for name in self.names]
+        grid = {"seeds": self.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
+        return {**self.content(), **grid, "world": world, "recommenders": rows}
+
+    def drawn(self, units: Clients, result: Row) -> dict[str, pd.DataFrame]:
+        """Return every service, for what is leaked."""
+        return {"units": self.table(units)}
+
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
+        world = {f"{name}_{which}": one for name, of in result["world"].items() for which, one in of.items()}
+        return rows_table([{**row, **world} for row in result["recommenders"]])
+
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print what was measured of the clients, and every recommender beside random and plurality."""
+        seeds = result["seeds"]
+        remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
+        first = "measured of clients"
+        world = [{"label": label, **result["world"][name]} for name, label in _SHOWN.items()]
+        spread = [(which, which) for which in _SPREAD]
+        show_rows(console, [(first, lambda row: row["label"]), *spread], world, words=(first,))
+        for columns in (_LOSSES, _SIZE_COLUMNS):
+            show_rows(
+                console, [("recommender", lambda row: row["recommender"]), *columns], result["recommenders"], **_NAMED
             )
-    for axis in wanted.axes:
-        if axis not in {point.axis for point in wanted.points}:
-            raise InputError(f"axis {axis} has none of the recommenders; leave it out, or add one of its own")
-    for point in wanted.points:
-        try:
-            _check_point(point)
-        except InputError as error:
-            raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
+        remark(
+            console,
+            "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is "
+            "better",
+            "random's loss is its expectation where others are compared with it",
+            "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians "
+            "[nats]",
+        )
 
 
-def _check_point(point: Point) -> None:
-    scenario = point.scenario(0)
-    if point.setting.environment == HALVING:
-        halving_world(scenario)
-    epsilon_proved(point.recommender, **point.setting.shape())
+def _spread(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return mean, least, median and most; all None where it is not known of every one."""
+    if np.isnan(values).any():
+        return dict.fromkeys(_SPREAD)
+    some = values.mean(), values.min(), np.median(values), values.max()
+    return {which: finite(float(one)) for which, one in zip(_SPREAD, some, strict=True)}
 
 
-def recommenders_of(told: str | Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return recommenders in their own order; None for None."""
-    if told is None:
-        return None
-    names = [part.strip() for part in (told.split(",") if isinstance(told, str) else told)]
-    for name in names:
-        if name not in known:
-            raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
-    return tuple(name for name in found() if name in names)
+def _recommender_row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
+    mine = means.loc[name]
+    row: dict[str, Any] = {"recommender": name, "clients": len(mine), "services": len(every)}
+    row |= {**_interval("loss", mine["loss"]), "loss_se": standard_error(list(mine["loss"]))}
+    row |= _interval("share", mine["share"])
+    pairs = {"random": (mine["loss_random"], mine["random_share"])}
+    if BESIDE in means.index.get_level_values("recommender"):
+        pairs[BESIDE] = means.loc[BESIDE, "loss"], means.loc[BESIDE, "share"]
+    for other, (loss, share) in pairs.items():
+        row |= _interval(f"to_{other}", mine["loss"] - loss) | _interval(f"to_{other}_share", mine["share"] - share)
+    row["loss_bound"] = finite(float(mine["loss_bound"].mean(skipna=False)))
+    for shown, column in _SIZES.items():
+        sizes = _spread(every[column].to_numpy(np.float64))
+        row |= {f"{shown}_{which}": value for which, value in sizes.items()}
+    return {**row, "peers_alive": float(mine["peers_alive"].mean()), "peers_kicked": int(every["peers_kicked"].sum())}
 
 
-ONLINE = Kind(
-    name="online",
-    help=HELP,
-    fields={**OnlineSweepOptions.model_fields, **{name: OnlineScenario.model_fields[name] for name in _SCENARIO}},
-    read=read,
+def _interval(name: str, values: pd.Series[float]) -> dict[str, float | None]:
+    return named(mean_interval(list(values)), name)
+
+
+_WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
+"""What is measured of each client."""
+_SHOWN = {
+    "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
+    "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
+    "random_share": "random's loss / T",
+}  # fmt: skip
+
+
+def _with_interval(heading: str, name: str, write: Callable[[Any], str]) -> tuple[tuple[str, Cell], ...]:
+    return (heading, lambda row: write(row.get(name))), ("95 %", partial(interval_of, name=name, write=write))
+
+
+_LOSSES = (
+    *_with_interval("loss", "loss", number),
+    *_with_interval("share", "share", percent),
+    *_with_interval("less random", "to_random_share", percent),
+    *_with_interval("less plurality", "to_plurality_share", percent),
+)
+_SIZE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("bound (L)", "loss_bound"),
+    ("epsilon", "epsilon_median"),
+    ("least", "epsilon_least"),
+    ("most", "epsilon_most"),
+    ("run leaks", "privacy_loss_any_median"),
+    ("most leaked", "privacy_loss_any_most"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
 )

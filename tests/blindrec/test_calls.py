@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from coordinator.server.rounds.rounds import Round
 from scenarios.planner.asking import Asked
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import kept_records
-from scenarios.sweep.threshold import ThresholdMeasurement, ThresholdUnit, measure_threshold
+from scenarios.sweep.threshold import ThresholdMeasurement
 from scenarios.sweep.users import UsersSweep
 
 if TYPE_CHECKING:
@@ -201,10 +202,10 @@ def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeyp
 
 
 def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(unit: ThresholdUnit) -> ThresholdMeasurement:
-        if unit.scenario.seed:
+    def interrupted(unit: partial[ThresholdMeasurement]) -> ThresholdMeasurement:
+        if unit.args[0].seed:
             raise KeyboardInterrupt
-        return measure_threshold(unit)
+        return unit()
 
     monkeypatch.setattr(UsersSweep, "measure", staticmethod(interrupted))
     with pytest.raises(KeyboardInterrupt, match=f"2 units are kept in {tmp_path / 'out'}, the same command goes on"):

@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
+from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import found
 from scenarios import cli
@@ -27,8 +29,8 @@ from scenarios.pictures.figures import pictures_of
 from scenarios.places.in_process import InProcess
 from scenarios.store.files import tables_in
 from scenarios.store.mark import FOLDER
-from scenarios.sweep.online import OnlineSweep
-from scenarios.sweep.online_planted import AXES, OnlineGrid, OnlineSetting, compared_on, parse_axes
+from scenarios.sweep.folder import claim, measure_units
+from scenarios.sweep.online import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
 
 if TYPE_CHECKING:
     from scenarios.places.on_ray import OnRay
@@ -191,8 +193,8 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
         unit = every[name, *base, 1]
         assert (unit["loss"], unit["peers_alive"]) == (told["loss"], told["peers_alive"])
         assert unit["recommendations_sha256"] == told["recommendations_sha256"]
-    wanted = OnlineGrid(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2)
-    units = OnlineSweep(wanted).units({})
+    sweep = OnlineSweep(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2)
+    units = sweep.units({})
     keys = list(units)
     for session in (InProcess(2), ray_session):
         for place, measured in session.each(OnlineSweep.measure, list(units.values())):
@@ -249,7 +251,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
     def voted(*_: object) -> None:
         raise AssertionError("somebody voted")
 
-    monkeypatch.setattr("scenarios.sweep.online_planted.run_online", voted)
     monkeypatch.setattr("scenarios.sweep.online.run_online", voted)
     of_file = ("--ratings", ratings)
     for arguments, words in (
@@ -293,3 +294,29 @@ def test_help_teaches(blindrec: Command) -> None:
     for words in (*AXES, "Theorem 6", "Ctrl-C", "figure.csv", "minutes", "--ratings", "--recommenders", "halving"):
         assert words in told.out, words
     assert "online" in blindrec("sweep").out
+
+
+def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
+    base = OnlineSetting(20, 2, 16, 1, 0, 0)
+    names = ("plurality", "p-rec-sim")
+    sweep = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
+    sweep.check()
+    claim(tmp_path, sweep.content())
+    units = measure_units(sweep, InProcess(1), tmp_path, Console(quiet=True))
+    return {row["recommender"]: row for row in sweep.result(units)["points"]}
+
+
+def test_the_halving_adversary_attains_theorem_6(tmp_path: Path) -> None:
+    """Plurality errs at each of 4 splits with probability 1/2: the bound of 2. One false alarm in a million.
+
+    One in three is rejected. The mean of p-rec-sim is taken as normal; it lies below the exact worst case, above 2.
+    """
+    rows, seeds = halved(tmp_path, seeds=160), 160
+    errors = round(rows["plurality"]["loss"] * seeds)
+    assert rows["plurality"]["loss_lower_bound"] == 2.0
+    assert rate_fits(errors, 4 * seeds, 1 / 2)
+    assert not rate_fits(errors, 4 * seeds, 1 / 3)
+    sim = rows["p-rec-sim"]
+    radius = normal_radius(sim["loss_se"], comparisons=2)
+    assert sim["loss_lower_bound"] - radius <= sim["loss"] <= sim["loss_exact"] + radius
+    assert sim["environment"] == HALVING

@@ -11,12 +11,18 @@ from rich.console import Console
 from runs import Command
 
 from coordinator.protocol.errors import InputError
+from scenarios.app.experiment import Running
+from scenarios.experiments import EXPERIMENTS
+from scenarios.given.config import Scenario
+from scenarios.online.config import OnlineScenario
 from scenarios.places.backends import opened
 from scenarios.places.in_process import InProcess
 from scenarios.sweep.folder import Swept, swept
 from scenarios.sweep.kinds import sweep_of
+from scenarios.sweep.threshold import measure_threshold
 
 HERE = ("--backend", "inprocess", "--workers", 1)
+QUIETLY = Running(session=InProcess(1), console=Console(quiet=True))
 
 
 def run(out: Path, **values: Any) -> Swept:
@@ -84,9 +90,66 @@ def test_a_mechanism_of_ones_own(tmp_path: Path) -> None:
     assert all(0.5 <= row["accuracy"] <= 1 for row in done.result["settings"])
 
 
+def test_a_threshold_of_a_run_is_that_of_a_sweep_over_users(tmp_path: Path) -> None:
+    """Two ways to the same numbers: by a run for each number of users, and by prefixes of one run."""
+    base: dict[str, Any] = {"items": 16, "rated": 5, "epsilon": 4}
+    target = {"column": "exact", "least": 1, "start": 400, "limit": 20_000, "resolution": 0.1}
+    done = run(tmp_path, seeds=3, threshold=target, base=base, grid=[{"decoder": ["centred", "paper"]}])
+    scenario = Scenario(**base, users=20_000).complete()
+    for place, decoder in enumerate(("centred", "paper")):
+        seeds = [
+            measure_threshold(
+                scenario.model_copy(update={"seed": seed}),
+                decoders=(decoder,),
+                criteria=("exact",),
+                share=1,
+                resolution=0.1,
+                start=400,
+            )
+            for seed in range(3)
+        ]
+        users = sorted(one.thresholds[0].users or 0 for one in seeds)
+        row = done.result["settings"][place]
+        assert (row["decoder"], row["users"], row["seeds"]) == (decoder, users[1], 3)
+        assert users[0] > 0
+    assert done.result["columns"] == {"users": "smallest users with exact of at least 1, median over seeds"}
+    assert set(pd.read_csv(tmp_path / "sweep" / "figure.csv")["y"]) == {row["users"] for row in done.result["settings"]}
+
+
+def test_a_threshold_over_any_field_of_another_experiment(tmp_path: Path) -> None:
+    """A loss of at most 20 takes some number of peers between 1 and 8; what is never met is not known."""
+    base: dict[str, Any] = {"rounds": 60, "voters": 16, "diversity": 0, "radius": 0}
+    target = {"column": "loss", "most": 20, "field": "peers", "start": 2, "limit": 16, "resolution": 0.01}
+    grid = [{"recommender": ["p-rec", "plurality"]}]
+    done = run(tmp_path, experiment="online", seeds=2, threshold=target, base=base, grid=grid)
+    for row in done.result["settings"]:
+        every = []
+        for seed in range(2):
+            losses = [
+                EXPERIMENTS["online"]
+                .once(OnlineScenario(**base, recommender=row["recommender"], peers=peers, seed=seed), QUIETLY)
+                .values["loss"]
+                for peers in range(1, 17)
+            ]
+            every.append(
+                {peers + 1 for peers in range(16) if losses[peers] <= 20 and (not peers or losses[peers - 1] > 20)}
+            )
+        assert row["peers"] in set.union(*every)
+    target["most"] = -1
+    done = run(tmp_path / "never", experiment="online", seeds=2, threshold=target, base=base, grid=grid)
+    assert {row["peers"] for row in done.result["settings"]} == {None}
+
+
+TARGET = {"column": "accuracy", "least": 0.9}
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
+        ({"grid": [{"items": 9}], "threshold": {"column": "accuracy"}}, ["least or most", "one of them"]),
+        ({"grid": [{"items": 9}], "threshold": {**TARGET, "column": "rightness"}}, ["'rightness'", "unknown"]),
+        ({"grid": [{"items": 9, "users": 5}], "threshold": TARGET}, ["users", "leave it out"]),
+        ({"grid": [{"items": 9}], "threshold": {**TARGET, "field": "rated"}}, ["(items = 9)", "rated is 1000"]),
         ({"experiment": "ran", "grid": [{"items": 9}]}, ["'ran'", "run, online, two-tier"]),
         ({}, ["grid is empty"]),
         ({"columns": ["accurcy"], "grid": [{"items": 9}]}, ["'accurcy'", "accuracy"]),

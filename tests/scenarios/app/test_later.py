@@ -28,11 +28,6 @@ def test_lists_show_the_first_sentence_of_a_commands_own_help(command: Later) ->
     assert command.loaded.params
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_kinds_of_sweeps_are_found_by_their_own_names(name: str) -> None:
-    assert kind_of(name).name == name
-
-
 def test_a_kind_that_flags_can_tell_is_a_command() -> None:
     told = {name for name in KINDS if "grid" not in kind_of(name).fields}
     assert told == {*sweep.commands} - {GRID}

@@ -17,8 +17,7 @@ from coordinator.server.online import recommenders
 from coordinator.server.online.recommenders import bounded_names, compared_in, found, recommender_of, still_names
 from scenarios.online.adversary_rows import ADVERSARIES
 from scenarios.pictures.sweeps import look_of
-from scenarios.sweep.online import RATINGS
-from scenarios.sweep.online_planted import AXES, compared_on
+from scenarios.sweep.online import AXES, RATINGS, compared_on
 
 TWELFTH = '''
 """The first object, always."""

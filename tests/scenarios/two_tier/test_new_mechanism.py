@@ -79,11 +79,11 @@ from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run
-from scenarios.sweep.two_tier import ASKED
+from scenarios.sweep.two_tier import CURVES
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
 told = {"found": list(found()), "help": TwoTier.model_fields["epsilon"].description}
-told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
+told |= {"swept": CURVES, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
 told["result"] = run(TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
 try:
     TwoTier(**{**flags, "mechanism": "warner", "epsilon": "31"})
