@@ -23,8 +23,8 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.pair_model import likeness
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.rows.local import Directions, in_catalogue, limit_of
 from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import score
@@ -59,13 +59,13 @@ def measure(comparison: Comparison, row: Directions, epsilon: Epsilon, users: in
     world = world_of(comparison, comparison.seed)
     pool, limit = limit_of(comparison, comparison.seed)
 
-    def request() -> Asked:
-        return Asked(wanted=comparison, epsilon=epsilon, users=users, public=0, seed=comparison.seed)
+    def request() -> RowRequest:
+        return RowRequest(settings=comparison, epsilon=epsilon, users=users, public=0, seed=comparison.seed)
 
     def worth(model: Model) -> float:
-        return score(world, row.advised(world, request(), model), request(), features=False).ndcg
+        return score(world, row.ranking_of(world, request(), model), request(), features=False).ndcg
 
-    model = row.learned(world, request())
+    model = row.learn(world, request())
     assert model.tastes is not None  # perhaps without any direction
     first, three, same = likenesses(model.tastes.vectors, in_catalogue(pool, limit.vectors, world.items))
     without = replace(model, tastes=replace(model.tastes, vectors=np.zeros((world.items, 0))))
@@ -93,7 +93,7 @@ def main(
     comparison = Comparison(
         ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=epsilons, paired=paired
     )
-    row = found()["local: directions" if private else "public-rates: directions"]
+    row = registered_rows()["local: directions" if private else "public-rates: directions"]
     assert isinstance(row, Directions)  # by its name
     print(*row.remarks(comparison), sep="\n", flush=True)
     for spent in epsilons:

@@ -26,16 +26,16 @@ from benchmarks.watching import Watched, watch
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.run.experiment import run
-from scenarios.store.round_store import Nowhere
+from scenarios.store.round_store import NoStore
 
 SHAPES = ((1_000, 30), (10_000, 100))
 """Items and rated items of the tables in docs/benchmarks.md."""
 WAYS = ("reference", "numpy", "inprocess", "ray")
 
 
-class Marks(Nowhere):
+class Marks(NoStore):
     """Stores no round, but looks at the processor time at the first question and when the round is over."""
 
     def __init__(self, seen: Watched) -> None:
@@ -55,7 +55,7 @@ class Marks(Nowhere):
         self.marks.append(self._seen.processor)
 
 
-def ran(scenario: Scenario, session: Session, devices_per_actor: int | None) -> Took:
+def ran(scenario: Scenario, session: Backend, devices_per_actor: int | None) -> Took:
     """Return the seconds a device of a run's round, those of its start and end, and its peak memory."""
     with watch(children=session.name == "ray") as seen:
         marks, begin = Marks(seen), time.perf_counter()

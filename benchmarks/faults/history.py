@@ -21,11 +21,11 @@ from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
-from scenarios.places.session import Crew
-from scenarios.store.files import sole
-from scenarios.store.mark import Mark
-from scenarios.store.record_log import Chain
-from scenarios.store.run_folder import take
+from scenarios.places.session import DeviceGroup
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import Manifest
+from scenarios.store.record_log import RecordLog
+from scenarios.store.run_folder import claim_folder
 
 DISTURBED = 3
 """Number of disturbed attempts; later ones have no faults."""
@@ -147,8 +147,8 @@ class History:
 
     def _run(self) -> None:
         """Do what a command with `--out` does, and check its end."""
-        with sole(self._out):
-            take(self._out, Mark(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
+        with locked_folder(self._out):
+            claim_folder(self._out, Manifest(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
             chain = self._family.stored_rounds(self._out)
             if chain.ledger not in self._witness.books:
                 self._witness.books.append(chain.ledger)
@@ -164,13 +164,13 @@ class History:
             for name, crew in self._world.crews.items()
         }
 
-    def _site(self, name: str, crew: Crew, bounds: tuple[int, int], keeper: KeepersProcess) -> Site:
+    def _site(self, name: str, crew: DeviceGroup, bounds: tuple[int, int], keeper: KeepersProcess) -> Site:
         def start(books: Any) -> Any:
             return self._world.host(crew, bounds, books)
 
         return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
 
-    def _conducted(self, chain: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
+    def _conducted(self, chain: RecordLog[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
         """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):

@@ -115,7 +115,7 @@ def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
     return np.apply_along_axis(lambda curve: np.interp(0.0, curve, logs), 0, over)
 
 
-def people_for(heights: Heights, plain: Floats, share: float, chosen: float) -> dict[str, Any]:
+def people_for(heights: Heights, plain: Floats, share: float, file_error: float) -> dict[str, Any]:
     """Return how many people it takes until worth is a share of plain popularity's, with an interval of 95 %.
 
     Shapes: ``plain`` (splits, 1 + samples).
@@ -125,21 +125,21 @@ def people_for(heights: Heights, plain: Floats, share: float, chosen: float) -> 
     means = dict(zip(users, curves[:, :, 0].mean(axis=1).tolist(), strict=True))
     height = float(top[:, 0].mean())
     few, many = bracket(means, height)
-    found: dict[str, Any] = {"users": many, "users_low": None, "users_high": many, "at_most": few is None}
-    found |= {"few": few, "many": many, "least": users[0], "most": users[-1]}
+    result: dict[str, Any] = {"users": many, "users_low": None, "users_high": many, "at_most": few is None}
+    result |= {"few": few, "many": many, "least": users[0], "most": users[-1]}
     if few is None or many is None:
-        return {**found, "at_most": many is not None}
+        return {**result, "at_most": many is not None}
     along = (height - means[few]) / (means[many] - means[few])
     middle, logs = math.log(few) + along * math.log(many / few), np.log(users)
     crossed = crossings(curves, logs, top)
     mean, low, _ = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
-    across = math.hypot(mean - low, chosen)
+    across = math.hypot(mean - low, file_error)
     ends = math.exp(middle - across), math.exp(middle + across)
     # A split that reaches the height beyond what was measured does so nobody knows where.
     open_low = ends[0] <= users[0] or crossed[:, 0].min() <= logs[0]
     open_high = ends[1] >= users[-1] or crossed[:, 0].max() >= logs[-1]
     return {
-        **found,
+        **result,
         "users": rounded(math.exp(middle), supported(math.exp(middle), (ends[1] - ends[0]) / 2)),
         "users_low": None if open_low else rounded(ends[0], 2),
         "users_high": None if open_high else rounded(ends[1], 2),

@@ -25,42 +25,42 @@ SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
 """The recommenders of the panel."""
 
 
-def grid_of(wanted: Comparison) -> RatingsSweep:
+def grid_of(settings: Comparison) -> RatingsSweep:
     """Return the panel as a sweep of online recommenders."""
-    named = tuple(name for name in SERVED if wanted.includes(COORDINATOR, name))
+    named = tuple(name for name in SERVED if settings.includes(COORDINATOR, name))
     return RatingsSweep(
-        base={"ratings": wanted.ratings, "like_from": wanted.liked_from, "clients": wanted.clients},
-        sha256=file_sha256(wanted.ratings, "ratings file"),
+        base={"ratings": settings.ratings, "like_from": settings.liked_from, "clients": settings.clients},
+        sha256=file_sha256(settings.ratings, "ratings file"),
         recommenders=named,
-        seeds=wanted.seeds,
+        seeds=settings.seeds,
     )
 
 
 @lru_cache(maxsize=2)
-def clients_of(wanted: Comparison, seed: int) -> World:
+def clients_of(settings: Comparison, seed: int) -> World:
     """Return a seed's clients, whom all recommenders serve."""
-    return world_of_table(grid_of(wanted).scenario(REFERENCE, seed), table_of(wanted))
+    return world_of_table(grid_of(settings).scenario(REFERENCE, seed), table_of(settings))
 
 
-def served_in(wanted: Comparison) -> tuple[tuple[str, ...], str | None]:
+def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
     """Return which recommenders can serve clients of the file, and why none can."""
-    names = grid_of(wanted).recommenders or ()
+    names = grid_of(settings).recommenders or ()
     try:
-        for seed in range(wanted.seed, wanted.seed + wanted.seeds) if names else ():
-            clients_of(wanted, seed)
+        for seed in range(settings.seed, settings.seed + settings.seeds) if names else ():
+            clients_of(settings, seed)
     except InputError as error:
         return (), f"{COORDINATOR}: {error}"
     return names, None
 
 
-def serve(wanted: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
+def serve(settings: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
     """Serve a seed's clients, and return a record of each."""
-    return client_rows(grid_of(wanted).scenario(recommender, seed), clients_of(wanted, seed))
+    return client_rows(grid_of(settings).scenario(recommender, seed), clients_of(settings, seed))
 
 
-def panel_of(wanted: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
+def panel_of(settings: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
     """Return what all seeds say, as JSON values; see `scenarios.sweep.online.RatingsSweep.summary`."""
-    return grid_of(wanted).summary({ClientsKey(*key): one for key, one in served.items()})
+    return grid_of(settings).summary({ClientsKey(*key): one for key, one in served.items()})
 
 
 def show_panel(console: Console, panel: Mapping[str, Any]) -> None:

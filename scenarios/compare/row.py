@@ -14,7 +14,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import floor_of
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World
+from scenarios.compare.worlds import FileWorld
 from scenarios.data.datasets import RatingTable
 
 Scorer = Callable[[Any], Floats2]
@@ -24,10 +24,10 @@ DEVICES, AGGREGATE = "devices", "aggregate"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RowRequest:
     """What a row is asked to measure."""
 
-    wanted: Comparison  # The constants
+    settings: Comparison  # The constants
     epsilon: Epsilon  # Of every person [nats]; None for no noise
     users: int  # People who contribute
     public: float  # Share of the file's people whose ratings are public; 0 outside two-tier
@@ -36,8 +36,8 @@ class Asked:
     @cached_property
     def coins(self) -> np.random.Generator:
         """The experimenter's coins, for what no device tosses."""
-        told = f"comparison {self.epsilon} {self.users} {self.public}"
-        return np.random.default_rng(int.from_bytes(derive(self.seed, told)))
+        purpose = f"comparison {self.epsilon} {self.users} {self.public}"
+        return np.random.default_rng(int.from_bytes(derive(self.seed, purpose)))
 
     def ranked(self, values: Floats) -> Ints:
         """Return the places of values, the largest first, and equal ones in a random order that rows share.
@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advised:
+class LearnedScores:
     """What was learned."""
 
     # shape (N,); Estimated popularity in any unit: what items are ranked by, where there is no `scorer`
@@ -67,7 +67,7 @@ class Advised:
     holds: Any = field(default=None, repr=False)
 
     @classmethod
-    def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> Advised:
+    def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> LearnedScores:
         """Return advice by estimates of popularity alone, all with this standard error."""
         return cls(popularity=popularity, floor=floor_of(noise), noise=noise, simulated=simulated)
 
@@ -84,7 +84,7 @@ class Row:
     delta: ClassVar[float | None] = None
     featured: ClassVar[bool] = True  # Whether it is also shown with public features
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn from a world what devices rank items by."""
         raise NotImplementedError
 
@@ -92,10 +92,10 @@ class Row:
         """Return whether a file of such ratings can be computed; by default any."""
         return True
 
-    def reaches(self, users: int, wanted: Comparison) -> bool:  # noqa: ARG002 (rows override it)
+    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (rows override it)
         """Return whether so many people can be measured; by default any number."""
         return True
 
-    def remarks(self, wanted: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
+    def remarks(self, settings: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
         """Return sentences about the row that stand below the tables; by default none."""
         return ()

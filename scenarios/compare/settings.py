@@ -51,45 +51,45 @@ PUBLIC = (
 """Constants that no file is asked for."""
 
 
-def _parts(told: Any) -> list[Any]:
-    if isinstance(told, str):
-        return [part.strip() for part in told.split(",")]
-    return list(told) if isinstance(told, (list, tuple)) else [told]
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _epsilons(told: Any) -> Any:
-    found = [None if part is None else parse_epsilon(part) for part in _parts(told)]
-    if len(set(found)) < len(found) or not found:
-        raise InputError(f"epsilon is {brief(told)}; name each value once")
-    return tuple(sorted(found, key=lambda one: (one is None, one)))
+def _epsilons(value: Any) -> Any:
+    epsilons = [None if part is None else parse_epsilon(part) for part in _parts(value)]
+    if len(set(epsilons)) < len(epsilons) or not epsilons:
+        raise InputError(f"epsilon is {brief(value)}; name each value once")
+    return tuple(sorted(epsilons, key=lambda epsilon: (epsilon is None, epsilon)))
 
 
-def _scales(told: Any) -> Any:
+def _scales(value: Any) -> Any:
     try:
-        found = {int(part) for part in _parts(told)}
+        scales = {int(part) for part in _parts(value)}
     except (TypeError, ValueError):
-        found = {0}
-    if min(found, default=0) < 1:
-        raise InputError(f"scale is {brief(told)}, no list of whole numbers from 1 on; write it like 1,10,100")
-    return tuple(sorted(found))
+        scales = {0}
+    if min(scales, default=0) < 1:
+        raise InputError(f"scale is {brief(value)}, no list of whole numbers from 1 on; write it like 1,10,100")
+    return tuple(sorted(scales))
 
 
-def _shares(told: Any) -> Any:
+def _shares(value: Any) -> Any:
     try:
-        found = {float(part) for part in _parts(told)}
+        shares = {float(part) for part in _parts(value)}
     except (TypeError, ValueError):
-        found = {0.0}
-    if not all(0 < share < 1 for share in found) or not found:
-        raise InputError(f"public is {brief(told)}, no list of shares between 0 and 1; write it like 0.01,0.05")
-    return tuple(sorted(found))
+        shares = {0.0}
+    if not all(0 < share < 1 for share in shares) or not shares:
+        raise InputError(f"public is {brief(value)}, no list of shares between 0 and 1; write it like 0.01,0.05")
+    return tuple(sorted(shares))
 
 
-def _models(told: Any) -> Any:
-    names = _parts(told)
+def _models(value: Any) -> Any:
+    names = _parts(value)
     for name in names:
         if name not in EVERY_MODEL:
-            known = ", ".join(EVERY_MODEL)
-            raise InputError(f"trust model {brief(name)} is unknown; choose among {known}")
+            choices = ", ".join(EVERY_MODEL)
+            raise InputError(f"trust model {brief(name)} is unknown; choose among {choices}")
     return tuple(name for name in EVERY_MODEL if name in names)
 
 
@@ -101,12 +101,12 @@ def _seeds(number: Any) -> Any:
     return number
 
 
-def _names(told: Any) -> Any:
-    return None if told is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(told))
+def _names(value: Any) -> Any:
+    return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(value))
 
 
-def _designs(told: Any) -> Any:
-    return own_designs(_parts(told))
+def _designs(value: Any) -> Any:
+    return own_designs(_parts(value))
 
 
 class Comparison(BaseModel):

@@ -17,7 +17,7 @@ from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_for
-from scenarios.data.item_files import Told, read_told
+from scenarios.data.item_files import ItemDescriptions, read_descriptions
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
@@ -35,7 +35,9 @@ class Population:
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
     copies_max: int = 1  # Most devices that one person stands behind
     people: int = 0  # With a ratings file: people among the devices; the first ones stand for one person each
-    told: Told | None = None  # What a file tells of the items: public features, and what they are called
+    descriptions: ItemDescriptions | None = (
+        None  # What a file tells of the items: public features, and what they are called
+    )
     # With a ratings file: what those people like whose ratings are public; they have no device that is asked
     public: PublicCounts | None = None
     # Public constants that were taken from the ratings file, because nobody declared them
@@ -59,8 +61,8 @@ def exact_sizes(shares: Floats, total: int) -> Ints:
     return sizes
 
 
-def _shares(given: tuple[float, ...] | None, count: int) -> Floats:
-    shares = np.full(count, 1 / count) if given is None else np.array(given)
+def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
+    shares = np.full(count, 1 / count) if weights is None else np.array(weights)
     normed: Floats = shares / shares.sum()
     return normed
 
@@ -117,12 +119,12 @@ def from_file(scenario: Scenario) -> Population:
             counts=np.bincount(liked.items[liked.values], minlength=table.count),
             sizes=np.bincount(liked.owners[liked.values], minlength=shown.size),
         )
-    known = scenario.complete(items=table.count, rated=typical, users=people.size)
-    wanted = known.users or 0
+    filled = scenario.complete(items=table.count, rated=typical, users=people.size)
+    users = filled.users or 0
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
-    if wanted != people.size:
-        user = people[_each_once_first(world.choice(people.size, size=wanted, replace=wanted > people.size))]
+    if users != people.size:
+        user = people[_each_once_first(world.choice(people.size, size=users, replace=users > people.size))]
     elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
@@ -133,7 +135,7 @@ def from_file(scenario: Scenario) -> Population:
     )
     copies = np.bincount(user)
     return Population(
-        scenario=known,
+        scenario=filled,
         ratings=ratings,
         truth=None,
         split=split,
@@ -142,15 +144,15 @@ def from_file(scenario: Scenario) -> Population:
         people=int(np.count_nonzero(copies)),
         public=counts,
         from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
-        told=None if scenario.features is None else read_told(scenario.features, table.item_labels),
+        descriptions=None if scenario.features is None else read_descriptions(scenario.features, table.item_labels),
     )
 
 
 def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
     """Return who is public and who is private, ascending; at least one of each."""
     order = np.random.default_rng(int.from_bytes(derive(seed, "public people"))).permutation(people)
-    many = min(max(1, round(share * people)), people - 1)
-    return np.sort(order[:many]), np.sort(order[many:])
+    count = min(max(1, round(share * people)), people - 1)
+    return np.sort(order[:count]), np.sort(order[count:])
 
 
 def _each_once_first(user: Ints) -> Ints:
@@ -198,10 +200,10 @@ def liked_share(population: Population, users: int | None = None) -> Floats:
     """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against."""
     ratings = population.ratings
     if isinstance(ratings, StoredRatings):
-        chosen = ratings.user[:users]
-        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
+        user = ratings.user[:users]
+        rows, devices = ratings.rows, np.bincount(user, minlength=ratings.rows.users)
         liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
-        return liked / max(chosen.size, 1)
+        return liked / max(user.size, 1)
     assert isinstance(ratings, BlockRatings)  # there is no third kind
     share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
     return share[ratings.clusters]

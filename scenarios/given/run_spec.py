@@ -31,7 +31,7 @@ from scenarios.given.mechanisms import server_half as named_half
 from scenarios.given.parsing import brief
 from scenarios.given.policies import import_policy
 from scenarios.given.settings import validated
-from scenarios.own.admission import of_run
+from scenarios.own.admission import admitted_of_run
 from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
-    from scenarios.own.admission import Checked
+    from scenarios.own.admission import ChannelCheck
 
 SMALLEST_EPSILON = Fraction(1, 10**9)
 """Below it 10^18 users and more would have to answer."""
@@ -103,14 +103,14 @@ class RunSpec:
         return half_of(self.half.query_name(self.scenario.settings)).promise
 
     @cached_property
-    def own(self) -> tuple[Own, Checked] | None:
+    def own(self) -> tuple[Own, ChannelCheck] | None:
         """The mechanism of one's own, checked and admitted, and how; None where it is none.
 
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
         claims.
         """
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
-        return of_run(self.scenario.settings, self.world, answer)
+        return admitted_of_run(self.scenario.settings, self.world, answer)
 
     @cached_property
     def setting(self) -> Setting:

@@ -23,14 +23,23 @@ from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, Serve
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
-from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work, silent
-from scenarios.store.journal import Answered, require_booked
-from scenarios.store.record_log import Chain, Codec, Numbers
-from scenarios.store.round_store import Nowhere
+from scenarios.places.session import (
+    Backend,
+    BackendJob,
+    Costs,
+    DeviceGroup,
+    ExperimenterView,
+    Progress,
+    SessionResult,
+    silent,
+)
+from scenarios.store.journal import AnsweredRange, require_booked
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
-def _answered(one: ServedClient) -> Answered:
-    return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
+def _answered(one: ServedClient) -> AnsweredRange:
+    return AnsweredRange(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
 
 
 def _tell(one: ServedClient) -> Numbers:
@@ -51,15 +60,15 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
 CLIENTS_KIND: Codec[ServedClient] = Codec(
     noun="client",
     number=lambda one: one.number,
-    tell=_tell,
-    read=_read,
+    encode=_tell,
+    decode=_read,
     require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
 )
 """How a client that was served is kept."""
 
 
-class KeptClients(Chain[ServedClient]):
-    """The clients of one seed; see `scenarios.store.record_log.Chain`."""
+class KeptClients(RecordLog[ServedClient]):
+    """The clients of one seed; see `scenarios.store.record_log.RecordLog`."""
 
     codec = CLIENTS_KIND
 
@@ -119,7 +128,7 @@ def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
 
 def run_online(
     scenario: OnlineScenario,
-    session: Session,
+    session: Backend,
     *,
     devices_per_actor: int | None = None,
     world: World | None = None,
@@ -156,7 +165,7 @@ def run_online(
             layout=layout,
         )
 
-    return session.conduct(_work(scenario, world, plan, layout, kept, finish), over)
+    return session.run(_work(scenario, world, plan, layout, kept, finish), over)
 
 
 def _work(
@@ -166,19 +175,21 @@ def _work(
     layout: Layout,
     kept: KeptClients | None,
     finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
-) -> Work[ServedClient, list[ServedClient], OnlineResult]:
+) -> BackendJob[ServedClient, list[ServedClient], OnlineResult]:
     """Return a run as places take it: voters in cohorts, and clients."""
     clients = {one.client.number: one.client for one in world.clients}
-    return Work(
+    return BackendJob(
         plan=plan,
-        crews={
-            VOTERS: Crew(kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts),
-            CLIENTS: Crew(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+        device_groups={
+            VOTERS: DeviceGroup(
+                kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
+            ),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
         },
         secret=world.secret,
         layout=layout,
         finish=finish,
-        kept=Nowhere() if kept is None else kept,
+        records=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
 

@@ -19,7 +19,7 @@ from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, 
 from scenarios.given.parsing import brief
 from scenarios.pages.traced import Traced
 from scenarios.report.records import PROVENANCE
-from scenarios.store.mark import FOLDER, MARK
+from scenarios.store.manifest import FOLDER, MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -303,7 +303,7 @@ DOCUMENTS = {
     "result": "result.json",
     "scenario": "scenario.json",
     "versions": "versions.json",
-    "mark": f"{FOLDER}/{MARK}",
+    "mark": f"{FOLDER}/{MANIFEST}",
 }
 """What a folder may hold, by the name that places on a page have for it."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import NAMED, Session, check_workers
+from scenarios.places.session import NAMED, Backend, check_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ray:
         check_workers(self.workers)
 
 
-Backend = InProcess | Ray
+BackendChoice = InProcess | Ray
 
 
 AUTO = "auto"
@@ -81,12 +81,12 @@ def choose(
     if metrics:
         return "ray", "only Ray has what is asked for"
     seconds = work()
-    told = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
-    return ("ray", f"{told}, more than {LONG:g}") if seconds > LONG else ("inprocess", told)
+    prediction = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
+    return ("ray", f"{prediction}, more than {LONG:g}") if seconds > LONG else ("inprocess", prediction)
 
 
 @contextmanager
-def opened(backend: Backend) -> Iterator[Session]:
+def opened(backend: BackendChoice) -> Iterator[Backend]:
     """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block.
 
     Raises
@@ -115,7 +115,7 @@ def open_session(
     workers: int | None,
     metrics: bool = False,
     work: Callable[[], float] = lambda: 0.0,
-) -> Iterator[Session]:
+) -> Iterator[Backend]:
     """Open a backend by its name, or the one that suits; see `choose`.
 
     Raises

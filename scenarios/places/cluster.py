@@ -40,24 +40,24 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
     _require_none_here()
-    wanted = address or os.environ.get("RAY_ADDRESS")
+    target = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    with nullcontext() if wanted else _alone():
-        if wanted:
-            _join(wanted, ship_code=address is not None)
+    with nullcontext() if target else _alone():
+        if target:
+            _join(target, ship_code=address is not None)
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
         with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
-                if wanted and not cpus:
-                    raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+                if target and not cpus:
+                    raise InputError(f"Ray at {target} has no CPU for a single worker; add a node to it")
                 if workers and workers > cpus:
                     raise InputError(
-                        f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                        f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for that many at most"
                     )
                 if metrics:
                     tell_scraped()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator.protocol.errors import InputError
 from scenarios.places.worker_threads import A
-from scenarios.store.round_store import Kept, Nowhere
+from scenarios.store.round_store import NoStore, RecordStore
 
 if TYPE_CHECKING:
     from actors.device_block import DeviceKind
@@ -30,7 +30,7 @@ Progress = Callable[["Tally"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crew:
+class DeviceGroup:
     """Devices of one kind: the private side's share of a run."""
 
     kind: DeviceKind  # The kind of devices, and what these agreed to
@@ -75,16 +75,18 @@ class SessionResult(Generic[O]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work(Generic[R, O, T]):
+class BackendJob(Generic[R, O, T]):
     """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 
     plan: Plan[R, O]  # The server's plan
-    crews: Mapping[str, Crew]  # Devices, by the name of their kind
+    device_groups: Mapping[str, DeviceGroup]  # Devices, by the name of their kind
     secret: bytes = field(repr=False)  # Private: the population's master secret
     layout: Layout  # It affects only speed
     # Gets the outcome, the `ExperimenterView` and the `Costs`, and returns the experiment's result
     finish: Callable[[O, ExperimenterView, Costs], T]
-    kept: Kept[R] = field(default_factory=Nowhere)  # Yields the rounds of an interrupted run, and stores every new one
+    records: RecordStore[R] = field(
+        default_factory=NoStore
+    )  # Yields the rounds of an interrupted run, and stores every new one
     ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -95,7 +97,7 @@ NAMED = "as called"
 """Why a run is where it is: its caller named the backend, or called from Python, where none is chosen."""
 
 
-class Session(Protocol):
+class Backend(Protocol):
     """A place that is ready to run."""
 
     reason: str  # Why it is this one, in a few words
@@ -110,12 +112,12 @@ class Session(Protocol):
         """Device blocks computed at the same time."""
         ...
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
+    def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:
         """Return with how many of the workers a run is done soonest, in which devices give so many answers."""
         ...
 
-    def conduct(self, work: Work[R, O, T], progress: Progress) -> T:
-        """Start the devices, conduct the rounds, end all that was started, and return what `Work.finish` returned."""
+    def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
+        """Start the devices, conduct the rounds, end all that was started, and return what `BackendJob.finish` returned."""
         ...
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:

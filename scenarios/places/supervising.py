@@ -17,7 +17,7 @@ from coordinator.server.fleet.calls import LOST, got, pause
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.tally import Tally
-from scenarios.places.session import Costs, O, Progress, R, T, Work
+from scenarios.places.session import BackendJob, Costs, O, Progress, R, T
 from scenarios.places.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
@@ -28,8 +28,8 @@ PATIENCE = 60.0
 """Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
 
 
-def conducted(
-    work: Work[R, O, T],
+def run_supervised(
+    work: BackendJob[R, O, T],
     devices: Mapping[str, Cohorts],
     keeper: LedgerClient,
     progress: Progress,
@@ -47,14 +47,14 @@ def conducted(
             warming = [server.warm_up.remote(query)] if query else []
             if not restarts:
                 devices_ready()
-            room_for(warming, needs)
+            await_capacity(warming, needs)
             begin = time.perf_counter()
-            for over in work.kept:
+            for over in work.records:
                 got(server.repeat.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
             look = POLL_AGAIN if work.plan.in_step else POLL
-            outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs, look)
+            outcome, seconds, tried = _follow(server, keeper, progress, work.records.keep, needs, look)
             return outcome, Costs(seconds=before + seconds, retries=retries + tried, restarts=restarts)
         except LOST as error:
             before, loss = before + time.perf_counter() - begin, error
@@ -68,15 +68,15 @@ def _follow(
     server: Any, keeper: LedgerClient, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
     """Wait for the server's outcome; meanwhile report progress and store rounds."""
-    running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
+    running, stored, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = Tally(), time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
-        tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(stored)])
         require_there(keeper)
         for over in rounds:
             keep(over)
-        kept += len(rounds)
+        stored += len(rounds)
         progress(tally)
         if tally != before or rounds:
             before, since = tally, time.monotonic()
@@ -86,15 +86,15 @@ def _follow(
     return outcome, seconds, ray.get(server.retries.remote())
 
 
-def patient(answers: list[Any], needs: float) -> list[Any]:
+def wait_patiently(answers: list[Any], needs: float) -> list[Any]:
     """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors."""
     while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
         _require(needs)
-    told: list[Any] = got(answers)
-    return told
+    results: list[Any] = got(answers)
+    return results
 
 
-def room_for(started: list[Any], needs: float) -> None:
+def await_capacity(started: list[Any], needs: float) -> None:
     """Wait until the started actors are ready; write a line to standard error if this takes long."""
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:

@@ -11,10 +11,10 @@ from coordinator.server.rounds.rounds import require_same
 from scenarios.data.populations import Population, populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
-from scenarios.places.session import Progress, Session, silent
+from scenarios.places.session import Backend, Progress, silent
 from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import collusion_of
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 
 TOP = 10
 """Length of a device's recommendation."""
@@ -22,12 +22,12 @@ TOP = 10
 
 def run(
     scenario: Scenario,
-    session: Session,
+    session: Backend,
     *,
     devices_per_actor: int | None = None,
     population: Population | None = None,
     progress: Progress = silent,
-    rounds: KeptRounds | None = None,
+    rounds: RoundStore | None = None,
     ledger: Path | None = None,
 ) -> Result:
     """Run a scenario."""
@@ -44,7 +44,7 @@ def run(
         learner=spec.learner,
         layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
-        rounds=rounds or Nowhere(),
+        rounds=rounds or NoStore(),
         ledger=ledger,
         absence=filled.absence,
         collusion=collusion,
@@ -53,11 +53,11 @@ def run(
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
-    workers = session.enough(job.plan, users * filled.answers_per_device)
+    workers = session.choose_workers(job.plan, users * filled.answers_per_device)
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population, spec)
-    features = population.told.features if population.told else None
+    features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
 
 

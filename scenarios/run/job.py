@@ -30,9 +30,9 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import packages_of_policy
 from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
-from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work
+from scenarios.places.session import Backend, BackendJob, Costs, DeviceGroup, ExperimenterView, Progress, SessionResult
 from scenarios.places.spending import Spent, spent_by
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 
 RATERS = "devices"
 """The kind of devices of the main job."""
@@ -50,7 +50,7 @@ class Job:
     layout: Layout  # Speed only
     most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
     # Those that an interrupted run went through; told every new one
-    rounds: KeptRounds = field(default_factory=Nowhere)
+    rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
     collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
@@ -118,7 +118,7 @@ class Result(SessionResult[Outcome]):
 
 def run_job(
     job: Job,
-    session: Session,
+    session: Backend,
     *,
     advised: int,
     top: int,
@@ -147,18 +147,18 @@ def run_job(
             layout=job.layout,
         )
 
-    work = Work(
+    work = BackendJob(
         plan=job.plan,
-        crews={RATERS: Crew(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        device_groups={RATERS: DeviceGroup(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
         secret=job.secret,
         layout=job.layout,
         finish=finish,
-        kept=job.rounds,
+        records=job.rounds,
         ledger=job.ledger,
         naming=job.naming_policy,
         packages=_packages(job),
     )
-    return session.conduct(work, progress)
+    return session.run(work, progress)
 
 
 def _packages(job: Job) -> frozenset[str]:

@@ -31,7 +31,7 @@ FAR = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class AttackPlan:
     """One attack before it is made."""
 
     name: str
@@ -44,23 +44,25 @@ class Plan:
 
 def attack_plans(
     laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
-) -> Iterator[Plan]:
+) -> Iterator[AttackPlan]:
     """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
     first, named = laws[0], laws[0].names_rated
     worst, unlike = _neighbours(first, size, releases, coins)
     rounds = f"in {len(laws)} rounds"
     meaning = "the two inputs that the channel tells apart best"
-    yield Plan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
+    yield AttackPlan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
     meaning = "two inputs that were found by search"
-    yield Plan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
-    yield Plan(name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first))
+    yield AttackPlan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(
+        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first)
+    )
     meaning = "the worst inputs, beside devices whose inputs are known"
-    yield Plan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
-    yield Plan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
+    yield AttackPlan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
+    yield AttackPlan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
     meaning = f"inputs found by search, {rounds}"
-    yield Plan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
+    yield AttackPlan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
     for name, meaning, pairs in _inferences(size, named=named):
-        yield Plan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+        yield AttackPlan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
 
 
 def variant_plans(
@@ -71,7 +73,7 @@ def variant_plans(
     after: ClaimedLaw,
     releases: int,
     coins: np.random.Generator,
-) -> Iterator[Plan]:
+) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
     first, words = laws[0], kind.replace("pool=some", "about some items only")
     rows = inputs(size, coins)
@@ -82,11 +84,11 @@ def variant_plans(
     # differs: of two inputs that differ in both, equal noise tells nothing.
     single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
-    yield Plan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
+    yield AttackPlan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
     meaning = f"inputs found by search, {words}"
-    yield Plan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
-    yield Plan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+    yield AttackPlan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
 
 
 def _differ_in_one(one: Rated, other: Rated) -> bool:
@@ -235,8 +237,8 @@ def _equal_noise(sample: AttackSample) -> Ints | None:
     victims, noises, counts = sample.victims, _noises(sample), []
     for step in sample.company:
         for ours, theirs in noises:
-            known = np.where(sample.secret[:, None], ours, theirs)[victims + step]
-            counts += [_differing_bits(ours[victims], known), _differing_bits(theirs[victims], known)]
+            noise = np.where(sample.secret[:, None], ours, theirs)[victims + step]
+            counts += [_differing_bits(ours[victims], noise), _differing_bits(theirs[victims], noise)]
     for sides, next_sides in pairwise(noises):
         counts += [_differing_bits(a[victims], b[victims]) for a, b in zip(sides, next_sides, strict=True)]
     return np.stack(counts, axis=1) if counts else None

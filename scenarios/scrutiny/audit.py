@@ -16,13 +16,13 @@ from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from scenarios.given.mechanisms import designs as local_mechanisms
-from scenarios.scrutiny.attacks import Plan, attack_plans, attack_scores, variant_plans
+from scenarios.scrutiny.attacks import AttackPlan, attack_plans, attack_scores, variant_plans
 from scenarios.scrutiny.bounds import attack_of, best_event, parts_of, power_of
 from scenarios.scrutiny.laws import ClaimedLaw
-from scenarios.scrutiny.mechanism import TINY, Choice, Size, Subject, inputs, stored, subjects
+from scenarios.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
 from scenarios.scrutiny.sampling import sample_attack
 from scenarios.scrutiny.second_order import second_order_audit
-from scenarios.scrutiny.verdicts import Attack, Audit, Failed
+from scenarios.scrutiny.verdicts import AttackResult, Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
@@ -32,7 +32,7 @@ MOST_HELD = 1 << 24
 
 
 def local_audit(
-    subjects: Sequence[Subject], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
+    subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
 ) -> Audit:
     """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
 
@@ -66,11 +66,13 @@ def local_audit(
 
 def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
     """Return the largest log-ratio; None where one is not known."""
-    known = [one for one in ratios if one is not None]
-    return max(known, key=float) if len(known) == len(ratios) else None
+    finite_ratios = [one for one in ratios if one is not None]
+    return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
 
 
-def _attack(plan: Plan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> Attack:
+def _attack(
+    plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
+) -> AttackResult:
     sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
     width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))

@@ -28,7 +28,7 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.scrutiny.mechanism import Rated, Subject, coins_of, stored
+from scenarios.scrutiny.mechanism import MechanismUnderTest, Rated, coins_of, stored
 from scenarios.scrutiny.verdicts import Failed
 
 MOST_BITS = 12
@@ -81,7 +81,7 @@ class UnheldPublic(OwnPublic):
 class ClaimedLaw:
     """What is claimed of one query's releases, and the device half that sketches and draws them, past any refusal."""
 
-    def __init__(self, subject: Subject, query: Query) -> None:
+    def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
         public, self.device, self.query = subject.public, subject.device, query
         self.names_rated = public.names_rated  # which items a device rated is public
         self.channel: AnyChannel | None = None  # so it stays where ratings are told as they are
@@ -135,13 +135,13 @@ class ClaimedLaw:
         streams, sketches = self.streams(devices), self.sketches(inputs, devices)
         if isinstance(self.channel, Likelihood):  # it depends on a device's public coins
             tables = tuple(
-                _shares({sketch: self.chances(array, public) for sketch, array in sorted(known.items())})
-                for known, public in zip(sketches, streams, strict=True)
-                if known
+                _shares({sketch: self.chances(array, public) for sketch, array in sorted(of_device.items())})
+                for of_device, public in zip(sketches, streams, strict=True)
+                if of_device
             )
             return Enumeration(tables, tables)
-        known = {sketch: array for device in reversed(sketches) for sketch, array in device.items()}
-        whole = _shares({sketch: self.chances(known[sketch], streams[0]) for sketch in sorted(known)})
+        of_device = {sketch: array for device in reversed(sketches) for sketch, array in device.items()}
+        whole = _shares({sketch: self.chances(of_device[sketch], streams[0]) for sketch in sorted(of_device)})
         alike = {frozenset(device) for device in sketches if device}
         return Enumeration(tuple({sketch: whole[sketch] for sketch in device} for device in alike), (whole,))
 
@@ -201,13 +201,13 @@ def largest_ratio(shares: Shares) -> tuple[Fraction | None, str]:
     """Return the largest ratio of one release's probabilities over all pairs of sketches, None for an infinite one."""
     largest, pair, sketches = Fraction(1), "equal sketches", list(shares)
     for release, column in enumerate(zip(*shares.values(), strict=True)):
-        high, low = max(column), min(column)
-        if high * largest.denominator > low * largest.numerator:
-            most, least = (list(sketches[column.index(share)]) for share in (high, low))
+        largest_share, smallest_share = max(column), min(column)
+        if largest_share * largest.denominator > smallest_share * largest.numerator:
+            most, least = (list(sketches[column.index(share)]) for share in (largest_share, smallest_share))
             pair = f"sketches {most} and {least} at release {release}"
-            if low == 0:
+            if smallest_share == 0:
                 return None, pair
-            largest = Fraction(high, low)
+            largest = Fraction(largest_share, smallest_share)
     return largest, pair
 
 
@@ -255,11 +255,11 @@ class LogRatios:
 
         Where likelihoods are claimed they are gone through for a few devices only.
         """
-        known = self._law.enumerable
-        if known and len(ours) <= FEW and not self.alike(ours):
+        enumerable = self._law.enumerable
+        if enumerable and len(ours) <= FEW and not self.alike(ours):
             logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
             return np.array([float((one - other).max()) for one, other in logs])
-        if not (known and self.alike(ours)):
+        if not (enumerable and self.alike(ours)):
             differing: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
             return differing
         left, right = self._places(ours), self._places(theirs)

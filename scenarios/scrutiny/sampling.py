@@ -22,7 +22,7 @@ BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class SampledAnswers:
     """What all devices let out, once: their bits, whether they answered, and the public pairs that bits are about."""
 
     bits: Bits2
@@ -30,7 +30,7 @@ class Answers:
     pairs: Indices2 | None
 
 
-def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[Answers]:
+def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
     """Return what devices let out when they are asked these queries in turn; each says what it says in a run.
 
     With another ``secret`` they draw other noise: what is chosen by some releases is measured on others.
@@ -40,10 +40,12 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)
             bits = law.device.randomize(law.device.sketch(law.query, ratings, coins).private, law.query, coins)
-            rounds.append(Answers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
+            rounds.append(SampledAnswers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
             continue
         release = devices.answer(law.query, 0, ratings.users)
-        rounds.append(Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs()))
+        rounds.append(
+            SampledAnswers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
+        )
     return rounds
 
 
@@ -70,7 +72,7 @@ class Observation:
     """
 
     query: Query
-    answers: Answers
+    answers: SampledAnswers
     ours: Sketches  # with input a, shape (devices, k)
     theirs: Sketches  # with input b
     log_ratio: Floats  # of what was released, as the channel claims it
@@ -143,7 +145,7 @@ def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches
     return mixed
 
 
-def _observation(law: ClaimedLaw, answer: Answers, ours: Sketches, theirs: Sketches) -> Observation:
+def _observation(law: ClaimedLaw, answer: SampledAnswers, ours: Sketches, theirs: Sketches) -> Observation:
     ratios = LogRatios(law)
     likely_ours, likely_theirs = ratios.likeliest(ours), ratios.likeliest(theirs)
     both = likely_ours is not None and likely_theirs is not None

@@ -54,7 +54,7 @@ class Scrutiny(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CheckRow:
     """One check of one mechanism."""
 
     mechanism: str  # its name, with its settings where they are not the default
@@ -74,15 +74,15 @@ class Conformance(Scrutiny):
 
     Attributes
     ----------
-    rows : tuple of Row
+    rows : tuple of CheckRow
         One a check and a setting, in the order of the checks.
     """
 
     table = "rows"
-    rows: tuple[Row, ...]
+    rows: tuple[CheckRow, ...]
 
     @property
-    def failures(self) -> list[Row]:
+    def failures(self) -> list[CheckRow]:
         """The rows that failed."""
         return [row for row in self.rows if row.verdict == FAILED]
 
@@ -97,7 +97,7 @@ class Conformance(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attack:
+class AttackResult:
     """One attack on real releases."""
 
     name: str
@@ -187,7 +187,7 @@ class Audit(Scrutiny):
         cannot be gone through.
     confidence : float
         Probability that all lower bounds hold.
-    attacks : tuple of Attack
+    attacks : tuple of AttackResult
         Those that were made.
     power : Power or None
         Which leaks these attacks would have found; None where nothing is claimed, or no attack saw anything.
@@ -203,7 +203,7 @@ class Audit(Scrutiny):
     epsilon: Epsilon
     log_ratio: LogRatio | None
     confidence: float
-    attacks: tuple[Attack, ...]
+    attacks: tuple[AttackResult, ...]
     power: Power | None = None
     dust: Fraction = Fraction(0)
     refused: str = ""

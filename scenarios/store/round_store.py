@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scenarios.store.mark import UNCLAIMED
+from scenarios.store.manifest import UNCLAIMED
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.rounds import Round
@@ -14,7 +14,7 @@ R = TypeVar("R")
 """A round of the run."""
 
 
-class Kept(Protocol[R]):
+class RecordStore(Protocol[R]):
     """Finished rounds, which are written and read one by one, so that they need not fit in memory together."""
 
     def keep(self, over: R) -> None:
@@ -31,7 +31,7 @@ class Kept(Protocol[R]):
         ...
 
 
-class KeptRounds(Kept["Round"], Protocol):
+class RoundStore(RecordStore["Round"], Protocol):
     """Finished rounds of queries."""
 
     @property
@@ -40,7 +40,7 @@ class KeptRounds(Kept["Round"], Protocol):
         ...
 
 
-class Nowhere:
+class NoStore:
     """Stores nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
@@ -54,7 +54,7 @@ class Nowhere:
         return iter(())
 
 
-class Held:
+class InMemoryRounds:
     """Rounds in memory, so that the caller can look at them afterwards."""
 
     trusted = True

@@ -197,9 +197,9 @@ def ending(details: Any, job: str) -> str:
     """Return in one line how a job ended that did not succeed."""
     status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
     if status == "STOPPED":
-        kept = (details.metadata or {}).get("out")
+        out_folder = (details.metadata or {}).get("out")
         again = (
-            f"goes on from what is kept in {kept}" if kept else "begins anew, for want of an --out to keep rounds in"
+            f"goes on from what is kept in {out_folder}" if out_folder else "begins anew, for want of an --out to keep rounds in"
         )
         return f"job {job} was stopped; submitted again it {again}"
     if code:

@@ -41,7 +41,7 @@ from scenarios.report.intervals import (
 )
 from scenarios.report.tables import interval, ratio, remark, show_table, whole
 from scenarios.run.experiment import run
-from scenarios.store.round_store import Held, KeptRounds, Nowhere
+from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.sweep.kinds import Sweep
 from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, Search, adapts, bounds_of, emulate, predicted_users
 from scenarios.theory.bounds import binding
@@ -133,7 +133,7 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
 
 def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: bool) -> SchemeMeasurement:
     population = populate(scenario)
-    rounds: KeptRounds = Held() if trajectory else Nowhere()
+    rounds: RoundStore = InMemoryRounds() if trajectory else NoStore()
     if statistic == MOMENTS:
         outcome = emulate(population, rounds)
     else:

@@ -48,7 +48,7 @@ from scenarios.planner.needs import predicted_users as needed_users
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.bounds import Bound, all_bounds
 from scenarios.theory.emulation import Emulated
@@ -299,7 +299,7 @@ def emulated_devices(population: Population) -> Emulated:
     return Emulated(design=design, likes=likes, class_shares=shares, rated=rated, coins=coins)
 
 
-def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome:
+def emulate(population: Population, rounds: RoundStore | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; store its rounds."""
     spec = RunSpec(population.scenario)
     return conduct(
@@ -309,7 +309,7 @@ def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome
         devices=spec.scenario.users or 0,
         budget=spec.budget,
         most_rounds=spec.scenario.most_rounds,
-        keep=(rounds or Nowhere()).keep,
+        keep=(rounds or NoStore()).keep,
     )
 
 

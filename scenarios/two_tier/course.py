@@ -21,9 +21,18 @@ from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Cou
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
-from scenarios.places.session import Costs, Crew, ExperimenterView, Progress, Session, SessionResult, Work, silent
-from scenarios.store.record_log import Chain, Codec, Numbers
-from scenarios.store.round_store import Nowhere
+from scenarios.places.session import (
+    Backend,
+    BackendJob,
+    Costs,
+    DeviceGroup,
+    ExperimenterView,
+    Progress,
+    SessionResult,
+    silent,
+)
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
 def _require_booked(kept: Iterable[Batch], book: LedgerClient) -> None:
@@ -69,13 +78,13 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
 
 
 BATCHES: Codec[Batch] = Codec(
-    noun="batch", number=lambda one: one.batch, tell=_tell, read=_read, require_booked=_require_booked
+    noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
 )
 """How a batch that has answered is kept."""
 
 
-class KeptBatches(Chain[Batch]):
-    """The batches of a run; see `scenarios.store.record_log.Chain`."""
+class KeptBatches(RecordLog[Batch]):
+    """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
 
     codec = BATCHES
 
@@ -102,7 +111,7 @@ class CoursePlan:
 
 
 def follow(
-    plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
+    plan: CoursePlan, session: Backend, kept: KeptBatches | None = None, progress: Progress = silent
 ) -> SessionResult[Course]:
     """Run a mechanism, or its rival ``full`` or ``none``."""
     workers = session.workers
@@ -118,22 +127,22 @@ def follow(
     server, crews = plan.server, {}
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
-        crews[PRIVATE] = Crew(
+        crews[PRIVATE] = DeviceGroup(
             kind=plan.kind(consent),
             holdings=plan.private,
             bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
             hosts=workers,
         )
-    work: Work[Batch, Course, SessionResult[Course]] = Work(
+    work: BackendJob[Batch, Course, SessionResult[Course]] = BackendJob(
         plan=server,
-        crews=crews,
+        device_groups=crews,
         secret=plan.secret,
         layout=layout,
         finish=finish,
-        kept=Nowhere() if kept is None else kept,
+        records=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
-    return session.conduct(work, progress)
+    return session.run(work, progress)
 
 
 def points_of(course: Course, score: Score) -> list[tuple[int, float]]:

@@ -24,9 +24,9 @@ from scenarios.given.parsing import printable
 from scenarios.log import strict
 from scenarios.report import printing as report
 from scenarios.report.printing import text_of
-from scenarios.store.mark import FOLDER, PROGRESS, read_mark
-from scenarios.store.record_log import kept_records
-from scenarios.watch.progress import Standing, read_standing
+from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
+from scenarios.store.record_log import count_records
+from scenarios.watch.progress import ProgressSnapshot, read_snapshot
 
 SILENT = 60.0
 """Seconds after which a process of another machine is taken for dead."""
@@ -36,41 +36,41 @@ _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "eps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FolderStatus:
     """What a folder shows."""
 
     state: str  # `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`
-    standing: Standing | None = None  # Where the run stood when it last told
-    kept: str = ""  # What is kept there and how to go on, in words; empty where nothing is
+    snapshot: ProgressSnapshot | None = None  # Where the run stood when it last told
+    resume_hint: str = ""  # What is kept there and how to go on, in words; empty where nothing is
     result: dict[str, Any]  # Numbers of a result, by their names
 
     def rows(self) -> dict[str, str]:
         """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
         rows = {
             "state": self.state,
-            **(self.standing.rows() if self.standing and self.state != OVER else {}),
-            **({"kept": self.kept} if self.kept else {}),
+            **(self.snapshot.rows() if self.snapshot and self.state != OVER else {}),
+            **({"kept": self.resume_hint} if self.resume_hint else {}),
             **{name.replace("_", " "): text_of(value) for name, value in self.result.items()},
         }
         return {printable(name): printable(value) for name, value in rows.items()}
 
 
-def look(out: Path) -> Look:
+def read_status(out: Path) -> FolderStatus:
     """Look at the folder of a run or sweep that goes on, was killed or is over."""
-    mark, result, held = read_mark(out), _result(out), _held(out)
-    if result is not None and not held:
-        return Look(state=OVER, result=result)
-    if mark is None and held:
-        return Look(state=STARTING, result={})
+    mark, result, locked = read_manifest(out), _result(out), _locked(out)
+    if result is not None and not locked:
+        return FolderStatus(state=OVER, result=result)
+    if mark is None and locked:
+        return FolderStatus(state=STARTING, result={})
     if mark is None:
         raise InputError(
             f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
         )
-    standing, records = _standing(out), kept_records(out)
-    if not (held or _alive(standing)):
-        kept = mark.told(records, out) if records else ""
-        return Look(state=INTERRUPTED, standing=standing, kept=kept, result={})
-    return Look(state=RUNNING if _alive(standing) else STARTING, standing=standing, result={})
+    snapshot, records = _snapshot(out), count_records(out)
+    if not (locked or _alive(snapshot)):
+        resume_hint = mark.resume_hint(records, out) if records else ""
+        return FolderStatus(state=INTERRUPTED, snapshot=snapshot, resume_hint=resume_hint, result={})
+    return FolderStatus(state=RUNNING if _alive(snapshot) else STARTING, snapshot=snapshot, result={})
 
 
 def is_folder(what: str) -> bool:
@@ -81,17 +81,17 @@ def is_folder(what: str) -> bool:
     return path.is_dir()
 
 
-def _standing(out: Path) -> Standing | None:
+def _snapshot(out: Path) -> ProgressSnapshot | None:
     path, remedy = out / FOLDER / PROGRESS, "remove it, the run writes it again"
-    if (told := read_object(path, remedy, MOST_PROGRESS)) is None:
+    if (values := read_object(path, remedy, MOST_PROGRESS)) is None:
         return None
     try:
-        return read_standing(told)
+        return read_snapshot(values)
     except InputError as error:
         raise InputError(f"{path} cannot be read ({error}); {remedy}") from None
 
 
-def _held(out: Path) -> bool:
+def _locked(out: Path) -> bool:
     """Return whether a command holds the folder's lock, as the system lists locks; nothing is locked for that."""
     try:
         locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -100,22 +100,22 @@ def _held(out: Path) -> bool:
     return any("FLOCK" in lock and f":{out.stat().st_ino} " in lock for lock in locks)
 
 
-def _alive(standing: Standing | None) -> bool:
+def _alive(snapshot: ProgressSnapshot | None) -> bool:
     """Return whether the process that told a standing lives: on this machine by its number and when it began."""
-    if standing is None:
+    if snapshot is None:
         return False
-    if standing.host != platform.node():
-        return time.time() - standing.at < SILENT
+    if snapshot.host != platform.node():
+        return time.time() - snapshot.at < SILENT
     try:
-        return abs(psutil.Process(standing.pid).create_time() - standing.born) < 1.0
+        return abs(psutil.Process(snapshot.pid).create_time() - snapshot.born) < 1.0
     except psutil.Error:
         return False
 
 
 def _result(out: Path) -> dict[str, Any] | None:
-    if (told := read_object(out / "result.json", "put it back as it was")) is None:
+    if (values := read_object(out / "result.json", "put it back as it was")) is None:
         return None
-    return {name: told[name] for name in _SHOWN if isinstance(told.get(name), (int, float, str))}
+    return {name: values[name] for name in _SHOWN if isinstance(values.get(name), (int, float, str))}
 
 
 Show = Callable[[Mapping[str, str], str], None]
@@ -157,6 +157,6 @@ def _write(line: str) -> None:
     sys.stdout.flush()
 
 
-def as_json(told: Mapping[str, Any]) -> None:
+def as_json(values: Mapping[str, Any]) -> None:
     """Write one line of JSON."""
-    _write(strict(dict(told)))
+    _write(strict(dict(values)))

@@ -1,10 +1,13 @@
-"""How far a run has come: told to its terminal, its folder and whoever listens, in public numbers."""
+"""How far a run has come: reported to its terminal, its folder, its job log and whoever listens, in public numbers."""
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import platform
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -23,7 +26,7 @@ from coordinator.server.rounds.tally import Tally
 from scenarios.log import event, strict, verbose
 from scenarios.report.printing import progress
 from scenarios.store.files import write_bytes
-from scenarios.store.mark import FOLDER, PROGRESS
+from scenarios.store.manifest import FOLDER, PROGRESS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +41,7 @@ ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ProgressSnapshot:
     """Where a run stood at a time. No field is a seed: from it all ratings and secrets of a simulation follow."""
 
     kind: str  # The experiment's command
@@ -66,7 +69,7 @@ class Standing:
     def rows(self, now: float | None = None) -> dict[str, str]:
         """Return what is shown of it, in words and with units, by the rows' names."""
         rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
-        known = {
+        words = {
             "command": self._command(),
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
@@ -82,7 +85,7 @@ class Standing:
             "running for": duration(self.seconds),
             "told": f"{duration(max(0.0, (now or time.time()) - self.at))} ago",
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in words.items() if value is not None}
 
     def line(self) -> str:
         """Return what matters most of it in a line."""
@@ -101,13 +104,13 @@ class Standing:
         return f"{self.rate:,.0f}" if self.rate >= 10 else f"{self.rate:.2f}"
 
 
-_STANDING = TypeAdapter(Standing)
+_STANDING = TypeAdapter(ProgressSnapshot)
 
 
-def read_standing(told: Any) -> Standing:
+def read_snapshot(numbers: Any) -> ProgressSnapshot:
     """Return the standing that a file or a log tells."""
     try:
-        return _STANDING.validate_python({**told, "epsilon": _finite(told.get("epsilon"))})
+        return _STANDING.validate_python({**numbers, "epsilon": _finite(numbers.get("epsilon"))})
     except (ValidationError, TypeError, AttributeError) as error:
         raise InputError(f"it tells no standing of a run ({type(error).__name__})") from None
 
@@ -143,7 +146,7 @@ def _born() -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class Telling:
+class ProgressReporter:
     """Tells how far an experiment has come, seed after seed."""
 
     kind: str  # The experiment's command
@@ -160,7 +163,7 @@ class Telling:
         """Tell about one seed."""
         self._repeat += 1
         with progress(self.console, total, label, done) as show:
-            course = Course(self, total, unit)
+            course = SeedProgress(self, total, unit)
 
             def tell(tally: Tally) -> None:
                 if not verbose():
@@ -170,9 +173,9 @@ class Telling:
             yield tell
             course.end()
 
-    def standing(self, **numbers: Any) -> Standing:
+    def snapshot(self, **numbers: Any) -> ProgressSnapshot:
         """Return a standing of the seed that runs."""
-        return Standing(
+        return ProgressSnapshot(
             kind=self.kind,
             run=self.run,
             repeat=max(1, self._repeat),
@@ -184,20 +187,20 @@ class Telling:
             **numbers,
         )
 
-    def tell(self, what: str, standing: Standing, *, folder: bool) -> None:
+    def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
         """Tell the log of a standing, and the folder as well; a folder that cannot be written stops nothing."""
-        told = asdict(standing)
-        event(what, **{name: value for name, value in told.items() if name not in _HERE})
+        numbers = asdict(snapshot)
+        event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
         if folder and self.out is not None:
             with suppress(OSError):
-                write_bytes(self.out / FOLDER / PROGRESS, f"{strict(told)}\n".encode())
+                write_bytes(self.out / FOLDER / PROGRESS, f"{strict(numbers)}\n".encode())
 
 
-class Course:
+class SeedProgress:
     """One seed, or a sweep, from its first answer to its last."""
 
-    def __init__(self, telling: Telling, total: int, unit: str) -> None:
-        self._telling, self._total, self._unit = telling, total, unit
+    def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+        self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
         self._last = Tally()
@@ -209,18 +212,18 @@ class Course:
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._telling.tell("round" if over else "progress", self._standing(now), folder=due)
+        self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
         """Tell how it ended."""
         now = time.monotonic()
-        self._telling.tell("over", self._standing(now), folder=now - self._begin >= EVERY)
+        self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
-    def _standing(self, now: float) -> Standing:
+    def _snapshot(self, now: float) -> ProgressSnapshot:
         tally = self._last
         rate = self._rate(now, tally.count)
-        known = tally.planned is not None and (rate > 0 or tally.count >= self._total)
-        return self._telling.standing(
+        predictable = tally.planned is not None and (rate > 0 or tally.count >= self._total)
+        return self._reporter.snapshot(
             unit=self._unit,
             count=tally.count,
             total=self._total,
@@ -232,7 +235,11 @@ class Course:
             undecided=tally.undecided,
             seconds=round(now - self._begin, 3),
             rate=rate,
-            left=round(max(0, self._total - tally.count) / rate, 1) if known and rate else 0.0 if known else None,
+            left=round(max(0, self._total - tally.count) / rate, 1)
+            if predictable and rate
+            else 0.0
+            if predictable
+            else None,
         )
 
     def _rate(self, now: float, count: int) -> float:
@@ -242,3 +249,37 @@ class Course:
             self._past.popleft()
         then, before = self._past[0]
         return round(max(0, count - before) / (now - then), 3) if now > then else 0.0
+
+
+SNAPSHOT_PREFIX = "@blindrec-standing:"
+LOG_EVERY = 5.0
+"""Seconds between two lines; a log is sent whole whenever somebody looks."""
+_SNAPSHOT_LINE = re.compile(re.escape(SNAPSHOT_PREFIX) + r" (\{.*\})$")
+_TOLD = ("round", "progress")
+_LAST = "over"
+
+
+class JobLogHandler(logging.Handler):
+    """Writes standings into a job's log, each line in one piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = -LOG_EVERY
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a standing, where the last line is old enough or a seed is over."""
+        what, now = record.getMessage(), time.monotonic()
+        if what == _LAST or (what in _TOLD and now - self._said >= LOG_EVERY):
+            self._said = now
+            numbers = {**getattr(record, "told", {}), "at": record.created}
+            os.write(1, f"{SNAPSHOT_PREFIX} {strict(numbers)}\n".encode())
+
+
+def split_snapshot(line: str) -> tuple[str, ProgressSnapshot | None]:
+    """Return what else a line of a log holds, and the standing in it, if there is one."""
+    if not (match := _SNAPSHOT_LINE.search(line)):
+        return line, None
+    try:
+        return line[: match.start()], read_snapshot(json.loads(match.group(1)))
+    except (ValueError, RecursionError, InputError):
+        return line, None

@@ -28,7 +28,7 @@ from scenarios.pictures.drawing import draw_picture
 from scenarios.pictures.figures import pictures_of
 from scenarios.places.in_process import InProcess
 from scenarios.store.files import tables_in
-from scenarios.store.mark import FOLDER
+from scenarios.store.manifest import FOLDER
 from scenarios.sweep.folder import claim, measure_units
 from scenarios.sweep.online import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
 

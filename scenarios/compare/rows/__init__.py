@@ -10,7 +10,7 @@ from scenarios.compare.settings import EVERY_MODEL
 
 
 @cache
-def found() -> dict[str, Row]:
+def registered_rows() -> dict[str, Row]:
     """Return every row by ``trust model: mechanism``, in the order of tables."""
     rows = declared(__name__, __path__, "ROWS", Row)
     ordered = sorted(rows, key=lambda row: (EVERY_MODEL.index(row.trust_model), row.order))
