@@ -23,8 +23,8 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.pair_model import likeness
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.rows.local import Directions, in_catalogue, limit_of
 from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import score
@@ -59,13 +59,13 @@ def measure(wanted: Comparison, row: Directions, epsilon: Epsilon, users: int) -
     world = world_of(wanted, wanted.seed)
     pool, limit = limit_of(wanted, wanted.seed)
 
-    def asked() -> Asked:
-        return Asked(wanted=wanted, epsilon=epsilon, users=users, public=0, seed=wanted.seed)
+    def asked() -> RowRequest:
+        return RowRequest(settings=wanted, epsilon=epsilon, users=users, public=0, seed=wanted.seed)
 
     def worth(model: Model) -> float:
-        return score(world, row.advised(world, asked(), model), asked(), features=False).ndcg
+        return score(world, row.ranking_of(world, asked(), model), asked(), features=False).ndcg
 
-    model = row.learned(world, asked())
+    model = row.learn(world, asked())
     assert model.tastes is not None  # perhaps without any direction
     first, three, same = likenesses(model.tastes.vectors, in_catalogue(pool, limit.vectors, world.items))
     without = replace(model, tastes=replace(model.tastes, vectors=np.zeros((world.items, 0))))
@@ -91,7 +91,7 @@ def main(
     """Print a line for each number of devices and epsilon, and where directions begin to stand out."""
     asked = tuple(map(parse_epsilon, epsilon.split(",")))
     wanted = Comparison(ratings=file, like_from=like_from, seed=seed, devices=devices, epsilon=asked, paired=paired)
-    row = found()["local: directions" if private else "public-rates: directions"]
+    row = registered_rows()["local: directions" if private else "public-rates: directions"]
     assert isinstance(row, Directions)  # by its name
     print(*row.remarks(wanted), sep="\n", flush=True)
     for spent in asked:

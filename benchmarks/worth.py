@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.pages import ROOT
 from scenarios.compare.panel import SERVED
-from scenarios.compare.rows import found
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.settings import Comparison
 from scenarios.compare.summary import needed
 from scenarios.compare.sweep import comparison
@@ -82,12 +82,12 @@ def measured(path: Path, features: Path | None, options: Mapping[str, Any], out:
     result = swept(sweep, opened(InProcess()), out, console()).result
     rows = [{name: _short(row[name]) for name in KEPT} for row in result["rows"]]
     names = ("ratings", "people_in_file", "items", "split_by", "held_out", "like_from", "people", "coordinator")
-    wanted: Comparison = sweep.wanted
+    wanted: Comparison = sweep.settings
     return {**{name: result[name] for name in names}, "devices": wanted.devices, "rows": rows}
 
 
 def _fast() -> list[str]:
-    return [*dict.fromkeys(row.mechanism for row in found().values() if row.mechanism not in SLOW), *SERVED]
+    return [*dict.fromkeys(row.mechanism for row in registered_rows().values() if row.mechanism not in SLOW), *SERVED]
 
 
 def _short(value: Any) -> Any:

@@ -53,7 +53,7 @@ def compare(
     figure: Figure = None,
     setting: Setting = None,
     helpers: With = None,
-    **told: Any,
+    **values: Any,
 ) -> None:
     """Compare all trust models on a file; see `HELP`."""
     # other commands need not wait for what this one loads
@@ -66,16 +66,16 @@ def compare(
 
     check_target(json)
     check_figure(figure)
-    design = [path.strip() for path in (told.pop("design") or "").split(",") if path]
+    design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
-    wanted = comparison({"ratings": file, "design": own, **told})
-    opening = open_session(backend, address=address, workers=workers, work=wanted.work)
+    sweep = comparison({"ratings": file, "design": own, **values})
+    opening = open_session(backend, address=address, workers=workers, work=sweep.work)
     with folder_of(out) as place:
-        done = swept(wanted, opening, place, console())
+        done = swept(sweep, opening, place, console())
     deliver(json, done.result)
-    deliver_figure(figure, wanted.family, done.result)
+    deliver_figure(figure, sweep.family, done.result)
     if json != STDOUT:
-        wanted.show(printed(), done.result, "blindrec compare")
+        sweep.show(printed(), done.result, "blindrec compare")
 
 
 compare.__doc__ = HELP

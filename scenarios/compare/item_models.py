@@ -1,4 +1,4 @@
-"""Models of items that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
+"""Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from actors.advice import public_order
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.server.mechanisms.sets import LikedPairs
-from scenarios.compare.row import Advised, Scorer
+from scenarios.compare.row import LearnedScores, Scorer
 from scenarios.compare.settings import Comparison
 
 CONFIDENCE = 10.0
-"""What a like counts for in alternating least squares, beside what anything counts for."""
+"""The additional weight of a like in alternating least squares."""
 _COLUMNS = 1 << 25
-"""Similarities that are computed at a time."""
+"""Number of similarities that are computed at a time."""
 
 
-def neighbours(likes: Any, many: int) -> Scorer:
-    """Return item kNN: an item's score is the sum of its cosines with those of its ``many`` neighbours that are liked.
+def neighbours(likes: Any, count: int) -> Scorer:
+    """Return item kNN: an item's score is the sum of its cosines with those of its ``count`` neighbours that are liked.
 
     Shapes: ``likes`` (people, N).
     """
     sizes = np.sqrt(likes.sum(axis=0))
     scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
-    kept, items = [], likes.shape[1]
+    blocks, items = [], likes.shape[1]
     for first in range(0, items, max(1, _COLUMNS // items)):
         stop = min(first + max(1, _COLUMNS // items), items)
         cosines = (scaled[:, first:stop].T @ scaled).tocsr()
         cosines.data[cosines.indices == np.repeat(np.arange(first, stop), np.diff(cosines.indptr))] = 0
-        for row in np.flatnonzero(np.diff(cosines.indptr) > many):
-            mine = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
-            mine[mine < np.partition(mine, mine.size - many)[mine.size - many]] = 0
+        for row in np.flatnonzero(np.diff(cosines.indptr) > count):
+            cosines_of_row = cosines.data[cosines.indptr[row] : cosines.indptr[row + 1]]  # shares memory
+            cosines_of_row[
+                cosines_of_row < np.partition(cosines_of_row, cosines_of_row.size - count)[cosines_of_row.size - count]
+            ] = 0
         cosines.eliminate_zeros()
-        kept.append(cosines)
-    to_items = sparse.vstack(kept).T.tocsr()
+        blocks.append(cosines)
+    to_items = sparse.vstack(blocks).T.tocsr()
     return lambda own: (own @ to_items).toarray()
 
 
@@ -62,8 +64,8 @@ def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
     def scores(own: Any) -> Floats2:
         with threadpool_limits(limits=1, user_api="blas"):
             tastes = model.recalculate_user(np.arange(own.shape[0]), weighed(own))
-        found: Floats2 = np.asarray(tastes, np.float64) @ np.asarray(model.item_factors, np.float64).T
-        return found
+        item_scores: Floats2 = np.asarray(tastes, np.float64) @ np.asarray(model.item_factors, np.float64).T
+        return item_scores
 
     return scores
 
@@ -92,8 +94,8 @@ def ease(likes: Any, ridge: float) -> Scorer:
 
     def scores(own: Any) -> Floats2:
         dense = own.toarray()
-        found: Floats2 = dense - (dense - (own @ likes.T) @ solved) / diagonal
-        return found
+        item_scores: Floats2 = dense - (dense - (own @ likes.T) @ solved) / diagonal
+        return item_scores
 
     return scores
 
@@ -107,19 +109,19 @@ def of_gram(gram: Floats2, ridge: float) -> Floats2:
 
 
 def pair_constants(settings: Comparison, items: int) -> dict[str, int]:
-    """Return of how many items pairs are counted, and how many likes of a person, for curators and devices alike."""
+    """Return how many items' pairs, and how many of a person's likes, are counted, by curators and devices alike."""
     return {"pair_items": settings.top, "pair_likes": min(settings.co_liked, settings.top, items)}
 
 
 def pair_design(settings: Comparison, items: int) -> LikedPairs:
-    """Return what devices are asked about pairs, whose M and w a curator takes, too."""
+    """Return the design of queries about pairs, whose M and w a curator uses, too."""
     return LikedPairs(items=items, rated=min(settings.likes, items), **pair_constants(settings, items))
 
 
 def pair_advice(
     model: ItemToItem, popularity: Floats, ties: Ints, *, noise: float, simulated: str | None = None
-) -> Advised:
-    """Return advice by a model of pairs that noisy totals told: the model's items, and all others by popularity behind.
+) -> LearnedScores:
+    """Return scores by a model of noisy pairs: first the model's items, then all others by popularity.
 
     ``ties`` is a permutation of all items: many shares are equal where few people answered, and by number they would
     come as the file has its items. ``noise`` is the standard error of popularity.
@@ -133,6 +135,6 @@ def pair_advice(
         return everything
 
     order = public_order(model, popularity, ties)
-    return Advised(
+    return LearnedScores(
         popularity=popularity, floor=LEAST_SCORE, noise=noise, scorer=scores, order=order, simulated=simulated
     )

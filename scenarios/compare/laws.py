@@ -1,4 +1,4 @@
-"""Exact laws of the sums that devices' answers have, for more people than answer one by one."""
+"""Exact laws of the sums of devices' answers, for more people than can be simulated one by one."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from coordinator.server.statistics.counts import CountStatistic, GroupStatistic,
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.compare.worlds import Fold
+from scenarios.compare.worlds import LikesFold
 
 
-def shares_of(query: Query, fold: Fold) -> Floats:
+def shares_of(query: Query, fold: LikesFold) -> Floats:
     """Return how many of the people have each value in their sets, a share each: items, pairs, or numbers of likes.
 
-    One of l likes in the pool is among the w that are kept with probability ``min(1, w / l)``, a pair of them with
+    One of l likes in the pool is among the w of a set with probability ``min(1, w / l)``, a pair of them with
     ``min(1, w (w - 1) / l (l - 1))``.
     """
-    liked, kept, pool = fold.liked, query.parameters[PADDED], pool_of(query)
+    liked, padded, pool = fold.liked, query.parameters[PADDED], pool_of(query)
     place = np.full(liked.count, -1, np.int32)
     place[pool] = np.arange(pool.size)
     inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
     likes, places = inside.degrees.astype(np.float64), place[inside.items]
     if together(query) == 0:
         ranges = ranges_of(asked(query))
-        told: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
-        return told
+        shares: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
+        return shares
     if together(query) == 1:
-        weight = np.minimum(1, kept / np.maximum(likes, 1))
+        weight = np.minimum(1, padded / np.maximum(likes, 1))
         return np.bincount(places, weights=weight[inside.owners], minlength=pool.size) / liked.users
     both = np.zeros((pool.size, pool.size))
-    _add_pairs(inside.starts, places, np.minimum(1, kept * (kept - 1) / np.maximum(likes * (likes - 1), 1)), both)
+    _add_pairs(inside.starts, places, np.minimum(1, padded * (padded - 1) / np.maximum(likes * (likes - 1), 1)), both)
     return both[np.triu_indices(pool.size, 1)] / liked.users
 
 
@@ -60,10 +60,10 @@ def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) ->
                 both[place, uint32(places[m])] += weight
 
 
-def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> GroupStatistic:
-    """Draw how many subsets of a group's devices name each value; see `scenarios.compare.laws`.
+def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> GroupStatistic:
+    """Sample how many subsets of a group's devices name each value.
 
-    Where a device names one range of how many items it likes, all counts are drawn together, from their exact law.
+    Where a device names one range of how many items it likes, all counts are sampled together, from their exact law.
     """
     rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
     shares = shares_of(query, fold)
@@ -74,12 +74,12 @@ def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generato
 
 
 FEW = 10
-"""Pairs of a device whose signs are all gone through."""
+"""Up to this many pairs of a device, all combinations of their signs are enumerated."""
 
 
 @compiled
 def _exactly(sizes: Floats, at: int) -> float:
-    """Return G of one of a few products, by all signs of the others."""
+    """Return G of one of a few products, by enumerating all signs of the others."""
     others = sizes.size - 1
     speaks = 0.0
     for signs in range(1 << others):
@@ -93,7 +93,7 @@ def _exactly(sizes: Floats, at: int) -> float:
 
 @compiled
 def _nearly(size: float, second: float, fourth: float) -> float:
-    """Return G of one of many products from sums of squares and of fourth powers of all of them."""
+    """Return G of one of many products, from sums of squares and of fourth powers of all of them."""
     if second - size**2 <= 1e-12 * second:  # the others say nothing
         return 1.0
     spread = math.sqrt(second - size**2)
@@ -104,7 +104,7 @@ def _nearly(size: float, second: float, fourth: float) -> float:
 
 
 @compiled
-def _add_person(place: Ints, value: Floats, many: int, total: Floats) -> None:
+def _add_person(place: Ints, value: Floats, pool_size: int, total: Floats) -> None:
     """Add a person's ``E[Q_ij S]`` of each pair that it rated to a total; places of the pool with their values."""
     squares, fourths, eighths = (value**2).sum(), (value**4).sum(), (value**8).sum()
     second, fourth, pair = (squares**2 - fourths) / 2, (fourths**2 - eighths) / 2, 0
@@ -113,7 +113,7 @@ def _add_person(place: Ints, value: Floats, many: int, total: Floats) -> None:
     for i in range(place.size):
         for j in range(i + 1, place.size):
             low, high, size = min(place[i], place[j]), max(place[i], place[j]), value[i] * value[j]
-            here = low * many - low * (low + 1) // 2 - low - 1 + high
+            here = low * pool_size - low * (low + 1) // 2 - low - 1 + high
             if few:
                 sizes[pair], at[pair] = size, here
                 pair += 1
@@ -128,27 +128,27 @@ def _add_person(place: Ints, value: Floats, many: int, total: Floats) -> None:
 def _add_up(
     starts: Ints, items: Indices, likes: Bools, places: Indices, centres: Indices, unit: int, total: Floats
 ) -> None:
-    """Add what every person tells of each pair of the pool to a total."""
-    many = centres.size
-    place, value = np.empty(many, np.int64), np.empty(many)
+    """Add every person's mean answer about each pair of the pool to a total."""
+    pool_size = centres.size
+    place, value = np.empty(pool_size, np.int64), np.empty(pool_size)
     for person in range(starts.size - 1):
-        found = 0
+        count = 0
         for k in range(starts[person], starts[person + 1]):
             where = places[items[k]]
             if where >= 0:
-                place[found], value[found] = where, (unit if likes[k] else -unit) - centres[where]
-                found += 1
-        _add_person(place[:found], value[:found], many, total)
+                place[count], value[count] = where, (unit if likes[k] else -unit) - centres[where]
+                count += 1
+        _add_person(place[:count], value[:count], pool_size, total)
 
 
-def pair_means(query: Query, fold: Fold) -> Floats:
+def pair_means(query: Query, fold: LikesFold) -> Floats:
     """Return what answers without noise agree with each pair's sign on average, float64, shape (M (M - 1) / 2,)."""
-    assert query.pool is not None  # a device answers no other
-    many, rows = query.pool.size, fold.train
+    assert query.pool is not None  # a query about pairs has a pool
+    pool_size, rows = query.pool.size, fold.train
     places = np.full(query.items, -1, np.int32)
-    places[query.pool] = np.arange(many)
-    centres, unit = (np.zeros(many, np.int32), 1) if query.centres is None else (query.centres, UNIT)
-    total = np.zeros(pairs_of(many))
+    places[query.pool] = np.arange(pool_size)
+    centres, unit = (np.zeros(pool_size, np.int32), 1) if query.centres is None else (query.centres, UNIT)
+    total = np.zeros(pairs_of(pool_size))
     _add_up(rows.starts, rows.items, rows.values, places, centres, unit, total)
     return total / rows.users
 
@@ -162,38 +162,38 @@ def pair_agreements(query: Query, means: Floats, users: int, coins: np.random.Ge
     )
 
 
-Law = Callable[[Query, Fold, int, np.random.Generator], Statistic]
+Law = Callable[[Query, LikesFold, int, np.random.Generator], Statistic]
 """Takes a query, a file, a number of people and coins; returns the sum of their answers."""
 
 
-def mean_of_likers(fold: Fold, weights: Floats) -> Floats:
+def mean_of_likers(fold: LikesFold, weights: Floats) -> Floats:
     """Return the mean over people of a weight of each where it likes an item and 0 elsewhere, shape (N,)."""
     liked = fold.liked
     total = np.bincount(liked.items, weights=weights[liked.owners], minlength=liked.count)
     return total / liked.users
 
 
-def set_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> Statistic:
+def set_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> Statistic:
     """Draw how many subsets name each item; one of l likes is in a set of w with probability ``min(1, w / l)``."""
-    if query.design != Set.name:  # a group tells how many items it likes
+    if query.design != Set.name:  # a group that reports how many items it likes
         return group_counts(query, fold, users, coins)
-    kept = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
-    return _named(query, mean_of_likers(fold, kept), Set().values(query), users, coins)
+    inclusion = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
+    return _named(query, mean_of_likers(fold, inclusion), Set().values(query), users, coins)
 
 
-def subset_counts(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> CountStatistic:
+def subset_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> CountStatistic:
     """Draw how many subsets name each item; a device's own value is one of its likes at random."""
     return _named(query, mean_of_likers(fold, 1 / np.maximum(fold.liked.degrees, 1)), values_of(query), users, coins)
 
 
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
-    """Draw counts ``Binomial(n, q + (p - q) f)``; nobody reads those of values that are no items."""
+    """Sample counts ``Binomial(n, q + (p - q) f)``; counts of values that are no items stay 0 and are not read."""
     rates, counts = subset_rates(query), np.zeros(values, np.int64)
     counts[: asked(query)] = coins.binomial(users, rates.others + rates.contrast * share)
     return CountStatistic(sums=counts, asked=users, answered=users, refused=0, told=0)
 
 
-def sensed_scores(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> ScoreStatistic:
+def sensed_scores(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> ScoreStatistic:
     """Draw how many devices sensed each item, and how many of these answered 1.
 
     A device with l likes that senses each item with probability p has 1 with probability ``1 - (1-p)^l``, and always if
@@ -209,16 +209,16 @@ def sensed_scores(query: Query, fold: Fold, users: int, coins: np.random.Generat
     return ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=answered_one)
 
 
-def sign_agreements(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> ScoreStatistic:
+def sign_agreements(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> ScoreStatistic:
     """Draw how many answers agree with each item's sign.
 
     Of l signed ratings the sum has the sign of one of them more often than not by ``C(l-1, (l-1)//2) / 2^(l-1)``.
     """
     rated = fold.train
-    many = np.maximum(rated.degrees, 1)
-    tie = np.asarray(scipy.stats.binom.pmf((many - 1) // 2, many - 1, 0.5))
+    degrees = np.maximum(rated.degrees, 1)
+    tie = np.asarray(scipy.stats.binom.pmf((degrees - 1) // 2, degrees - 1, 0.5))
     signed = np.where(rated.values, 1.0, -1.0) * tie[rated.owners]
     mean = np.bincount(rated.items, weights=signed, minlength=rated.count) / rated.users
     agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * mean) / 2)
-    told = np.full(query.items, users, np.int64)
-    return ScoreStatistic(sensed=told, scores=agreed, asked=users, answered=users, refused=0, ones=users // 2)
+    sensed = np.full(query.items, users, np.int64)
+    return ScoreStatistic(sensed=sensed, scores=agreed, asked=users, answered=users, refused=0, ones=users // 2)

@@ -1,4 +1,4 @@
-"""How many people like a file's private advice takes: drawn for more and more people until it is worth enough."""
+"""How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
 
 from __future__ import annotations
 
@@ -20,72 +20,74 @@ from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.compare.crossing import among_files, crossings, over_seeds_and_people
 from scenarios.compare.laws import mean_of_likers
-from scenarios.compare.row import Advised, Asked
-from scenarios.compare.rows.local import PAIRS, SET, Local
+from scenarios.compare.row import LearnedScores, RowRequest
+from scenarios.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import TOP, score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import Fold, World, table_of, world_of
-from scenarios.data.item_files import read_told
+from scenarios.compare.worlds import FileWorld, LikesFold, table_of, world_of
+from scenarios.data.item_files import read_descriptions
 from scenarios.report.tables import interval_of, remark, short, show_table
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)
-"""Numbers of people that are looked at; nobody has more than the last."""
+"""Numbers of people that are tried."""
 EVALUATED = 200
 """People of the file whose lists are scored in each split, at most."""
-ROWS: tuple[Local, ...] = (SET, PAIRS)
-"""The best that is known of single items, and of pairs of them."""
+ROWS: tuple[LocalRow, ...] = (SET, PAIRS)
+"""The best local mechanisms for single items and for pairs of them."""
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Split:
+class ForecastSplit:
     """A split of the file."""
 
     seed: int
-    world: World
-    people: Ints  # Who is evaluated
+    world: FileWorld
+    people: Ints  # The people who are evaluated
     # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
     plain: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What private advice is worth among people like a file's, as shares of what plain popularity is worth."""
+    """The worth of private advice among people like a file's, as shares of plain popularity's."""
 
-    wanted: Comparison  # The file, its splits (``seeds``), and public constants; epsilons and scales do not matter
+    settings: Comparison  # The file, its splits (``seeds``), and public constants; epsilons and scales do not matter
 
     @cached_property
-    def splits(self) -> list[Split]:
+    def splits(self) -> list[ForecastSplit]:
         """The splits."""
-        found = []
-        for seed in range(self.wanted.seed, self.wanted.seed + self.wanted.seeds):
-            world = world_of(self.wanted, seed)
+        splits = []
+        for seed in range(self.settings.seed, self.settings.seed + self.settings.seeds):
+            world = world_of(self.settings, seed)
             coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
             people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
-            asked = Asked(wanted=self.wanted, epsilon=None, users=world.people, public=0, seed=seed)
-            plain = _worth(world, Popularity().advise(world, asked), asked, people, features=False)
+            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0, seed=seed)
+            plain = _worth(world, Popularity().advise(world, request), request, people, features=False)
             if not plain[0]:
                 raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
-            found.append(Split(seed=seed, world=world, people=people, plain=np.where(plain > 0, plain, plain[0])))
-        return found
+            splits.append(
+                ForecastSplit(seed=seed, world=world, people=people, plain=np.where(plain > 0, plain, plain[0]))
+            )
+        return splits
 
-    def worth(self, row: Local, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
-        """Return what advice is worth with so many people, by whether devices use public features."""
-        return _drawn(self, row, epsilon, users)
+    def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
+        """Return the worth of advice with this many people, by whether devices use public features."""
+        return _shares(self, row, epsilon, users)
 
-    def here(self, row: Local, epsilon: Epsilon, users: int, *, features: bool) -> Reach:
-        """Return what advice is worth with so many people."""
-        found = self.worth(row, epsilon, users)[features]
-        return over_seeds_and_people(found[:, 0].tolist(), list(found[:, 1:]))
+    def here(self, row: LocalRow, epsilon: Epsilon, users: int, *, features: bool) -> Reach:
+        """Return the worth of advice with this many people, with its interval."""
+        shares = self.worth(row, epsilon, users)[features]
+        return over_seeds_and_people(shares[:, 0].tolist(), list(shares[:, 1:]))
 
-    def people(self, row: Local, epsilon: Epsilon, *, features: bool, share: float, guess: float) -> Reach | None:
+    def people(self, row: LocalRow, epsilon: Epsilon, *, features: bool, share: float, guess: float) -> Reach | None:
         """Return how many people it takes until advice is worth a share of plain popularity; None where none suffice.
 
-        It is sought from a guess on, which only saves time as long as more people never make advice worse.
-        Between `RUNGS` it is interpolated on the logarithm of people, split by split and sample by sample. That the
-        file's people were chosen, of whom the tenth most liked item has a share f, makes the number uncertain as well:
+        The search starts at a guess, which only saves time as long as more people never make advice worse.
+        Between `RUNGS` it interpolates on the logarithm of people, split by split and sample by sample. That the
+        file's people are a sample, whose tenth most liked item has a share f, makes the number uncertain as well:
         it goes with ``1 / f^2``.
         """
 
@@ -97,12 +99,12 @@ class Forecast:
 
         if not enough(RUNGS.size - 1):
             return None
-        many = min(int(np.searchsorted(RUNGS, guess)), RUNGS.size - 1)
-        while many and enough(many - 1):
-            many -= 1
-        while not enough(many):
-            many += 1
-        near = range(max(0, many - 2), min(many + 2, RUNGS.size))
+        first = min(int(np.searchsorted(RUNGS, guess)), RUNGS.size - 1)
+        while first and enough(first - 1):
+            first -= 1
+        while not enough(first):
+            first += 1
+        near = range(max(0, first - 2), min(first + 2, RUNGS.size))
         crossed = crossings(np.stack([at(rung) for rung in near]), np.log(RUNGS[near.start : near.stop]), share)
         mean, _, high = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
         world = self.splits[0].world
@@ -111,82 +113,82 @@ class Forecast:
 
 
 @lru_cache(maxsize=1 << 12)
-def _drawn(forecast: Forecast, row: Local, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
-    wanted = forecast.wanted.model_copy(update={"devices": 0})
-    found: dict[bool, list[Floats]] = {}
+def _shares(forecast: Forecast, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
+    settings = forecast.settings.model_copy(update={"devices": 0})
+    shares: dict[bool, list[Floats]] = {}
     for split in forecast.splits:
-        asked = Asked(wanted=wanted, epsilon=epsilon, users=users, public=0, seed=split.seed)
-        advised = row.advise(split.world, asked)
+        request = RowRequest(settings=settings, epsilon=epsilon, users=users, public=0, seed=split.seed)
+        learned = row.advise(split.world, request)
         for features in (False, True) if split.world.features is not None else (False,):
-            worth = _worth(split.world, advised, asked, split.people, features=features)
-            found.setdefault(features, []).append(worth / split.plain)
-    return {features: np.stack(values) for features, values in found.items()}
+            worth = _worth(split.world, learned, request, split.people, features=features)
+            shares.setdefault(features, []).append(worth / split.plain)
+    return {features: np.stack(values) for features, values in shares.items()}
 
 
-def _worth(world: World, advised: Advised, asked: Asked, people: Ints, *, features: bool) -> Floats:
+def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool) -> Floats:
     """Return NDCG at 10 among some people, and among samples of them, shape (1 + samples,)."""
-    told = score(world, replace(advised, people=people), asked, features=features)
-    return np.array([told.ndcg, *told.resampled["ndcg"]])
+    scores = score(world, replace(learned, people=people), request, features=features)
+    return np.array([scores.ndcg, *scores.resampled["ndcg"]])
 
 
 SPLITS = 5
 EPSILONS = ("1", "2", "4")
-"""Where no epsilon is named."""
+"""The epsilons where none is named."""
 WORTH, BEATS = 0.95, 1.05
-"""Shares of plain popularity's NDCG that people are told for: keeping it, and beating it beyond doubt."""
+"""Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
 NOISE = 0.1
 """Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
 USEFUL = 0.5
-"""Share of plain popularity below which volunteers or a curator serve better than what is local."""
+"""Share of plain popularity below which volunteers or a curator serve better than local mechanisms."""
 ELSEWHERE = "volunteers or curator"
 
 
 def needs(
-    wanted: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
+    settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
-    """Return what private advice takes among people like a file's, and what to use.
+    """Return how many people private advice takes, among people like a file's, and which advice to use.
 
     ``epsilons`` in nats.
     """
-    table, forecast = table_of(wanted), Forecast(wanted)
+    table, forecast = table_of(settings), Forecast(settings)
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
-    here, found = users or table.users, list[dict[str, Any]]()
+    here, forecasts = users or table.users, list[dict[str, Any]]()
     for epsilon in epsilons or tuple(map(parse_epsilon, EPSILONS)):
-        thumb = by_formula(forecast.splits[0].world.fold, wanted, epsilon)
+        thumb = by_formula(forecast.splits[0].world.fold, settings, epsilon)
         rows = [
             {**_row(forecast, row, epsilon, (here, worth, thumb), features=features), "by_formula": round(thumb)}
             for row in ROWS
-            for features in ((False, True) if wanted.features is not None else (False,))
+            for features in ((False, True) if settings.features is not None else (False,))
         ]
         best = max(rows, key=lambda row: float(row["here"]))
         use = advice_of(best) if best["here"] >= USEFUL else ELSEWHERE
-        found += [{**row, "use": use} for row in rows]
-    return found
+        forecasts += [{**row, "use": use} for row in rows]
+    return forecasts
 
 
-def needs_or_why(wanted: Comparison, **asked: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """Return `needs`, or why a file that can be read has none."""
-    table = table_of(wanted)
-    if wanted.features is not None:
-        read_told(wanted.features, table.item_labels)
+def needs_or_why(settings: Comparison, **options: Any) -> tuple[list[dict[str, Any]], str | None]:
+    """Return `needs`, or the reason why a readable file has none."""
+    table = table_of(settings)
+    if settings.features is not None:
+        read_descriptions(settings.features, table.item_labels)
     try:
-        return needs(wanted, **asked), None
+        return needs(settings, **options), None
     except InputError as error:
         return [], str(error)
 
 
 def _row(
-    forecast: Forecast, row: Local, epsilon: Epsilon, asked: tuple[int, float, float], *, features: bool
+    forecast: Forecast, row: LocalRow, epsilon: Epsilon, target: tuple[int, float, float], *, features: bool
 ) -> dict[str, Any]:
-    users, worth, guess = asked
-    told: dict[str, Any] = {"epsilon": as_json(epsilon), "mechanism": row.mechanism, "features": features}
-    told |= {"worth": worth, "users_here": users}
+    users, worth, guess = target
+    columns: dict[str, Any] = {"epsilon": as_json(epsilon), "mechanism": row.mechanism, "features": features}
+    columns |= {"worth": worth, "users_here": users}
     for name, share in (("people", worth), ("people_to_beat", BEATS)):
         people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
         guess = guess if people is None else people[0]
-        told |= _named(name, people and (round(people[0]), round(people[1]), round(people[2])))
-    return told | _named("here", forecast.here(row, epsilon, users, features=features))
+        columns |= _named(name, people and (round(people[0]), round(people[1]), round(people[2])))
+    return columns | _named("here", forecast.here(row, epsilon, users, features=features))
 
 
 def _named(name: str, reach: Reach | None) -> dict[str, float | None]:
@@ -194,15 +196,15 @@ def _named(name: str, reach: Reach | None) -> dict[str, float | None]:
     return dict(zip(names, reach or (None,) * 3, strict=True))
 
 
-def by_formula(fold: Fold, wanted: Comparison, epsilon: Epsilon) -> float:
+def by_formula(fold: LikesFold, settings: Comparison, epsilon: Epsilon) -> float:
     """Return a rule of thumb for the people that a list by the set mechanism takes: ``v / (0.1 f)^2``.
 
     v is the variance of one report about the tenth most liked item, whose share of people's sets is f.
     """
     items = fold.liked.count
-    rated = min(wanted.likes, items)
-    kept = np.minimum(1.0, rated / np.maximum(fold.liked.degrees, 1))
-    share = float(np.sort(mean_of_likers(fold, kept))[-TOP])
+    rated = min(settings.likes, items)
+    inclusion = np.minimum(1.0, rated / np.maximum(fold.liked.degrees, 1))
+    share = float(np.sort(mean_of_likers(fold, inclusion))[-TOP])
     design = LikedSet(items=items, rated=rated, padded=rated)
     query = design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     spread = float(subset_rates(query).spread(np.array([share]))[0])

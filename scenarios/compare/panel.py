@@ -1,6 +1,6 @@
 """A trusted coordinator and curious clients: p-REC on a file's rounds, a panel beside the rows, in losses, not lists.
 
-It is what `blindrec sweep online --ratings` measures, on the comparison's own reading of the file.
+It is what `blindrec sweep online --ratings` measures, on the same ratings as the comparison's other rows.
 """
 
 from __future__ import annotations
@@ -30,50 +30,50 @@ SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
 """The recommenders of the panel."""
 
 
-def grid_of(wanted: Comparison) -> RatingsGrid:
+def grid_of(settings: Comparison) -> RatingsGrid:
     """Return the panel as a sweep of online recommenders."""
-    named = tuple(name for name in SERVED if wanted.includes(COORDINATOR, name))
+    named = tuple(name for name in SERVED if settings.includes(COORDINATOR, name))
     return RatingsGrid(
-        ratings=wanted.ratings,
-        sha256=file_sha256(wanted.ratings, "ratings file"),
+        ratings=settings.ratings,
+        sha256=file_sha256(settings.ratings, "ratings file"),
         columns=None,
-        like_from=wanted.liked_from,
-        clients=wanted.clients,
+        like_from=settings.liked_from,
+        clients=settings.clients,
         rounds=None,
         objects=2,
         recommenders=named,
-        seeds=wanted.seeds,
+        seeds=settings.seeds,
     )
 
 
 @lru_cache(maxsize=2)
-def clients_of(wanted: Comparison, seed: int) -> World:
+def clients_of(settings: Comparison, seed: int) -> World:
     """Return a seed's clients, whom all recommenders serve."""
-    return world_of_table(grid_of(wanted).scenario(REFERENCE, seed), table_of(wanted))
+    return world_of_table(grid_of(settings).scenario(REFERENCE, seed), table_of(settings))
 
 
-def served_in(wanted: Comparison) -> tuple[tuple[str, ...], str | None]:
+def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
     """Return which recommenders can serve clients of the file, and why none can."""
-    names = grid_of(wanted).recommenders or ()
+    names = grid_of(settings).recommenders or ()
     try:
-        for seed in range(wanted.seed, wanted.seed + wanted.seeds) if names else ():
-            clients_of(wanted, seed)
+        for seed in range(settings.seed, settings.seed + settings.seeds) if names else ():
+            clients_of(settings, seed)
     except InputError as error:
         return (), f"{COORDINATOR}: {error}"
     return names, None
 
 
-def serve(wanted: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
+def serve(settings: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
     """Serve a seed's clients, and return a record of each."""
-    world, scenario = clients_of(wanted, seed), grid_of(wanted).scenario(recommender, seed)
+    world, scenario = clients_of(settings, seed), grid_of(settings).scenario(recommender, seed)
     run = run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
     records = (client_record(run, client) for client in run.clients)
     return tuple({name: record[name] for name in KEPT} for record in records)
 
 
-def panel_of(wanted: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
-    """Return what all seeds say, as JSON values; see `scenarios.sweep.online.summarize_clients`."""
-    return summarize_clients(grid_of(wanted), {ServedKey(*key): one for key, one in served.items()})
+def panel_of(settings: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
+    """Return the summary over all seeds, as JSON values; see `scenarios.sweep.online.summarize_clients`."""
+    return summarize_clients(grid_of(settings), {ServedKey(*key): one for key, one in served.items()})
 
 
 def show_panel(console: Console, panel: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What all seeds of a comparison say together, and as tables on a terminal."""
+"""The summary of a comparison over all seeds, and its tables on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coordinator.protocol.arrays import Floats
 from scenarios.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.compare.own import rows_of
 from scenarios.compare.row import AGGREGATE
-from scenarios.compare.scoring import Key, Measured, Scored
+from scenarios.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.compare.settings import PUBLIC, PUBLIC_RATES, Comparison
 from scenarios.compare.worlds import world_of
 from scenarios.data.datasets import RatingTable
@@ -22,58 +22,60 @@ from scenarios.report.intervals import CONFIDENCE
 from scenarios.report.tables import interval_of, percent, remark, short, show_table, whole
 
 NEIGHBOURS = "replace"
-"""One person's ratings are replaced by others, in every row with an epsilon; how many people there are is public."""
+"""In every row with an epsilon, neighbours differ in one person's ratings; the number of people is public."""
 NEIGHBOURS_NOTE = (
     "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
     "there are is public"
 )
 POWERS = {"local": 2, "curator": 1}
-"""How the number of people that it takes goes with a share of likes, by trust model: with ``1 / f^power``."""
+"""The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
 )
 
 
-def summarize(wanted: Comparison, units: Mapping[Key, Measured], table: RatingTable) -> dict[str, Any]:
+def summarize(
+    settings: Comparison, units: Mapping[CompareKey, CompareMeasurement], table: RatingTable
+) -> dict[str, Any]:
     """Return the result of a comparison as JSON values."""
-    grouped: dict[tuple[Any, ...], list[tuple[Key, Measured, Scored]]] = defaultdict(list)
+    grouped: dict[tuple[Any, ...], list[tuple[CompareKey, CompareMeasurement, ListScores]]] = defaultdict(list)
     for key, unit in units.items():
         for one in unit.scores:
             grouped[(*key[:-1], one.features)].append((key, unit, one))
     plain = {key.seed: one for key, _, one in grouped.get(_plain_of(units), ())}
-    deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(wanted).values()}
+    deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(settings).values()}
     rows = [
         _row(of, plain) | _promised(of[0][0], deltas)
         for of in grouped.values()
         if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
     ]
-    constants = {name: getattr(wanted, name) for name in PUBLIC}
+    constants = {name: getattr(settings, name) for name in PUBLIC}
     return {
-        "ratings": wanted.ratings.name,
+        "ratings": settings.ratings.name,
         "people_in_file": table.users,
         "items": table.count,
-        "split_by": wanted.split_by,
-        "held_out": wanted.held_out,
-        "like_from": wanted.like_from,
+        "split_by": settings.split_by,
+        "held_out": settings.held_out,
+        "like_from": settings.like_from,
         "public_constants": constants,
         "from_the_file": ["items"],
-        "duplicates": wanted.duplicates,
-        "min_ratings": wanted.min_ratings,
+        "duplicates": settings.duplicates,
+        "min_ratings": settings.min_ratings,
         "level": CONFIDENCE,
         "rows": rows,
         "neighbours": NEIGHBOURS,
-        "people": _reached(wanted, grouped, plain),
+        "people": _reached(settings, grouped, plain),
         "remarks": [
             *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
             *([NEIGHBOURS_NOTE] if any(row["neighbours"] for row in rows) else []),
             *_too_often(rows),
-            _taken(wanted),
+            _taken(settings),
         ],
     }
 
 
-def _promised(key: Key, deltas: Mapping[tuple[str, str], float | None]) -> dict[str, Any]:
+def _promised(key: CompareKey, deltas: Mapping[tuple[str, str], float | None]) -> dict[str, Any]:
     """Return the neighbours and the delta of a row's guarantee, None for each where it has none."""
     private = key.epsilon not in {"", "inf"}
     return {
@@ -84,7 +86,7 @@ def _promised(key: Key, deltas: Mapping[tuple[str, str], float | None]) -> dict[
 
 
 def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Tell of guarantees that may fail for somebody: delta is above 1 / n."""
+    """Warn of guarantees that may fail for somebody, whose delta is above 1 / n."""
     failing: dict[tuple[str, float], int] = {}
     for row in rows:
         if row["delta"] is not None and row["delta"] * row["users"] > 1:
@@ -97,22 +99,26 @@ def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _taken(wanted: Comparison) -> str:
-    """Return where the constants of mechanisms are from."""
-    told = f", and w of set and pairs what {percent(wanted.counted)} of their devices tell" if wanted.counted else ""
+def _taken(settings: Comparison) -> str:
+    """Say where the constants of mechanisms come from."""
+    group = (
+        f", and w of set and pairs what {percent(settings.counted)} of their devices tell" if settings.counted else ""
+    )
     of_file = "of the file only its number of items is taken, but by rows that say so"
-    return f"constants of mechanisms are declared{told}; {of_file}"
+    return f"constants of mechanisms are declared{group}; {of_file}"
 
 
-def _plain_of(units: Mapping[Key, Measured]) -> tuple[Any, ...]:
-    found = [key for key in units if key[:2] == ("none", "popularity")]
-    return (*found[0][:-1], False) if found else ()
+def _plain_of(units: Mapping[CompareKey, CompareMeasurement]) -> tuple[Any, ...]:
+    keys = [key for key in units if key[:2] == ("none", "popularity")]
+    return (*keys[0][:-1], False) if keys else ()
 
 
-def _row(of: Sequence[tuple[Key, Measured, Scored]], plain: Mapping[int, Scored]) -> dict[str, Any]:
+def _row(
+    of: Sequence[tuple[CompareKey, CompareMeasurement, ListScores]], plain: Mapping[int, ListScores]
+) -> dict[str, Any]:
     key, unit, first = of[0]
     scores = [one for *_, one in of]
-    told: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "trust_model": key.trust_model,
         "mechanism": key.mechanism,
         "features": first.features,
@@ -122,17 +128,17 @@ def _row(of: Sequence[tuple[Key, Measured, Scored]], plain: Mapping[int, Scored]
         "simulated": unit.simulated,
     }
     for name in ("hit_rate", "ndcg", "recall"):
-        told |= _named(name, [getattr(one, name) for one in scores], [one.resampled[name] for one in scores])
+        columns |= _named(name, [getattr(one, name) for one in scores], [one.resampled[name] for one in scores])
     pairs = [(one, plain[key.seed]) for key, _, one in of if key.seed in plain and plain[key.seed].people == one.people]
     if len(pairs) == len(of):
-        told |= _named(
+        columns |= _named(
             "over_popularity",
             [one.ndcg - other.ndcg for one, other in pairs],
             [np.subtract(one.resampled["ndcg"], other.resampled["ndcg"]) for one, other in pairs],
             least=-1.0,
         )
     return {
-        **told,
+        **columns,
         "coverage": float(np.mean([one.coverage for one in scores])),
         "seeds": len(of),
         "people": first.people,
@@ -155,9 +161,9 @@ def _number(epsilon: str) -> float | str | None:
 
 
 def _reached(
-    wanted: Comparison,
-    grouped: Mapping[tuple[Any, ...], Sequence[tuple[Key, Measured, Scored]]],
-    plain: Mapping[int, Scored],
+    settings: Comparison,
+    grouped: Mapping[tuple[Any, ...], Sequence[tuple[CompareKey, CompareMeasurement, ListScores]]],
+    plain: Mapping[int, ListScores],
 ) -> list[dict[str, Any]]:
     """Return how many people each mechanism needs for a share of plain popularity's NDCG; see `crossing.people_for`."""
     curves: dict[tuple[Any, ...], dict[int, Floats]] = defaultdict(dict)
@@ -169,19 +175,19 @@ def _reached(
     if not curves:
         return []
     names, height = ("trust_model", "mechanism", "features", "epsilon"), _with_samples(plain)
-    world = world_of(wanted, wanted.seed)
-    chosen = {model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()}
+    world = world_of(settings, settings.seed)
+    file_errors = {model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()}
     return [
         {
             **dict(zip(names, name, strict=True)),
             "share": REACHED,
-            **people_for(curve, height, REACHED, chosen[name[0]]),
+            **people_for(curve, height, REACHED, file_errors[name[0]]),
         }
         for name, curve in curves.items()
     ]
 
 
-def _with_samples(scores: Mapping[int, Scored]) -> Floats:
+def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
     """Return NDCG of each seed, in their order, among everybody and among samples, shape (seeds, 1 + samples)."""
     return np.array([[scores[seed].ndcg, *scores[seed].resampled["ndcg"]] for seed in sorted(scores)])
 
@@ -197,9 +203,9 @@ WITH = "+ features"
 
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
-    """Print what was measured, a table for each trust model."""
-    told = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
-    remark(console, f"{title}: {result['ratings']}, {told}")
+    """Print the measurements, a table for each trust model."""
+    summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
+    remark(console, f"{title}: {result['ratings']}, {summary}")
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
         listed = list(rows)
         if any(row["public"] for row in listed):
@@ -246,17 +252,17 @@ def _pivoted(
     columns = ("mechanism", "epsilon", *map(write, values))
     lines = list(_lines(rows, across, values))[:-1]
     show_table(console, columns, lines, title=title, words=("mechanism",), names=2)
-    drawn = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
-    if drawn:
-        remark(console, f"from {drawn[0]:,} people on the sum of their answers was drawn from its law")
+    sampled_users = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
+    if sampled_users:
+        remark(console, f"from {sampled_users[0]:,} people on the sum of their answers was drawn from its law")
 
 
 def _lines(rows: Sequence[Mapping[str, Any]], across: str, values: Sequence[float]) -> Iterator[list[str] | None]:
     for name in dict.fromkeys(map(_name, rows)):
-        mine = [row for row in rows if _name(row) == name]
-        for epsilon in dict.fromkeys(row["epsilon"] for row in mine):
-            found = {row[across]: row for row in mine if row["epsilon"] == epsilon}
-            yield [name, _epsilon(epsilon), *(_cell(found.get(value)) for value in values)]
+        of_mechanism = [row for row in rows if _name(row) == name]
+        for epsilon in dict.fromkeys(row["epsilon"] for row in of_mechanism):
+            by_value = {row[across]: row for row in of_mechanism if row["epsilon"] == epsilon}
+            yield [name, _epsilon(epsilon), *(_cell(by_value.get(value)) for value in values)]
         yield None
 
 
@@ -289,7 +295,7 @@ def _needed(row: Mapping[str, Any] | None) -> str:
 
 
 def needed(row: Mapping[str, Any]) -> str:
-    """Return how many people are needed, with the interval; an end beyond what was measured is told by that.
+    """Return how many people are needed, with the interval; an end outside of the measured range is shown as < or >.
 
     >>> row = {"users": 50_000, "users_low": 29_000, "users_high": None, "at_most": False, "least": 610, "most": 61_000}
     >>> needed(row), needed({**row, "users": 610, "at_most": True}), needed({**row, "users": None})

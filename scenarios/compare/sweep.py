@@ -1,4 +1,4 @@
-"""A comparison as a sweep: its units, what they say together, and how all that is shown."""
+"""A comparison as a sweep: its units, their summary, and how both are shown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scenarios.compare.crossing import REACHED, refined
 from scenarios.compare.own import check_own, rows_of
 from scenarios.compare.panel import SERVED, panel_of, served_in, show_panel
 from scenarios.compare.row import Row
-from scenarios.compare.rows import found
-from scenarios.compare.scoring import TOP, Key, Measured, Unit, measure
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.scoring import TOP, CompareKey, CompareMeasurement, CompareUnit, measure
 from scenarios.compare.settings import COORDINATOR, TRUST_MODELS, Comparison
 from scenarios.compare.summary import show, summarize
 from scenarios.compare.worlds import table_of
@@ -28,11 +28,15 @@ from scenarios.sweep.online import ClientsMeasurement as Served
 
 
 @dataclass(frozen=True, slots=True)
-class CompareSweep(Sweep[Key, Unit, Measured]):
-    """A comparison to be measured, or that was measured."""
+class CompareSweep(Sweep[CompareKey, CompareUnit, CompareMeasurement]):
+    """A comparison, before or after it was measured."""
 
-    wanted: Comparison
-    key, found, measure, family = Key, Measured, staticmethod(measure), "compare"
+    settings: Comparison
+    key, found, measure, family = CompareKey, CompareMeasurement, staticmethod(measure), "compare"
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        return self.settings.content()
 
     def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
         """Print a table for each trust model, and the coordinator's panel."""
@@ -40,34 +44,36 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         if result["coordinator"] is not None:
             show_panel(console, result["coordinator"])
 
-    def units(self, done: Mapping[Key, Measured]) -> dict[Key, Unit]:
-        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
+    def units(self, done: Mapping[CompareKey, CompareMeasurement]) -> dict[CompareKey, CompareUnit]:
+        """Return every unit, seed by seed, so that an unfinished comparison has results of all rows.
 
-        Those that the numbers of people for a share of popularity take follow where a grid of people is done.
+        Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
         """
-        wanted, table = self.wanted, table_of(self.wanted)
-        rows = [row for row in rows_of(wanted).values() if row.fits(table)]
-        seeds = range(wanted.seed, wanted.seed + wanted.seeds)
-        served, _ = served_in(wanted)
+        settings, table = self.settings, table_of(self.settings)
+        rows = [row for row in rows_of(settings).values() if row.fits(table)]
+        seeds = range(settings.seed, settings.seed + settings.seeds)
+        served, _ = served_in(settings)
         keys = [
             key
             for seed in seeds
             for key in (
-                *(key for row in rows for key in _keys(wanted, row, table.users, seed)),
-                *(Key(COORDINATOR, name, "", table.users, "", seed) for name in served),
+                *(key for row in rows for key in _keys(settings, row, table.users, seed)),
+                *(CompareKey(COORDINATOR, name, "", table.users, "", seed) for name in served),
             )
         ]
-        every = {key: Unit(wanted=wanted, key=key) for key in keys}
-        few = wanted.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
-        more = _refining(wanted, rows, table.users, done)
-        return every | {key: Unit(wanted=few if drawn else wanted, key=key) for key, drawn in more.items()}
+        every = {key: CompareUnit(settings=settings, key=key) for key in keys}
+        few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
+        more = _refining(settings, rows, table.users, done)
+        return every | {
+            key: CompareUnit(settings=few if aggregate else settings, key=key) for key, aggregate in more.items()
+        }
 
     def told(self, rows: pd.DataFrame) -> str:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return f"{len(rows)} rows"
 
-    def table(self, units: Mapping[Key, Measured]) -> pd.DataFrame:
-        """Return what every unit measured, one row each with features and without."""
+    def table(self, units: Mapping[CompareKey, CompareMeasurement]) -> pd.DataFrame:
+        """Return every unit's scores, with features and without, one row each."""
         names = ("features", "hit_rate", "ndcg", "recall", "coverage", "people")
         return pd.DataFrame(
             [
@@ -77,19 +83,19 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
             ]
         )
 
-    def result(self, units: Mapping[Key, Measured]) -> dict[str, Any]:
-        """Return every row with its intervals, and what they say together."""
-        table = table_of(self.wanted)
-        told = summarize(self.wanted, units, table)
+    def result(self, units: Mapping[CompareKey, CompareMeasurement]) -> dict[str, Any]:
+        """Return every row with its intervals, and their summary."""
+        table = table_of(self.settings)
+        summary = summarize(self.settings, units, table)
         losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
         served = {key: Served(clients=unit.losses, seconds=unit.seconds) for key, unit in losses.items()}
-        of_rows = [line for row in rows_of(self.wanted).values() for line in row.remarks(self.wanted)]
-        own, (_, why) = check_own(self.wanted, table.users, table.count), served_in(self.wanted)
+        of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
+        own, (_, why) = check_own(self.settings, table.users, table.count), served_in(self.settings)
         return {
-            **told,
-            "coordinator": panel_of(self.wanted, served) if served else None,
-            **lines_skipped(self.wanted, table),
-            "remarks": [*table.remarks, *told["remarks"], *of_rows, *own, *([why] if why else [])],
+            **summary,
+            "coordinator": panel_of(self.settings, served) if served else None,
+            **lines_skipped(self.settings, table),
+            "remarks": [*table.remarks, *summary["remarks"], *of_rows, *own, *([why] if why else [])],
         }
 
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
@@ -97,60 +103,68 @@ class CompareSweep(Sweep[Key, Unit, Measured]):
         return pd.DataFrame(result["rows"])
 
 
-def _keys(wanted: Comparison, row: Row, people: int, seed: int) -> Iterator[Key]:
+def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:
     """Yield the units of a row for a seed."""
-    epsilons = _epsilons(wanted) if "epsilon" in row.asks else [""]
-    scales = wanted.scale if "scale" in row.asks else (1,)
-    shares = [f"{share:g}" for share in wanted.public] if "public" in row.asks else [""]
+    epsilons = _epsilons(settings) if "epsilon" in row.asks else [""]
+    scales = settings.scale if "scale" in row.asks else (1,)
+    shares = [f"{share:g}" for share in settings.public] if "public" in row.asks else [""]
     for epsilon in epsilons:
-        for scale in (one for one in scales if row.reaches(people * one, wanted)):
+        for scale in (one for one in scales if row.reaches(people * one, settings)):
             for share in shares:
-                yield Key(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
+                yield CompareKey(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
 
 
-def _refining(wanted: Comparison, rows: Sequence[Row], people: int, done: Mapping[Key, Measured]) -> dict[Key, bool]:
-    """Return units beyond the grid's by which numbers of people become known, and whether their sums are drawn."""
-    seeds, more = range(wanted.seed, wanted.seed + wanted.seeds), dict[Key, bool]()
-    plain = [done.get(Key("none", "popularity", "", people, "", seed)) for seed in seeds]
+def _refining(
+    settings: Comparison, rows: Sequence[Row], people: int, done: Mapping[CompareKey, CompareMeasurement]
+) -> dict[CompareKey, bool]:
+    """Return further units, which locate numbers of people more closely, and whether their sums are sampled."""
+    seeds, more = range(settings.seed, settings.seed + settings.seeds), dict[CompareKey, bool]()
+    plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
     asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
     if not all(plain):
         return more
     height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))
-    known: dict[tuple[str, str, str], dict[int, dict[int, Measured]]] = defaultdict(lambda: defaultdict(dict))
+    by_row: dict[tuple[str, str, str], dict[int, dict[int, CompareMeasurement]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for key, unit in done.items():
-        known[key[:3]][key.users][key.seed] = unit
+        by_row[key[:3]][key.users][key.seed] = unit
     for row in asking:
-        grid = [people * scale for scale in wanted.scale if row.reaches(people * scale, wanted)]
-        for epsilon in _epsilons(wanted):
-            units = known[row.trust_model, row.mechanism, epsilon]
-            found = {users: [of[seed] for seed in seeds] for users, of in units.items() if of.keys() >= {*seeds}}
-            if not grid or not {*grid} <= found.keys():
+        grid = [people * scale for scale in settings.scale if row.reaches(people * scale, settings)]
+        for epsilon in _epsilons(settings):
+            units = by_row[row.trust_model, row.mechanism, epsilon]
+            complete = {users: [of[seed] for seed in seeds] for users, of in units.items() if of.keys() >= {*seeds}}
+            if not grid or not {*grid} <= complete.keys():
                 continue
-            for variant in range(len(found[grid[0]][0].scores)):  # without public features, and with them
-                worth = {users: float(np.mean([one.scores[variant].ndcg for one in of])) for users, of in found.items()}
+            for variant in range(len(complete[grid[0]][0].scores)):  # without public features, and with them
+                worth = {
+                    users: float(np.mean([one.scores[variant].ndcg for one in of])) for users, of in complete.items()
+                }
                 for users in refined(grid, worth, height, people):
-                    keys = (Key(row.trust_model, row.mechanism, epsilon, users, "", seed) for seed in seeds)
-                    more |= dict.fromkeys(keys, row.reaches(wanted.devices + 1, wanted))
+                    keys = (CompareKey(row.trust_model, row.mechanism, epsilon, users, "", seed) for seed in seeds)
+                    more |= dict.fromkeys(keys, row.reaches(settings.devices + 1, settings))
     return more
 
 
-def _epsilons(wanted: Comparison) -> list[str]:
-    return ["inf" if one is None else str(one) for one in wanted.epsilon]
+def _epsilons(settings: Comparison) -> list[str]:
+    return ["inf" if one is None else str(one) for one in settings.epsilon]
 
 
 def comparison(values: Mapping[str, Any]) -> CompareSweep:
     """Check what is to be compared; None stands for a default."""
-    wanted = validated(Comparison, None, dict(values))
-    known = {row.mechanism for row in found().values()} | set(SERVED)
-    for name in wanted.mechanisms or ():
-        if name not in known:
-            raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(known))}")
-    if table_of(wanted).count <= 2 * TOP:
-        raise InputError(f"the file has {table_of(wanted).count} items; lists of ten say something among more than 20")
-    check_own(wanted, table_of(wanted).users, table_of(wanted).count)
-    served, why = served_in(wanted)
-    if not rows_of(wanted) and why is not None:
+    settings = validated(Comparison, None, dict(values))
+    names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
+    for name in settings.mechanisms or ():
+        if name not in names:
+            raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(names))}")
+    if table_of(settings).count <= 2 * TOP:
+        raise InputError(
+            f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
+        )
+    check_own(settings, table_of(settings).users, table_of(settings).count)
+    served, why = served_in(settings)
+    if not rows_of(settings) and why is not None:
         raise InputError(why)
-    if not rows_of(wanted) and not served:
+    if not rows_of(settings) and not served:
         raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")
-    return CompareSweep(wanted)
+    return CompareSweep(settings)

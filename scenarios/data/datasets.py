@@ -41,7 +41,7 @@ class RatingTable(RowTable[Floats]):
 
     @property
     def remarks(self) -> list[str]:
-        """What whoever reads the file should know, a line each."""
+        """Notes for whoever reads the file, a line each."""
         skipped = f"bad lines of the file that were left out: {self.skipped:,}"
         return [*([skipped] if self.skipped else []), *([f"warning: {self.apart}"] if self.apart else [])]
 
@@ -92,29 +92,29 @@ class FileSettings(Protocol):
         """What becomes of lines that cannot be read."""
 
 
-def read_for(wanted: FileSettings, **how: Any) -> Dated:
-    """Return the ratings of a scenario's file, as it says; the last file is kept (see `read_once`).
+def read_for(settings: FileSettings, **how: Any) -> Dated:
+    """Return the ratings of a scenario's file, read by its settings; the last file is cached (see `read_once`).
 
-    Times are read where something asks for them, so that a file whose times are of no use is read nevertheless.
+    Times are read only where they are needed, so that unreadable times do not matter otherwise.
     """
-    assert wanted.ratings is not None  # nobody asks otherwise
-    timed = wanted.duplicates is not None or len(wanted.columns or ()) == TIMED
+    assert settings.ratings is not None  # callers check that there is a file
+    timed = settings.duplicates is not None or len(settings.columns or ()) == TIMED
     return read_once(
-        wanted.ratings,
-        columns=wanted.columns,
-        duplicates=wanted.duplicates,
-        bad_lines=wanted.bad_lines,
+        settings.ratings,
+        columns=settings.columns,
+        duplicates=settings.duplicates,
+        bad_lines=settings.bad_lines,
         **{"min_ratings": 1, "times": timed, **how},
     )
 
 
-def lines_skipped(wanted: FileSettings, table: RatingTable) -> dict[str, int]:
+def lines_skipped(settings: FileSettings, table: RatingTable) -> dict[str, int]:
     """Return how many bad lines were left out, as records have it; nothing where such lines are an error."""
-    return {"lines_skipped": table.skipped} if wanted.ratings is not None and wanted.bad_lines == "skip" else {}
+    return {"lines_skipped": table.skipped} if settings.ratings is not None and settings.bad_lines == "skip" else {}
 
 
 def tell_remarks(table: RatingTable, console: Console) -> None:
-    """Print what whoever reads a file should know of it."""
+    """Print the notes for whoever reads the file."""
     for line in table.remarks:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
@@ -128,22 +128,22 @@ def read_dated(
     min_ratings: int = 1,
     times: bool = True,
 ) -> Dated:
-    """Read a file of ratings as people have them; see `read_ratings` for formats and errors."""
-    found = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
-    table, dates = _assemble(found, duplicates)
-    enough = table.degrees >= min_ratings
-    if enough.all():
+    """Read a file of ratings with their times, where it has any; see `read_ratings` for formats and errors."""
+    raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
+    table, dates = _assemble(raw, duplicates)
+    frequent = table.degrees >= min_ratings
+    if frequent.all():
         return Dated(table=table, times=dates)
-    if not enough.any():
+    if not frequent.any():
         raise InputError(f"no user of {path} has {min_ratings} ratings; lower --min-ratings")
-    rows = table.where(enough[table.owners])
-    starts, labels = starts_of(rows.degrees[enough]), table.user_labels[enough]
-    few = replace(rows, starts=starts, user_labels=labels)
-    return Dated(table=few, times=None if dates is None else dates[enough[table.owners]])
+    rows = table.where(frequent[table.owners])
+    starts, labels = starts_of(rows.degrees[frequent]), table.user_labels[frequent]
+    remaining = replace(rows, starts=starts, user_labels=labels)
+    return Dated(table=remaining, times=None if dates is None else dates[frequent[table.owners]])
 
 
 def read_once(path: Path, **how: Any) -> Dated:
-    """Return what `read_dated` returns: what the last call read, if nobody has written to the file since."""
+    """Return what `read_dated` returns, from a cache of the last file unless somebody has written to it since."""
     return _read_once(path.absolute(), version_of(path), **how)
 
 
@@ -151,8 +151,8 @@ def version_of(path: Path | None) -> tuple[int, ...]:
     """Return numbers that change when somebody writes to a file; none where there is no file."""
     if path is None or not path.exists():
         return ()
-    told = path.stat()
-    return told.st_ino, told.st_size, told.st_mtime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=1)
@@ -171,24 +171,24 @@ def read_ratings(path: Path, *, columns: Columns | None = None) -> RatingTable:
     return _assemble(read_columns(open_ratings(Path(path)), columns), None)[0]
 
 
-def _assemble(found: RatingColumns, duplicates: Duplicates | None) -> tuple[RatingTable, Floats | None]:
+def _assemble(raw: RatingColumns, duplicates: Duplicates | None) -> tuple[RatingTable, Floats | None]:
     """Return the ratings by user and item, and their times."""
-    users, user_labels = _renumber(found.users, found.user_labels)
-    items, item_labels = _renumber(found.items, found.item_labels)
+    users, user_labels = _renumber(raw.users, raw.user_labels)
+    items, item_labels = _renumber(raw.items, raw.item_labels)
     pair: Ints = users.astype(np.int64) * len(item_labels) + items
-    order = np.argsort(pair, kind="stable") if found.times is None else np.lexsort((found.times, pair))
-    pair, values = pair[order], found.values[order]
+    order = np.argsort(pair, kind="stable") if raw.times is None else np.lexsort((raw.times, pair))
+    pair, values = pair[order], raw.values[order]
     repeats = np.flatnonzero(pair[1:] == pair[:-1])
     if repeats.size:
         if duplicates is None:
             raise _duplicated(
-                found, np.argsort(users.astype(np.int64) * len(item_labels) + items, kind="stable"), repeats
+                raw, np.argsort(users.astype(np.int64) * len(item_labels) + items, kind="stable"), repeats
             )
         first = np.concatenate(([True], pair[1:] != pair[:-1]))
         if duplicates == "mean":
             values = np.repeat(np.add.reduceat(values, np.flatnonzero(first)) / _lengths(first), _lengths(first))
-        kept = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
-        order, values = order[kept], values[kept]
+        survivors = first if duplicates == "first" else np.roll(first, -1)  # the last stands before another's first
+        order, values = order[survivors], values[survivors]
     users, items = users[order], items[order]
     table = RatingTable(
         starts=starts_of(np.bincount(users, minlength=len(user_labels))),
@@ -197,11 +197,11 @@ def _assemble(found: RatingColumns, duplicates: Duplicates | None) -> tuple[Rati
         count=len(item_labels),
         user_labels=user_labels,
         item_labels=item_labels,
-        source=found.source,
-        skipped=found.skipped,
-        apart=found.apart,
+        source=raw.source,
+        skipped=raw.skipped,
+        apart=raw.apart,
     )
-    return table, None if found.times is None else found.times[order]
+    return table, None if raw.times is None else raw.times[order]
 
 
 def _lengths(first: Bools) -> Ints:
@@ -220,13 +220,13 @@ def _renumber(codes: Indices, labels: pa.StringArray) -> tuple[Indices, NDArray[
     return number[codes], np.array(labels.take(order).to_pylist(), dtype=np.object_)
 
 
-def _duplicated(found: RatingColumns, order: Ints, repeats: Ints) -> InputError:
+def _duplicated(raw: RatingColumns, order: Ints, repeats: Ints) -> InputError:
     """Name the first rating in the file whose user had rated its item before."""
     first = repeats[np.argmin(order[repeats + 1])]
     earlier, later = int(order[first]), int(order[first + 1])
-    user, item = str(found.user_labels[found.users[later]]), str(found.item_labels[found.items[later]])
+    user, item = str(raw.user_labels[raw.users[later]]), str(raw.item_labels[raw.items[later]])
     return InputError(
-        f"user {user!r} rated item {item!r} twice, on {found.place(earlier)} and {found.place(later)}, and "
+        f"user {user!r} rated item {item!r} twice, on {raw.place(earlier)} and {raw.place(later)}, and "
         f"{repeats.size} ratings in all repeat an earlier pair: keep one rating of each "
         "(user, item) pair, or let --duplicates choose: last, first or mean"
     )

@@ -1,4 +1,4 @@
-"""Files that tell of items: their public features, and what they are called."""
+"""Files that describe items: their public features and their titles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.given.values import brief
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
-"""A word counts as a feature if it stands beside so many items at least; a column of more words has none."""
+"""A word is a feature if at least this many items have it; a column with more words than `MOST` has no features."""
 _ITEM = (
     "itemid",
     "item",
@@ -38,16 +38,16 @@ _NOTHING = ("", "(no genres listed)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What a file tells of a catalogue's items."""
+class ItemDescriptions:
+    """The descriptions of a catalogue's items."""
 
     features: PublicFeatures  # Words of its columns, split by ``|``, and decades of titles
-    # shape (N,); What they are called, an item's id where the file does not tell of it; None without a column of titles
+    # shape (N,); Titles, with an item's id where the file does not name it; None without a column of titles
     titles: Labels | None = field(repr=False)
 
 
-def read_told(path: Path, item_labels: Labels) -> Told:
-    """Read what a file tells of a catalogue's items.
+def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
+    """Read a file's descriptions of a catalogue's items.
 
     Shapes: ``item_labels`` (N,).
     """
@@ -70,24 +70,26 @@ def read_told(path: Path, item_labels: Labels) -> Told:
             "tags do, which are about people and not public; give a CSV with one line for each item"
         )
     place = pd.Series(np.arange(len(item_labels)), index=item_labels)
-    known = table[item].map(place)
-    table, rows = table[known.notna()], known[known.notna()].to_numpy(np.int64)
-    found: dict[str, Floats] = {}
+    places = table[item].map(place)
+    table, rows = table[places.notna()], places[places.notna()].to_numpy(np.int64)
+    features: dict[str, Floats] = {}
     for column in [name for name in table if name != item]:
         words = table[column].map(_words)
         every = words.explode().value_counts()
         if len(every) <= MOST:
             for word in sorted(every.index[every >= FEWEST]):
                 one = np.zeros(len(item_labels))
-                one[rows[words.map(lambda told, word=word: word in told).to_numpy(np.bool_)]] = 1
-                found[f"{column}: {word}"] = one
-    if not found:
+                one[rows[words.map(lambda cell, word=word: word in cell).to_numpy(np.bool_)]] = 1
+                features[f"{column}: {word}"] = one
+    if not features:
         raise InputError(f"features file {path} tells nothing of these {len(item_labels)} items; {remedy}")
     titles = None
     if called := [name for name in table if str(name).strip().lower() in _TITLE]:
         titles = item_labels.copy()
         titles[rows] = table[called[0]].to_numpy(dtype=np.object_)
-    return Told(features=PublicFeatures(names=tuple(found), has=np.stack(list(found.values()), axis=1)), titles=titles)
+    return ItemDescriptions(
+        features=PublicFeatures(names=tuple(features), has=np.stack(list(features.values()), axis=1)), titles=titles
+    )
 
 
 def _words(cell: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How right a result is: item clusterings against the truth under the best matching, and lists against likes."""
+"""Scores of results: item clusterings against the truth under the best matching, and lists against likes."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class RankingScores:
     evaluated: int
 
 
-def contingency(found: Ints | Indices, truth: Ints | Indices) -> Ints:
-    """Return how many items have each label found (rows) and each true one (columns), labels in ascending order."""
-    rows, row = np.unique(found, return_inverse=True)
+def contingency(predicted: Ints | Indices, truth: Ints | Indices) -> Ints:
+    """Return how many items have each predicted label (rows) and each true one (columns), labels in ascending order."""
+    rows, row = np.unique(predicted, return_inverse=True)
     columns, column = np.unique(truth, return_inverse=True)
     counts = np.bincount(row * columns.size + column, minlength=rows.size * columns.size)
     return counts.reshape(rows.size, columns.size).astype(np.int64)
@@ -68,8 +68,8 @@ def contingency(found: Ints | Indices, truth: Ints | Indices) -> Ints:
 def adjusted_rand(counts: Ints) -> float:
     """Return the adjusted Rand index of two clusterings (Hubert and Arabie, 1985) from their `contingency`."""
     total = int(counts.sum())
-    both, mine, theirs = (sum(one * (one - 1) for one in numbers) for numbers in _pairs(counts))
-    expected, most = mine * theirs, (mine + theirs) * total * (total - 1)
+    both, in_rows, in_columns = (sum(one * (one - 1) for one in numbers) for numbers in _pairs(counts))
+    expected, most = in_rows * in_columns, (in_rows + in_columns) * total * (total - 1)
     return 1.0 if most == 2 * expected else 2 * (both * total * (total - 1) - expected) / (most - 2 * expected)
 
 
@@ -83,9 +83,9 @@ def normalized_information(counts: Ints) -> float:
     if rows.size == columns.size == 1:
         return 1.0
     shares = counts / counts.sum()
-    known = shares > 0
-    apart = np.outer(rows, columns)[known] / counts.sum() ** 2
-    information = float((shares[known] * np.log(shares[known] / apart)).sum())
+    filled = shares > 0
+    apart = np.outer(rows, columns)[filled] / counts.sum() ** 2
+    information = float((shares[filled] * np.log(shares[filled] / apart)).sum())
     return max(0.0, 2 * information / (_entropy(rows) + _entropy(columns)))
 
 
@@ -94,29 +94,29 @@ def _entropy(counts: Ints) -> float:
     return -float((shares * np.log(shares)).sum())
 
 
-def clustering_scores(found: Ints | Indices, truth: Ints | Indices) -> ClusteringScores:
+def clustering_scores(predicted: Ints | Indices, truth: Ints | Indices) -> ClusteringScores:
     """Score a clustering of the items against the true one.
 
-    Shapes: ``found`` (N,); ``truth`` (N,).
+    Shapes: ``predicted`` (N,); ``truth`` (N,).
 
     Examples
     --------
     >>> clustering_scores(np.array([7, 7, 3, 3]), np.array([0, 0, 1, 0])).accuracy
     0.75
     """
-    if found.shape != truth.shape or found.ndim != 1 or found.size == 0:
-        raise InputError(f"labels of shape {found.shape} against {truth.shape}; give one label an item in both")
-    counts = contingency(found, truth)
+    if predicted.shape != truth.shape or predicted.ndim != 1 or predicted.size == 0:
+        raise InputError(f"labels of shape {predicted.shape} against {truth.shape}; give one label an item in both")
+    counts = contingency(predicted, truth)
     right = int(counts[best_matching(counts)].sum())
     return ClusteringScores(
-        accuracy=right / found.size,
-        exact=right == found.size,
+        accuracy=right / predicted.size,
+        exact=right == predicted.size,
         ari=adjusted_rand(counts),
         nmi=normalized_information(counts),
     )
 
 
-def ranking_scores(recommended: Ints | Indices, held: RowTable[Any]) -> RankingScores:
+def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> RankingScores:
     """Score top-k recommendations against held-out items.
 
     Shapes: ``recommended`` (users, k).
@@ -126,14 +126,14 @@ def ranking_scores(recommended: Ints | Indices, held: RowTable[Any]) -> RankingS
 
     Examples
     --------
-    >>> held = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
-    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), held)
+    >>> holdout = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
+    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), holdout)
     >>> scores.hit_rate, round(scores.ndcg, 3)
     (0.5, 0.315)
     """
-    _check_ranking(recommended, held)
+    _check_ranking(recommended, holdout)
     users, places = recommended.shape
-    hits, relevant = _hits(recommended.astype(np.int64), held)
+    hits, relevant = _hits(recommended.astype(np.int64), holdout)
     evaluated: Bools = np.greater(relevant, 0)
     if not evaluated.any():
         raise InputError(f"none of the {users} users has a held-out item; hold out at least one")
@@ -151,22 +151,22 @@ def ranking_scores(recommended: Ints | Indices, held: RowTable[Any]) -> RankingS
 
 
 def _hits(recommended: Ints, rows: RowTable[Any]) -> tuple[Bools, Ints]:
-    """Which recommendations are held out, shape (users, k), and how many distinct items each user has held out."""
+    """Return which recommendations are held out, shape (users, k), and each user's number of held-out items."""
     users = recommended.shape[0]
     stride = 1 + max(int(recommended.max(initial=0)), int(rows.items.max(initial=0)))
-    held = np.unique(rows.owners * stride + rows.items)
-    asked = np.arange(users)[:, None] * stride + recommended
-    hits: Bools = np.logical_and(recommended >= 0, np.isin(asked, held))
-    return hits, np.bincount(held // stride, minlength=users)
+    holdout = np.unique(rows.owners * stride + rows.items)
+    keys = np.arange(users)[:, None] * stride + recommended
+    hits: Bools = np.logical_and(recommended >= 0, np.isin(keys, holdout))
+    return hits, np.bincount(holdout // stride, minlength=users)
 
 
-def _check_ranking(recommended: Ints | Indices, held: RowTable[Any]) -> None:
+def _check_ranking(recommended: Ints | Indices, holdout: RowTable[Any]) -> None:
     """Refuse arrays that do not fit together."""
     if recommended.ndim != 2 or recommended.shape[1] == 0:
         raise InputError(f"recommended has shape {recommended.shape}; give (users, k) with k at least 1")
-    if held.users != len(recommended):
+    if holdout.users != len(recommended):
         raise InputError(
-            f"{len(recommended)} users have recommendations and {held.users} held-out items; give the same"
+            f"{len(recommended)} users have recommendations and {holdout.users} held-out items; give the same"
         )
     ranked: Ints = np.sort(recommended.astype(np.int64), axis=1)
     twice = np.any((np.diff(ranked, axis=1) == 0) & (ranked[:, 1:] >= 0), axis=1)
@@ -175,5 +175,5 @@ def _check_ranking(recommended: Ints | Indices, held: RowTable[Any]) -> None:
 
 
 def _mean_and_error(values: Floats) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """Return the mean and its standard error."""
     return float(values.mean()), float(values.std()) / math.sqrt(values.size)

@@ -17,25 +17,25 @@ from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
 from scenarios.data.datasets import read_for
-from scenarios.data.item_files import Told, read_told
+from scenarios.data.item_files import ItemDescriptions, read_descriptions
 from scenarios.data.rating_split import Split, hold_out
 from scenarios.given.config import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """What the experimenter knows."""
+    """The devices of a run with everything that only the experimenter knows."""
 
     scenario: Scenario  # Filled in: items, rated, users and clusters are numbers
     ratings: Ratings = field(repr=False)  # The devices' private data
     truth: Indices | None = field(repr=False)  # shape (N,); True cluster of every item; None with a ratings file
-    split: Split | None = field(repr=False)  # With a ratings file: what was held out
-    # shape (N,); What the items are called
+    split: Split | None = field(repr=False)  # With a ratings file: its split into training and held-out ratings
+    # shape (N,); Names of the items
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
-    copies_max: int = 1  # Most devices that one person stands behind
+    copies_max: int = 1  # The largest number of devices that one person stands behind
     people: int = 0  # With a ratings file: people among the devices; the first ones stand for one person each
-    told: Told | None = None  # What a file tells of the items: public features, and what they are called
-    # With a ratings file: what those people like whose ratings are public; they have no device that is asked
+    descriptions: ItemDescriptions | None = None  # The items' public features and titles, where a file describes them
+    # With a ratings file: likes of the people whose ratings are public; they have no device
     public: PublicCounts | None = None
     # Public constants that were taken from the ratings file, because nobody declared them
     from_the_file: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ def exact_sizes(shares: Floats, total: int) -> Ints:
     return sizes
 
 
-def _shares(given: tuple[float, ...] | None, count: int) -> Floats:
-    shares = np.full(count, 1 / count) if given is None else np.array(given)
+def _shares(weights: tuple[float, ...] | None, count: int) -> Floats:
+    shares = np.full(count, 1 / count) if weights is None else np.array(weights)
     normed: Floats = shares / shares.sum()
     return normed
 
@@ -102,8 +102,8 @@ def block_model(scenario: Scenario) -> Population:
 def from_file(scenario: Scenario) -> Population:
     """Return a population of the users of the scenario's ratings file.
 
-    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order. If
-    groups of them are asked different things, public coins say in which order.
+    More users than the file has are sampled with replacement, fewer without; as many are all of them, in its order. If
+    groups of them answer different queries, public coins order them.
     """
     table = read_for(scenario).table
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed)
@@ -116,12 +116,12 @@ def from_file(scenario: Scenario) -> Population:
             counts=np.bincount(liked.items[liked.values], minlength=table.count),
             sizes=np.bincount(liked.owners[liked.values], minlength=shown.size),
         )
-    known = scenario.complete(items=table.count, rated=typical, users=people.size)
-    wanted = known.users or 0
+    filled = scenario.complete(items=table.count, rated=typical, users=people.size)
+    users = filled.users or 0
     world = np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
     user = people
-    if wanted != people.size:
-        user = people[_each_once_first(world.choice(people.size, size=wanted, replace=wanted > people.size))]
+    if users != people.size:
+        user = people[_each_once_first(world.choice(people.size, size=users, replace=users > people.size))]
     elif scenario.policy == GROUPS:
         public = derive(derive(scenario.seed, "public"), "groups")
         user = np.random.default_rng(int.from_bytes(public)).permutation(user)
@@ -132,7 +132,7 @@ def from_file(scenario: Scenario) -> Population:
     )
     copies = np.bincount(user)
     return Population(
-        scenario=known,
+        scenario=filled,
         ratings=ratings,
         truth=None,
         split=split,
@@ -141,15 +141,15 @@ def from_file(scenario: Scenario) -> Population:
         people=int(np.count_nonzero(copies)),
         public=counts,
         from_the_file=("items", *(["rated"] if scenario.rated is None else [])),
-        told=None if scenario.features is None else read_told(scenario.features, table.item_labels),
+        descriptions=None if scenario.features is None else read_descriptions(scenario.features, table.item_labels),
     )
 
 
 def public_people(people: int, share: float, seed: int) -> tuple[Ints, Ints]:
     """Return who is public and who is private, ascending; at least one of each."""
     order = np.random.default_rng(int.from_bytes(derive(seed, "public people"))).permutation(people)
-    many = min(max(1, round(share * people)), people - 1)
-    return np.sort(order[:many]), np.sort(order[many:])
+    count = min(max(1, round(share * people)), people - 1)
+    return np.sort(order[:count]), np.sort(order[count:])
 
 
 def _each_once_first(user: Ints) -> Ints:
@@ -176,13 +176,13 @@ def block_parameters(scenario: Scenario) -> BlockParameters:
 
 
 def known_world(scenario: Scenario) -> World:
-    """Return what a filled-in scenario's mechanism is told, the block model with it where there is one."""
+    """Return the public world of a filled-in scenario, with its block model where there is one."""
     world = scenario.world
     return world if scenario.ratings is not None else replace(world, block=block_parameters(scenario))
 
 
 def settle(scenario: Scenario) -> Scenario:
-    """Return a filled-in scenario with what its mechanism leaves to be chosen made a number."""
+    """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
     settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
     return scenario.model_copy(update={"settings": settled})
 
@@ -193,13 +193,13 @@ def settled(population: Population) -> Population:
 
 
 def liked_share(population: Population, users: int | None = None) -> Floats:
-    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against."""
+    """Return the share of devices that like each item, float64, shape (N,), to which estimates are compared."""
     ratings = population.ratings
     if isinstance(ratings, StoredRatings):
-        chosen = ratings.user[:users]
-        rows, devices = ratings.rows, np.bincount(chosen, minlength=ratings.rows.users)
+        user = ratings.user[:users]
+        rows, devices = ratings.rows, np.bincount(user, minlength=ratings.rows.users)
         liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
-        return liked / max(chosen.size, 1)
-    assert isinstance(ratings, BlockRatings)  # there is no third kind
+        return liked / max(user.size, 1)
+    assert isinstance(ratings, BlockRatings)  # there are two kinds of ratings
     share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
     return share[ratings.clusters]

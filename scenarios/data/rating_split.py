@@ -25,15 +25,15 @@ class Split:
 
     train: RatingTable  # The ratings that were not held out; users and items keep their numbers
     likes: Bools  # bool[train.ratings], judged on `train` alone
-    held: Held  # Liked items, ascending within each user
+    holdout: Held  # Liked items, ascending within each user
 
     @property
     def evaluated(self) -> Ints:
         """The users with held-out items, int64, ascending."""
-        return np.flatnonzero(self.held.degrees)
+        return np.flatnonzero(self.holdout.degrees)
 
     def __repr__(self) -> str:
-        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={self.held.items.size})"
+        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, holdout={self.holdout.items.size})"
 
 
 def judge_likes(table: RatingTable, like_from: float | None = None, training: Bools | None = None) -> Bools:
@@ -55,11 +55,11 @@ def hold_out(table: RatingTable, *, per_user: int, like_from: float | None, seed
         raise InputError(f"per_user={per_user}: hold out 0 or more likes of a user")
     liked = judge_likes(table, like_from)
     liked &= (np.bincount(table.owners[liked], minlength=table.users) > per_user)[table.owners]
-    drawn = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
-    held = np.zeros(table.ratings, np.bool_)
-    held[np.flatnonzero(liked)[drawn]] = True
-    likes = judge_likes(table, like_from, ~held)[~held]
-    return Split(train=table.where(~held), likes=likes, held=table.where(held).valued(None))
+    sample = draw_ratings(table.where(liked), np.full(table.users, per_user, np.int64), seed, "held-out likes")
+    holdout = np.zeros(table.ratings, np.bool_)
+    holdout[np.flatnonzero(liked)[sample]] = True
+    likes = judge_likes(table, like_from, ~holdout)[~holdout]
+    return Split(train=table.where(~holdout), likes=likes, holdout=table.where(holdout).valued(None))
 
 
 def describe(table: RatingTable, like_from: float | None = None) -> dict[str, Any]:
@@ -110,12 +110,12 @@ def draw_ratings(rows: RowTable[Any], takes: Ints, seed: int | bytes, purpose: s
 @compiled
 def _draw(key: Words, starts: Ints, takes: Ints) -> Bools:
     """Draw by Knuth's Algorithm S: a rating is taken with probability (still to take) / (ratings left)."""
-    drawn = np.zeros(starts[-1], np.bool_)
+    sample = np.zeros(starts[-1], np.bool_)
     for user in range(starts.size - 1):
         stream, missing = siphash1(key[0], key[1], np.uint64(user)), takes[user]
         for place in range(starts[user], starts[user + 1]):
             coin = (draw(stream, np.uint64(place - starts[user])) >> np.uint64(11)) * 2.0**-53
             if (starts[user + 1] - place) * coin < missing:
-                drawn[place] = True
+                sample[place] = True
                 missing -= 1
-    return drawn
+    return sample

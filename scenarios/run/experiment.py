@@ -57,7 +57,7 @@ def run(
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population)
-    features = population.told.features if population.told else None
+    features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
 
 

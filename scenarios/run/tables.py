@@ -38,8 +38,8 @@ def items_table(run: Result) -> pd.DataFrame:
     )
     if posterior is not None:
         table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
-    if run.population.told is not None and run.population.told.titles is not None:
-        table.insert(1, "title", run.population.told.titles.astype(str))
+    if run.population.descriptions is not None and run.population.descriptions.titles is not None:
+        table.insert(1, "title", run.population.descriptions.titles.astype(str))
     if ranked(run.scenario):
         table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
     return table
@@ -74,7 +74,7 @@ def lists_table(run: Result) -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
-    advice, told = run.advice[:LISTED], run.population.told
+    advice, told = run.advice[:LISTED], run.population.descriptions
     device, place = np.nonzero(advice >= 0)
     items = advice[device, place]
     table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})

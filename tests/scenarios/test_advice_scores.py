@@ -73,7 +73,7 @@ def test_popularity_recommends_what_most_users_of_the_file_like() -> None:
     top = [[item for item in best if item not in RATED[user]][:K] for user in (2, 1, 0)] * 3
     advice = np.array([row + [-1] * (K - len(row)) for row in top], np.int32)
     held = [HELD[user] for user in (2, 1, 0)] * 3
-    right = ranking_scores(advice, split_of([[]] * 9, held, ITEMS).held)
+    right = ranking_scores(advice, split_of([[]] * 9, held, ITEMS).holdout)
     told = score_advice(np.full((9, K), -1, np.int32), ratings, split)
     assert (told["popularity_hit_rate"], told["popularity_ndcg"]) == (right.hit_rate, right.ndcg)
     assert right.hit_rate == 1

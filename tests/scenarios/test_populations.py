@@ -171,10 +171,10 @@ def test_held_out_likes_are_not_among_the_devices_ratings(held_out: int, file: P
     starts, items = told.starts, told.items
     for user in range(USERS):
         rated = set(items[starts[user] : starts[user + 1]].tolist())
-        held = set(split.held.items[split.held.starts[user] : split.held.starts[user + 1]].tolist())
+        held = set(split.holdout.items[split.holdout.starts[user] : split.holdout.starts[user + 1]].tolist())
         assert not rated & held
         assert len(rated | held) == EACH
-    assert (split.held.items.size > 0) == (held_out > 0)
+    assert (split.holdout.items.size > 0) == (held_out > 0)
 
 
 def test_rated_is_the_median_of_what_is_left_unless_given(file: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
 from coordinator.server.decoding.public_counts import PublicCounts
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.rows.local import SET
 from scenarios.compare.rows.two_tier import split_people
 from scenarios.compare.settings import Comparison
@@ -57,12 +57,12 @@ def test_public_people_are_asked_nothing_and_lift_advice(file: Path, blindrec: C
 
 def test_the_comparison_weighs_alike(file: Path) -> None:
     wanted = Comparison(ratings=file, like_from=4, likes=6)
-    world, asked = world_of(wanted, 0), Asked(wanted=wanted, epsilon=Fraction(2), users=300, public=0.2, seed=0)
+    world, asked = world_of(wanted, 0), RowRequest(settings=wanted, epsilon=Fraction(2), users=300, public=0.2, seed=0)
     public, private = split_people(world, asked)
     liked = world.fold.liked.of(public)
     counts = PublicCounts(counts=liked.raters, sizes=liked.degrees)
-    model = SET.answered(world.of(private), replace(asked, users=private.size))
-    row = found()["two-tier: popularity with set"].advise(world, asked)
+    model = SET.model_of_answers(world.of(private), replace(asked, users=private.size))
+    row = registered_rows()["two-tier: popularity with set"].advise(world, asked)
     assert row.popularity == pytest.approx(counts.weighed(model, 6).score, rel=1e-12)
 
 

@@ -44,8 +44,8 @@ def rows_of(table: RatingTable) -> Rows:
 
 
 def held_of(split: Split) -> list[list[int]]:
-    bounds = zip(split.held.starts[:-1], split.held.starts[1:], strict=True)
-    return [split.held.items[a:b].tolist() for a, b in bounds]
+    bounds = zip(split.holdout.starts[:-1], split.holdout.starts[1:], strict=True)
+    return [split.holdout.items[a:b].tolist() for a, b in bounds]
 
 
 def liked_exactly(row: dict[int, float], like_from: float | None) -> list[int]:
@@ -123,7 +123,7 @@ def test_a_users_draw_depends_on_the_seed_and_its_own_number_only() -> None:
 def subsets_drawn(users: int, seed: int) -> Ints:
     """Count which 2 of 5 likes each of many equal users had held out, over the 10 subsets."""
     table = table_of([{0: 1.0, 1: 5.0, 3: 5.0, 4: 5.0, 6: 5.0, 8: 5.0}] * users)
-    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).held.items.reshape(users, 2)
+    held = hold_out(table, per_user=2, like_from=4.0, seed=seed).holdout.items.reshape(users, 2)
     return np.array([np.all(held == pair, axis=1).sum() for pair in combinations((1, 3, 4, 6, 8), 2)], dtype=np.int64)
 
 
@@ -152,8 +152,8 @@ def test_draws_of_two_users_or_seeds_are_independent() -> None:
     users = 10_000
     table = table_of([{0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0}] * users)
     radius = math.sqrt(math.log(2 / ALARM) / (2 * users))
-    first = hold_out(table, per_user=1, like_from=None, seed=0).held.items
-    second = hold_out(table, per_user=1, like_from=None, seed=1).held.items
+    first = hold_out(table, per_user=1, like_from=None, seed=0).holdout.items
+    second = hold_out(table, per_user=1, like_from=None, seed=1).holdout.items
     assert abs(np.mean(first == second) - 0.25) < radius
     assert abs(np.mean(first[::2] == first[1::2]) - 0.25) < radius * math.sqrt(2)
     copied = np.where(np.random.default_rng(0).random(users) < 0.1, first, second)  # agrees with 0.325
@@ -186,4 +186,4 @@ def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
     with pytest.raises(InputError, match="per_user=-1"):
         hold_out(table, per_user=-1, like_from=None, seed=0)
     split = hold_out(table, per_user=1, like_from=None, seed=0)
-    assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, held=1)"
+    assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, holdout=1)"

@@ -1,4 +1,4 @@
-"""The rows of a comparison, found by what the modules here declare: a new row is a class, and a line in its module."""
+"""The rows of a comparison, collected from what the modules here declare: a new row is a class and a line in `ROWS`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scenarios.compare.settings import EVERY_MODEL
 
 
 @cache
-def found() -> dict[str, Row]:
+def registered_rows() -> dict[str, Row]:
     """Return every row by ``trust model: mechanism``, in the order of tables."""
     rows = declared(__name__, __path__, "ROWS", Row)
     ordered = sorted(rows, key=lambda row: (EVERY_MODEL.index(row.trust_model), row.order))

@@ -1,4 +1,4 @@
-"""No privacy, or a trusted curator who has everybody's ratings and publishes noisy totals."""
+"""Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import item_to_item
 from coordinator.server.decoding.threads import one_thread
 from scenarios.compare.item_models import alternating, decomposed, ease, neighbours, pair_advice, pair_design
-from scenarios.compare.row import Advised, Asked, Row, Scorer
+from scenarios.compare.row import LearnedScores, Row, RowRequest, Scorer
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World
+from scenarios.compare.worlds import FileWorld
 from scenarios.data.datasets import RatingTable
 
 MOST = 20_000
-"""A matrix of so many rows can be inverted."""
+"""Matrices of up to this many rows are inverted."""
 
 
 class Chance(Row):
@@ -34,23 +34,25 @@ class Chance(Row):
     trust_model, mechanism, order = "none", "chance", 10
     featured = False
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Score items at random."""
-        return Advised(popularity=np.ones(world.items), floor=1.0, scorer=lambda own: asked.coins.random(own.shape))
+        return LearnedScores(
+            popularity=np.ones(world.items), floor=1.0, scorer=lambda own: request.coins.random(own.shape)
+        )
 
 
 class Popularity(Row):
-    """What most people like."""
+    """Items by how many people like them."""
 
     trust_model, mechanism, order = "none", "popularity", 20
 
-    def advise(self, world: World, asked: Asked) -> Advised:  # noqa: ARG002 (no coins)
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:  # noqa: ARG002 (no coins)
         """Count likes."""
-        return Advised(popularity=world.popularity, floor=0.5)
+        return LearnedScores(popularity=world.popularity, floor=0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Row):
+class ModelRow(Row):
     """A model of items that is fitted to all likes."""
 
     mechanism: str
@@ -60,9 +62,11 @@ class Fitted(Row):
 
     trust_model: ClassVar[str] = "none"
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Fit the model."""
-        return Advised(popularity=world.popularity, floor=LEAST_SCORE, scorer=self.fit(world.matrix, asked.wanted))
+        return LearnedScores(
+            popularity=world.popularity, floor=LEAST_SCORE, scorer=self.fit(world.matrix, request.settings)
+        )
 
     def fits(self, table: RatingTable) -> bool:
         """Return whether a matrix that is inverted is small enough."""
@@ -70,20 +74,20 @@ class Fitted(Row):
 
 
 MODELS = (
-    Fitted("item kNN", 30, lambda likes, told: neighbours(likes, told.neighbours)),
-    Fitted("SVD", 40, lambda likes, told: decomposed(likes, told.rank)),
-    Fitted("EASE", 50, lambda likes, told: ease(likes, told.ridge), inverts=True),
+    ModelRow("item kNN", 30, lambda likes, settings: neighbours(likes, settings.neighbours)),
+    ModelRow("SVD", 40, lambda likes, settings: decomposed(likes, settings.rank)),
+    ModelRow("EASE", 50, lambda likes, settings: ease(likes, settings.ridge), inverts=True),
 )
-CHECK = Fitted("ALS", 60, lambda likes, told: alternating(likes, told.rank, 1.0))
-"""A library's model, which is no part of blindrec: only where its package is installed."""
+CHECK = ModelRow("ALS", 60, lambda likes, settings: alternating(likes, settings.rank, 1.0))
+"""The model of an external library, for comparison; the row exists only where that package is installed."""
 
 
 COPIES = 4
-"""Where a person is drawn more often, so many of its copies choose which likes count."""
+"""Where a person is sampled more often, this many of its copies choose which likes count."""
 DELTA = 1e-6
-"""Of the curator's totals whose noise is Gaussian."""
+"""Delta of the curator's totals with Gaussian noise."""
 CHOICE = 10
-"""One part in so many of what is spent, in squares of sensitivity over noise, chooses which items are paired."""
+"""One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired."""
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -110,27 +114,27 @@ def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -
     return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
 
 
-def contributors(world: World, asked: Asked) -> Floats:
+def contributors(world: FileWorld, request: RowRequest) -> Floats:
     """Return how many of the people who contribute each person of the file stands for, shape (people,)."""
-    if asked.users == world.people:
+    if request.users == world.people:
         return np.ones(world.people)
-    return asked.coins.multinomial(asked.users, np.full(world.people, 1 / world.people)).astype(np.float64)
+    return request.coins.multinomial(request.users, np.full(world.people, 1 / world.people)).astype(np.float64)
 
 
-def limited_likes(world: World, asked: Asked, people: Floats, most: int, pool: Indices | None = None) -> Any:
+def limited_likes(world: FileWorld, request: RowRequest, people: Floats, most: int, pool: Indices | None = None) -> Any:
     """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (people x copies, M).
 
     A person has ``most`` of these at most, drawn at random. A row is a copy of a person whose likes were drawn anew,
     weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
     """
-    liked, copies, parts = world.fold.liked, min(COPIES, asked.users // world.people), []
+    liked, copies, parts = world.fold.liked, min(COPIES, request.users // world.people), []
     if pool is not None:
         place = np.full(world.items, -1, np.int32)
         place[pool] = np.arange(pool.size)
         liked = liked.where(place[liked.items] >= 0)
     columns = liked.items if pool is None else place[liked.items]
     for _ in range(copies):
-        order = np.lexsort((asked.coins.random(liked.items.size), liked.owners))
+        order = np.lexsort((request.coins.random(liked.items.size), liked.owners))
         rank = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
         among = order[rank < most]
         roots = np.sqrt(people[liked.owners[among]] / copies)
@@ -144,71 +148,71 @@ def counts_of(likes: Any) -> Floats:
     return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
-class Counted(Row):
+class CuratorCounts(Row):
     """Counts of likes, with discrete Laplace noise: epsilon-private where a person's ratings are replaced."""
 
     trust_model, mechanism, order = "curator", "popularity", 10
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Count at most ``curated`` likes of each person."""
-        most = asked.wanted.curated
-        noise = laplace_noise(asked.epsilon, most)
-        counts = np.rint(counts_of(limited_likes(world, asked, contributors(world, asked), most))).astype(np.int64)
-        noisy = (counts + noise.draw(counts.size, asked.coins)).astype(np.float64)
-        return Advised.noisy(noisy, math.sqrt(noise.variance))
+        most = request.settings.curated
+        noise = laplace_noise(request.epsilon, most)
+        counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
+        noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
+        return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
 
 
-class GaussianCounted(Row):
+class GaussianCounts(Row):
     """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
 
     trust_model, mechanism, order, delta = "curator", "popularity (Gaussian)", 15, DELTA
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Count as many likes of each person as pairs do."""
-        most = pair_design(asked.wanted, world.items).kept
-        noise = gaussian_noise(asked.epsilon, item_change(most))
-        counts = counts_of(limited_likes(world, asked, contributors(world, asked), most))
-        return Advised.noisy(counts + asked.coins.normal(0, noise, counts.size), noise)
+        most = pair_design(request.settings, world.items).kept
+        noise = gaussian_noise(request.epsilon, item_change(most))
+        counts = counts_of(limited_likes(world, request, contributors(world, request), most))
+        return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
 
 
-class Paired(Row):
+class CuratorPairs(Row):
     """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
 
     trust_model, mechanism, order, delta = "curator", "pairs with EASE", 20, DELTA
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
-    def advise(self, world: World, asked: Asked) -> Advised:
-        """Choose items with a tenth of what is spent, and count their pairs with the rest."""
-        people, design = contributors(world, asked), pair_design(asked.wanted, world.items)
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Choose items with a tenth of the budget, and count their pairs with the rest."""
+        people, design = contributors(world, request), pair_design(request.settings, world.items)
         most = design.kept
         # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
-        unit = gaussian_noise(asked.epsilon, 1.0)
+        unit = gaussian_noise(request.epsilon, 1.0)
         noise = unit * item_change(most) * math.sqrt(CHOICE)
         deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
-        counts = counts_of(limited_likes(world, asked, people, most))
-        counts += asked.coins.normal(0, noise, counts.size)
-        pool = np.sort(asked.ranked(counts)[: design.top]).astype(np.int32)
-        likes = limited_likes(world, asked, people, most, pool)
-        gram = (likes.T @ likes).toarray() + symmetric(asked.coins.normal(0, deviation, (pool.size, pool.size)))
+        counts = counts_of(limited_likes(world, request, people, most))
+        counts += request.coins.normal(0, noise, counts.size)
+        pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
+        likes = limited_likes(world, request, people, most, pool)
+        gram = (likes.T @ likes).toarray() + symmetric(request.coins.normal(0, deviation, (pool.size, pool.size)))
         with one_thread():
-            model = item_to_item(pool, np.diag(gram) / asked.users, gram / asked.users, deviation / asked.users)
-        return pair_advice(model, counts, asked.coins.permutation(world.items), noise=noise)
+            model = item_to_item(pool, np.diag(gram) / request.users, gram / request.users, deviation / request.users)
+        return pair_advice(model, counts, request.coins.permutation(world.items), noise=noise)
 
 
 def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
-    """Return the noise of counts: whose ratings are replaced takes ``most`` likes away and brings as many others."""
+    """Return the noise of counts; replacing a person's ratings removes ``most`` likes and adds as many others."""
     return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
 
 
 def item_change(most: int) -> float:
-    """Return by how much counts change (L2) where ratings of a person with ``most`` likes are replaced."""
+    """Return the L2 sensitivity of counts where the ratings of a person with ``most`` likes are replaced."""
     return math.sqrt(2 * most)
 
 
 def pair_change(most: int) -> float:
-    """Return by how much totals of pairs and of single items change (L2) where a person's ratings are replaced.
+    """Return the L2 sensitivity of totals of pairs and of single items where a person's ratings are replaced.
 
     Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
     """
@@ -226,7 +230,7 @@ ROWS = (
     Popularity(),
     *MODELS,
     *([CHECK] if find_spec("implicit") else []),
-    Counted(),
-    GaussianCounted(),
-    Paired(),
+    CuratorCounts(),
+    GaussianCounts(),
+    CuratorPairs(),
 )

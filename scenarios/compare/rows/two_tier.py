@@ -1,4 +1,4 @@
-"""Some people's ratings are public: models are learned from these, and weighed by what private devices say."""
+"""Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from coordinator.protocol.rows import Rows
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.decoding.public_counts import PublicCounts
 from scenarios.compare.item_models import ease, neighbours, of_gram, pair_advice
-from scenarios.compare.row import Advised, Asked, Row, Scorer
+from scenarios.compare.row import LearnedScores, Row, RowRequest, Scorer
 from scenarios.compare.rows.local import SET
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, table_of, world_of
+from scenarios.compare.worlds import FileWorld, table_of, world_of
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people
 from scenarios.places.in_process import InProcess
@@ -32,16 +32,16 @@ from scenarios.two_tier.course import follow
 from scenarios.two_tier.split import UserSplit
 
 KAPPA = 1.0
-"""Pairs that every two items are thought to have, beside those counted: lifts of rare pairs are shrunk towards 1."""
+"""Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1."""
 
 
-def split_people(world: World, asked: Asked) -> tuple[Ints, Ints]:
+def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:
     """Return who is public and who is private, the same people in all rows of a seed; at least one of each."""
-    return public_people(world.people, asked.public, asked.seed)
+    return public_people(world.people, request.public, request.seed)
 
 
 @dataclass(frozen=True, slots=True)
-class Public(Row):
+class PublicModelRow(Row):
     """A model of public people's likes alone, which private people apply to their own."""
 
     mechanism: str
@@ -52,18 +52,20 @@ class Public(Row):
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"public"})
 
-    def advise(self, world: World, asked: Asked) -> Advised:
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn from public people."""
-        public, private = split_people(world, asked)
+        public, private = split_people(world, request)
         likes = world.matrix[public]
         counts = likes.sum(axis=0).astype(np.float64)
-        scorer = None if self.fit is None else self.fit(likes, asked.wanted)
-        return Advised(popularity=counts, floor=0.5 if scorer is None else LEAST_SCORE, scorer=scorer, people=private)
+        scorer = None if self.fit is None else self.fit(likes, request.settings)
+        return LearnedScores(
+            popularity=counts, floor=0.5 if scorer is None else LEAST_SCORE, scorer=scorer, people=private
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed(Row):
-    """Popularity among public people and private devices' answers, weighted by their precision."""
+class WeightedRow(Row):
+    """Popularity that combines public people's and private devices' estimates, weighted by their precision."""
 
     mechanism: str
     order: int
@@ -72,21 +74,21 @@ class Weighed(Row):
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
 
-    def advise(self, world: World, asked: Asked) -> Advised:
-        """Ask private devices by the set mechanism, and weigh."""
-        public, private = split_people(world, asked)
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Ask private devices by the set mechanism, and combine both estimates."""
+        public, private = split_people(world, request)
         likes = world.matrix[public]
-        declared = asked.wanted.model_copy(update={"counted": 0.0})  # what is weighed has to know w
-        model = SET.answered(world.of(private), replace(asked, users=private.size, wanted=declared))
+        declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
+        model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
         sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
         of_public = PublicCounts(counts=counts, sizes=sizes)
-        popularity, _ = of_public.posterior(model.score, model.error, asked.wanted.likes)
+        popularity, _ = of_public.posterior(model.score, model.error, request.settings.likes)
         if not self.lifts:
-            return Advised(popularity=popularity, floor=LEAST_SCORE, people=private)
-        pool = np.sort(asked.ranked(popularity)[: asked.wanted.lift_items]).astype(np.int32)
-        weights = of_gram(lifted(likes[:, pool], popularity[pool]), asked.wanted.ridge)
+            return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
+        pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
+        weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge)
         lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
-        advice = pair_advice(lifts, popularity, asked.coins.permutation(world.items), noise=0.0)
+        advice = pair_advice(lifts, popularity, request.coins.permutation(world.items), noise=0.0)
         return replace(advice, people=private)
 
 
@@ -103,81 +105,85 @@ def lifted(likes: Any, popularity: Floats) -> Floats2:
     return gram
 
 
-def ratings_left(table: RatingTable, world: World) -> Rows:
+def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
     """Return everybody's ratings without those that are held out."""
     train = world.fold.train
-    kept = np.isin(table.owners * table.count + table.items, train.owners * table.count + train.items)
-    return table.valued(np.asarray(table.values, np.float64)).where(kept)
+    in_training = np.isin(table.owners * table.count + table.items, train.owners * table.count + train.items)
+    return table.valued(np.asarray(table.values, np.float64)).where(in_training)
 
 
 @dataclass(frozen=True, slots=True)
-class Completed(Row):
-    """Ratings that public people's tell, and what private devices release once about their completed ones."""
+class CompletionRow(Row):
+    """Ratings predicted from public people's, and one release by each private device about its completed ratings."""
 
     mechanism: str
     order: int
-    how: str  # The mechanism of `blindrec two-tier`; `NONE` if no private device is asked
+    how: str  # The mechanism of `blindrec two-tier`; `NONE` where private devices release nothing
 
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"public"})
 
     def fits(self, table: RatingTable) -> bool:
-        """Return whether ratings differ, and have a finite scale where devices draw one."""
+        """Return whether ratings differ, and have a finite scale where devices sample a rating."""
         levels = np.unique(table.values).size
         return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
 
-    def advise(self, world: World, asked: Asked) -> Advised:
-        """Fit public people's ratings, and take in what private devices release."""
-        dealt, fitting = settled(asked.wanted, asked.public, asked.seed)
-        plan = experiment.plan_of(replace(dealt, wanted=_wanted(asked.wanted, asked.seed, self.how)), fitting)
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Fit public people's ratings, and absorb what private devices release."""
+        dealt, fitting = settled(request.settings, request.public, request.seed)
+        plan = experiment.plan_of(
+            replace(dealt, wanted=_two_tier_settings(request.settings, request.seed, self.how)), fitting
+        )
         features = follow(plan, InProcess(1))[0].features
-        rows, told, least = dealt.split.train, dealt.split.public_rows, asked.wanted.like_from
-        rated = np.bincount(told.items, minlength=world.items).astype(np.float64)
-        spread = max(float(np.std(told.values)), 1e-9)
+        rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
+        rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
+        spread = max(float(np.std(public_rows.values)), 1e-9)
 
         def scores(own: Any) -> Floats2:
             means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
-            found: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
-            return found
+            chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+            return chances
 
         holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
-        _, private = split_people(world, asked)
-        return Advised(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+        _, private = split_people(world, request)
+        return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
 
 
-def _wanted(wanted: Comparison, seed: int, how: str) -> TwoTier:
-    return TwoTier(ratings=wanted.ratings, mechanism=how, seed=seed)
+def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
+    return TwoTier(ratings=settings.ratings, mechanism=how, seed=seed)
 
 
 @lru_cache(maxsize=8)
-def settled(wanted: Comparison, public: float, seed: int) -> tuple[experiment.World, Fitting]:
+def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.World, Fitting]:
     """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
-    world, table = world_of(wanted, seed), table_of(wanted)
-    people = split_people(world, Asked(wanted=wanted, epsilon=None, users=world.people, public=public, seed=seed))
+    world, table = world_of(settings, seed), table_of(settings)
+    people = split_people(
+        world, RowRequest(settings=settings, epsilon=None, users=world.people, public=public, seed=seed)
+    )
     rows = ratings_left(table, world)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
     scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
-    dealt = experiment.World(wanted=_wanted(wanted, seed, NONE), split=split, scale=scale)
+    dealt = experiment.World(wanted=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
     return dealt, experiment.settle(dealt, InProcess(1))[0]
 
 
 def completed(features: ItemFeatures, own: Any) -> Floats2:
     """Return the ratings ``mu + V u`` that devices complete their own to, shape (devices, N)."""
     starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
-    found: Floats2 = (
+    ratings: Floats2 = (
         features.mean + tastes(features, starts, items, own.data - features.mean[items]) @ features.vectors.T
     )
-    return found
+    return ratings
 
 
 ROWS = (
-    Public("popularity", 10),
-    Public("item kNN", 20, lambda likes, told: neighbours(likes, told.neighbours)),
-    Public("EASE", 30, lambda likes, told: ease(likes, told.ridge)),
-    Weighed("popularity with set", 40, lifts=False),
-    Weighed("lifts with set", 50, lifts=True),
-    Completed("trace norm", 60, NONE),
-    Completed("PMC", 70, "pmc"),
-    Completed("PMD", 80, "pmd"),
+    PublicModelRow("popularity", 10),
+    PublicModelRow("item kNN", 20, lambda likes, settings: neighbours(likes, settings.neighbours)),
+    PublicModelRow("EASE", 30, lambda likes, settings: ease(likes, settings.ridge)),
+    WeightedRow("popularity with set", 40, lifts=False),
+    WeightedRow("lifts with set", 50, lifts=True),
+    CompletionRow("trace norm", 60, NONE),
+    CompletionRow("PMC", 70, "pmc"),
+    CompletionRow("PMD", 80, "pmd"),
 )

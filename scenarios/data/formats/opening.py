@@ -1,4 +1,4 @@
-"""Opening a rating file: plain or inside a zip archive, with what its first bytes and line tell."""
+"""Opening a rating file: plain or inside a zip archive, recognised by its first bytes and line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAMPLE = 1 << 16
 _SHORTEST = len("1,2,3\n")
 """Bytes of the shortest line that holds a rating."""
 _MARK = b"\xef\xbb\xbf"
-"""What some programs write before text in UTF-8: the mark of the order of bytes."""
+"""The byte order mark, which some programs write before text in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class RatingFile:
 
 
 def open_ratings(path: Path) -> RatingFile:
-    """Look at the file at ``path`` and say what it is."""
+    """Inspect the file at ``path`` and say how it is read."""
     if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the rating file inside it")
     if not path.exists():
@@ -63,13 +63,13 @@ def open_ratings(path: Path) -> RatingFile:
         member = _choose_member(path) if archive else None
         with _open(path, member) as file:
             head = file.read(_SAMPLE)
-        found = _inspect(path, member, head)
-        _require_memory(found, path.stat().st_size if member is None else members_of(path)[member])
+        ratings_file = _inspect(path, member, head)
+        _require_memory(ratings_file, path.stat().st_size if member is None else members_of(path)[member])
     except InputError:
         raise
     except DAMAGED_ARCHIVE as error:
         raise unreadable(f"'{path}'", error) from error
-    return found
+    return ratings_file
 
 
 def _require_memory(file: RatingFile, size: int) -> None:
@@ -90,14 +90,14 @@ def unreadable(name: str, error: Exception) -> InputError:
 
 
 def _inspect(path: Path, member: str | None, head: bytes) -> RatingFile:
-    found = RatingFile(path=path, member=member, parquet=head.startswith(b"PAR1"), first_line="")
-    if found.parquet:
-        return found
+    ratings_file = RatingFile(path=path, member=member, parquet=head.startswith(b"PAR1"), first_line="")
+    if ratings_file.parquet:
+        return ratings_file
     head = head.removeprefix(_MARK)
     if not head.strip():
-        raise InputError(f"{found.name} is empty: give a file with ratings")
+        raise InputError(f"{ratings_file.name} is empty: give a file with ratings")
     if b"\0" in head:
-        raise InputError(f"{found.name} is neither text in UTF-8 nor Parquet: save it as CSV in UTF-8")
+        raise InputError(f"{ratings_file.name} is neither text in UTF-8 nor Parquet: save it as CSV in UTF-8")
     line = next(line for line in head.splitlines() if line)
     return RatingFile(path=path, member=member, parquet=False, first_line=line.decode("utf-8", errors="replace"))
 
@@ -106,14 +106,14 @@ def _choose_member(path: Path) -> str:
     names = [name for name in members_of(path) if not name.startswith("__MACOSX/")]
     usable = [name for name in names if PurePosixPath(name).suffix.lower() in _USABLE]
     named = [name for name in usable if PurePosixPath(name).name.lower() in _RATING_FILES]
-    chosen = named or usable
-    if len(chosen) == 1:
-        return chosen[0]
-    if not chosen:
-        held = ", ".join(names[:5]) or "nothing"
-        raise InputError(f"no rating file in '{path}', which holds {held}: put a .csv, .dat or .parquet in it")
-    held = ", ".join(chosen[:5])
-    raise InputError(f"'{path}' holds {len(chosen)} files that may be meant ({held}): unpack it and give one")
+    candidates = named or usable
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
+        listing = ", ".join(names[:5]) or "nothing"
+        raise InputError(f"no rating file in '{path}', which holds {listing}: put a .csv, .dat or .parquet in it")
+    listing = ", ".join(candidates[:5])
+    raise InputError(f"'{path}' holds {len(candidates)} files that may be meant ({listing}): unpack it and give one")
 
 
 def _open(path: Path, member: str | None) -> BinaryIO:

@@ -179,9 +179,9 @@ def stand_apart(values: Floats) -> str:
         tenth = np.searchsorted(ends, ends[:-1] - width / 10)
         last = below[:-1] - np.where(tenth > 0, below[tenth - 1], 0)
         wide = (gap > APART * width) & (width > 0) & (2 * below[:-1] > values.size)
-        if (found := np.flatnonzero(wide & (last >= max(10, values.size / _THIN)))).size:
-            others, beyond = np.sort(sign * ends[[0, found[0]]]), np.sort(sign * ends[[found[0] + 1, -1]])
-            count = int(values.size - below[found[0]])
+        if (gaps := np.flatnonzero(wide & (last >= max(10, values.size / _THIN)))).size:
+            others, beyond = np.sort(sign * ends[[0, gaps[0]]]), np.sort(sign * ends[[gaps[0] + 1, -1]])
+            count = int(values.size - below[gaps[0]])
             which = f"of {beyond[0]:g}" if beyond[0] == beyond[1] else f"from {beyond[0]:g} to {beyond[1]:g}"
             stand = "rating {} stands" if count == 1 else "ratings {} stand"
             return (
@@ -331,8 +331,8 @@ def _torn(row: Any, form: RatingFormat) -> Any:
 
     def reason(_: int, most: int) -> str:
         start = repr(text[:most])
-        told = start if form.delimiter == ":" else f"{actual} columns instead of {expected}: {start}"
-        return f"does not fit {form.name} ({told})"
+        detail = start if form.delimiter == ":" else f"{actual} columns instead of {expected}: {start}"
+        return f"does not fit {form.name} ({detail})"
 
     return reason
 
@@ -401,10 +401,10 @@ def _read_wide(file: RatingFile, form: RatingFormat, *, skip: bool) -> RatingCol
             table[joke], bad, low=form.low, high=form.high, what=f"for joke {joke} the rating", mark=_UNRATED
         )
     rated = cells != _UNRATED
-    held = np.count_nonzero(rated, axis=1)
+    present = np.count_nonzero(rated, axis=1)
     bad.add(
-        np.flatnonzero(counts != held),
-        lambda row, _: f"says {counts[row]:g} ratings in its first column and holds {held[row]}",
+        np.flatnonzero(counts != present),
+        lambda row, _: f"says {counts[row]:g} ratings in its first column and holds {present[row]}",
     )
     skipped, good = bad.dealt_with(len(cells), skip=skip), bad.good(len(cells))
     lines = np.arange(len(cells)) if good is None else np.flatnonzero(good)

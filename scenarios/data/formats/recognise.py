@@ -23,7 +23,7 @@ _USUAL = {
     "rating": "rating ratings score stars overall bookrating userrating",
 }
 _TIMES = ["timestamp", "time", "date", "datetime", "ts", "ratedat", "createdat", "reviewtime", "unixreviewtime"]
-_WIDEST = 1e9  # of a named column, whose scale nobody has stated
+_WIDEST = 1e9  # the range of a named column, whose scale nobody has declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class RatingFormat:
 
     @property
     def stated(self) -> bool:
-        """Whether it is known which ratings there can be."""
+        """Whether the range of ratings is declared."""
         return self.high < _WIDEST
 
 
@@ -53,11 +53,11 @@ def recognise_text(file: RatingFile, columns: Columns | None) -> RatingFormat:
     """Recognise the format of a text file."""
     if columns is not None and all(map(str.isdecimal, columns)):
         return _numbered(file, columns)
-    known = _nameless(file.first_line)
-    if known is not None:
+    nameless = _nameless(file.first_line)
+    if nameless is not None:
         if columns is not None:
-            raise InputError(f"{file.name} is {known.name}, which names no columns: leave out columns={columns}")
-        return known
+            raise InputError(f"{file.name} is {nameless.name}, which names no columns: leave out columns={columns}")
+        return nameless
     delimiter, header = max(
         ((mark, _split(file.first_line, mark)) for mark in _DELIMITERS), key=lambda choice: len(choice[1])
     )
@@ -81,8 +81,8 @@ def _numbered(file: RatingFile, columns: Columns) -> RatingFormat:
     delimiter = max(_DELIMITERS, key=lambda mark: len(_split(file.first_line, mark)))
     names = tuple(str(number) for number, _ in enumerate(_split(file.first_line, delimiter), start=1))
     fields, time = choose_fields(names, columns, file.name)
-    told = f"{_DELIMITERS[delimiter]} with numbered columns"
-    return RatingFormat(name=told, fields=fields, time=time, delimiter=delimiter, names=names, quoted=True)
+    label = f"{_DELIMITERS[delimiter]} with numbered columns"
+    return RatingFormat(name=label, fields=fields, time=time, delimiter=delimiter, names=names, quoted=True)
 
 
 def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: str) -> tuple[Columns, str]:
@@ -106,13 +106,13 @@ def choose_fields(header: Sequence[str], columns: Sequence[str] | None, name: st
 
 def _usual(what: str, header: Sequence[str], name: str) -> str:
     usual = _USUAL[what].split()
-    found = [column for column in header if re.sub(r"[^a-z]", "", column.lower()) in usual]
-    if len(set(found)) == 1:
-        return found[0]
+    matches = [column for column in header if re.sub(r"[^a-z]", "", column.lower()) in usual]
+    if len(set(matches)) == 1:
+        return matches[0]
     present = ", ".join(header[:20])
-    if not found:
+    if not matches:
         raise InputError(f"no column of {name} has a usual name for the {what}: name three columns of {present}")
-    several = ", ".join(found)
+    several = ", ".join(matches)
     raise InputError(f"{name} may hold the {what} in {several}: name the three columns, user, item and rating")
 
 

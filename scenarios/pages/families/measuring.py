@@ -10,7 +10,7 @@ from markupsafe import Markup
 from coordinator.protocol.mechanisms import found as publics
 from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.compare.rows.trusted import Paired
+from scenarios.compare.rows.trusted import CuratorPairs
 from scenarios.compare.settings import PUBLIC_RATES
 from scenarios.compare.summary import RESAMPLED_NOTE
 from scenarios.given.mechanisms import designs as halves
@@ -157,7 +157,11 @@ def _of_row(row: Mapping[str, Any]) -> str:
     if model == "none" or epsilon == "inf":
         return "none"
     if model == "curator":
-        return "approximate" if row.get("delta", Paired.delta if mechanism == Paired.mechanism else None) else "curator"
+        return (
+            "approximate"
+            if row.get("delta", CuratorPairs.delta if mechanism == CuratorPairs.mechanism else None)
+            else "curator"
+        )
     if model == PUBLIC_RATES:
         return "part"
     if model == "two-tier" and epsilon is None:

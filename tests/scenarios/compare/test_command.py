@@ -13,7 +13,7 @@ from runs import Command, lines_of_units, planted_ratings, refused, write_moviel
 
 import blindrec as face
 from scenarios.compare import sweep
-from scenarios.compare.rows import found
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import show
 
@@ -45,7 +45,7 @@ def test_every_row_is_there_with_its_columns(result: dict[str, Any]) -> None:
     rows = result["rows"]
     assert all(row.keys() >= COLUMNS for row in rows)
     assert {(row["trust_model"], row["mechanism"]) for row in rows} == {
-        (row.trust_model, row.mechanism) for row in found().values() if row.trust_model != PUBLIC_RATES
+        (row.trust_model, row.mechanism) for row in registered_rows().values() if row.trust_model != PUBLIC_RATES
     }
     assert [model for model in TRUST_MODELS if model in {row["trust_model"] for row in rows}] == list(TRUST_MODELS)
     local = [row for row in rows if row["trust_model"] == "local"]
@@ -158,7 +158,7 @@ def test_what_cannot_be_compared_is_told_in_a_line(
 
 def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> None:
     """No name holds the comma between names: every row can be named, and a name selects that row alone."""
-    assert not [row.mechanism for row in found().values() if "," in row.mechanism]
+    assert not [row.mechanism for row in registered_rows().values() if "," in row.mechanism]
     one = ("--epsilon", 1, "--scale", 1, "--seeds", 3, "--public", 0.2, "--json", "-")
     told = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *FEW[:4], *one)
     assert {(row["trust_model"], row["mechanism"]) for row in told.result["rows"]} == {

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from runs import planted_ratings, write_movielens
 
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.two_tier import Completed, ratings_left
-from scenarios.compare.scoring import Scored, score
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.two_tier import CompletionRow, ratings_left
+from scenarios.compare.scoring import ListScores, score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, table_of, world_of
+from scenarios.compare.worlds import FileWorld, table_of, world_of
 from scenarios.two_tier.config import needs_scale
 
-ROWS = [row for row in found().values() if isinstance(row, Completed)]
+ROWS = [row for row in registered_rows().values() if isinstance(row, CompletionRow)]
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def wanted(tmp_path: Path) -> Comparison:
     return Comparison(ratings=write_movielens(tmp_path / "ratings.csv", rows), like_from=4)
 
 
-def asked(wanted: Comparison) -> Asked:
-    return Asked(wanted=wanted, epsilon=None, users=60, public=0.3, seed=0)
+def asked(wanted: Comparison) -> RowRequest:
+    return RowRequest(settings=wanted, epsilon=None, users=60, public=0.3, seed=0)
 
 
-def scored(row: str, of: World, wanted: Comparison) -> Scored:
-    return score(of, found()[row].advise(of, asked(wanted)), asked(wanted), features=False)
+def scored(row: str, of: FileWorld, wanted: Comparison) -> ListScores:
+    return score(of, registered_rows()[row].advise(of, asked(wanted)), asked(wanted), features=False)
 
 
 def test_ratings_are_those_that_are_not_held_out(wanted: Comparison) -> None:

@@ -19,18 +19,18 @@ from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet
 from coordinator.server.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
 from scenarios.compare.laws import group_counts, shares_of
-from scenarios.compare.row import AGGREGATE, DEVICES, Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.local import Local
+from scenarios.compare.row import AGGREGATE, DEVICES, RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.local import LocalRow
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import FileWorld, world_of
 from scenarios.given.run_spec import RunSpec
 
 ITEMS, PEOPLE = 120, 400
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     """People who like 2 to 9 of 120 items, the first ones most."""
     coins, rows = np.random.default_rng(0), []
     weight = 1 / np.arange(1, ITEMS + 1)
@@ -44,7 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 @pytest.mark.statistical
 @pytest.mark.parametrize("pool", [None, np.arange(10, dtype=np.int32)])
 def test_devices_tell_numbers_of_likes_as_the_law_says(
-    world: World, pool: np.ndarray[tuple[int], np.dtype[np.int32]] | None
+    world: FileWorld, pool: np.ndarray[tuple[int], np.dtype[np.int32]] | None
 ) -> None:
     """Counts of 40,000 devices lie within binomial bounds of the law, false alarm 1e-6; its twin knows another."""
     user = np.random.default_rng(1).integers(world.people, size=40_000).astype(np.int32)
@@ -70,27 +70,29 @@ def test_devices_tell_numbers_of_likes_as_the_law_says(
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("devices", [0, 1_000_000])
-def test_sets_of_the_size_that_is_told_teach_more_than_declared_ones(devices: int, world: World) -> None:
+def test_sets_of_the_size_that_is_told_teach_more_than_declared_ones(devices: int, world: FileWorld) -> None:
     """Correlations with popularity of five seeds, all higher: chance has 1 in 32 where both teach alike."""
-    row, told = found()["local: set"], dict[float, list[float]]()
+    row, told = registered_rows()["local: set"], dict[float, list[float]]()
     for counted in (0.05, 0.0):
         wanted = Comparison(ratings=Path("none.csv"), likes=50, counted=counted, devices=devices)
         for seed in range(5):
-            advised = row.advise(world, Asked(wanted=wanted, epsilon=Fraction(2), users=8000, public=0, seed=seed))
+            advised = row.advise(
+                world, RowRequest(settings=wanted, epsilon=Fraction(2), users=8000, public=0, seed=seed)
+            )
             assert advised.simulated == (DEVICES if devices else AGGREGATE)
             found_by = float(np.corrcoef(advised.popularity, world.popularity)[0, 1])
             told.setdefault(counted, []).append(found_by)
     assert (np.array(told[0.05]) > np.array(told[0.0])).all()
 
 
-def test_pairs_are_asked_so_as_well_and_two_tiers_are_not(world: World) -> None:
+def test_pairs_are_asked_so_as_well_and_two_tiers_are_not(world: FileWorld) -> None:
     wanted = Comparison(ratings=Path("none.csv"), likes=8, counted=0.05)
-    asked = Asked(wanted=wanted, epsilon=None, users=400, public=0.2, seed=0)
-    row = found()["local: pairs"]
-    assert isinstance(row, Local)
+    asked = RowRequest(settings=wanted, epsilon=None, users=400, public=0.2, seed=0)
+    row = registered_rows()["local: pairs"]
+    assert isinstance(row, LocalRow)
     assert RunSpec(row.scenario_of(world.items, asked)).design.counted_group == 0.05  # type: ignore[attr-defined]
     tiers = [
-        found()["two-tier: popularity with set"].advise(world, replace(asked, wanted=one)).popularity
+        registered_rows()["two-tier: popularity with set"].advise(world, replace(asked, settings=one)).popularity
         for one in (wanted, Comparison(ratings=Path("none.csv"), likes=8))
     ]
     assert tiers[0].tolist() == tiers[1].tolist()

@@ -17,22 +17,22 @@ from runs import planted_ratings, write_movielens
 from coordinator.protocol.arrays import Floats2
 from coordinator.server.decoding.pair_model import ease
 from scenarios.compare.item_models import pair_design
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found, trusted
-from scenarios.compare.rows.local import Local
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows, trusted
+from scenarios.compare.rows.local import LocalRow
 from scenarios.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import FileWorld, world_of
 
 ITEMS, PEOPLE = 40, 2000
 
 
-def world_of_rows(path: Path, rows: list[tuple[int, int, float]]) -> World:
+def world_of_rows(path: Path, rows: list[tuple[int, int, float]]) -> FileWorld:
     return world_of(Comparison(ratings=write_movielens(path / "ratings.csv", rows), like_from=4), 0)
 
 
 @pytest.fixture
-def independent(tmp_path: Path) -> World:
+def independent(tmp_path: Path) -> FileWorld:
     """People like items independently of each other, the first ones most."""
     coins = np.random.default_rng(1)
     likes = coins.random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
@@ -40,24 +40,26 @@ def independent(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def planted(tmp_path: Path) -> World:
+def planted(tmp_path: Path) -> FileWorld:
     return world_of_rows(tmp_path, planted_ratings(users=60, items=ITEMS, each=16))
 
 
-def request(epsilon: int | None, users: int, **changes: Any) -> Asked:
+def request(epsilon: int | None, users: int, **changes: Any) -> RowRequest:
     wanted = Comparison(ratings=Path("none.csv"), **changes)
-    return Asked(wanted=wanted, epsilon=None if epsilon is None else Fraction(epsilon), users=users, public=0, seed=3)
+    return RowRequest(
+        settings=wanted, epsilon=None if epsilon is None else Fraction(epsilon), users=users, public=0, seed=3
+    )
 
 
-def weights(world: World, request: Asked) -> Floats2:
-    scorer = found()["curator: pairs with EASE"].advise(world, request).scorer
+def weights(world: FileWorld, request: RowRequest) -> Floats2:
+    scorer = registered_rows()["curator: pairs with EASE"].advise(world, request).scorer
     assert scorer is not None
     scores = scorer(np.eye(world.items, dtype=np.float32))
     np.fill_diagonal(scores, 0)
     return scores
 
 
-def test_noise_in_pairs_is_shrunk_by_its_known_size(independent: World) -> None:
+def test_noise_in_pairs_is_shrunk_by_its_known_size(independent: FileWorld) -> None:
     """Where nothing goes together, what a like says of other items is their popularity; plain ridge has .14 here."""
     alike = []
     for seed in range(6):
@@ -68,25 +70,25 @@ def test_noise_in_pairs_is_shrunk_by_its_known_size(independent: World) -> None:
     assert np.mean(alike) > 0.5
 
 
-def test_without_noise_pairs_are_those_of_the_estimator(planted: World) -> None:
+def test_without_noise_pairs_are_those_of_the_estimator(planted: FileWorld) -> None:
     likes = np.asarray(planted.matrix.todense(), np.float64)
     found_weights = weights(planted, request(None, planted.people, co_liked=30))
     shares = likes.T @ likes / planted.people
     np.testing.assert_allclose(found_weights, ease(shares), atol=1e-6)
 
 
-def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(planted: World) -> None:
-    row = found()["local: pairs"]
-    assert isinstance(row, Local)
+def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(planted: FileWorld) -> None:
+    row = registered_rows()["local: pairs"]
+    assert isinstance(row, LocalRow)
     for changes in ({}, {"likes": 10}, {"top": 20, "co_liked": 7}):
         told = request(1, 60, **changes)
-        local, own = row.scenario_of(planted.items, told), pair_design(told.wanted, planted.items)
+        local, own = row.scenario_of(planted.items, told), pair_design(told.settings, planted.items)
         assert local.value("pair_items") == own.pair_items
         assert local.value("pair_likes") == own.pair_likes
         assert own.kept == {(): 20, ("likes",): 5, ("top", "co_liked"): 7}[tuple(changes)]
 
 
-def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:
+def test_likes_are_limited_among_the_items_that_count(planted: FileWorld) -> None:
     told, pool = request(1, 10 * planted.people), np.arange(5, 25, dtype=np.int32)
     people = contributors(planted, told)
     limited = limited_likes(planted, told, people, 3, pool)
@@ -98,9 +100,9 @@ def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:
     np.testing.assert_allclose(whole, people * full)
 
 
-def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: World) -> None:
+def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: FileWorld) -> None:
     told = request(None, planted.people, top=16, co_liked=16)
-    advised = found()["curator: pairs with EASE"].advise(planted, told)
+    advised = registered_rows()["curator: pairs with EASE"].advise(planted, told)
     assert advised.scorer is not None
     assert advised.order is not None
     scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
@@ -127,7 +129,7 @@ def test_noise_hides_whose_ratings_are_replaced() -> None:
 
 @pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs with EASE"])
 def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
-    planted: World, name: str, monkeypatch: pytest.MonkeyPatch
+    planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The noise that is drawn, release by release, and delta at epsilon by the law of their composition."""
     spent: list[float] = []
@@ -139,7 +141,7 @@ def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
 
     told = request(2, planted.people)
     monkeypatch.setitem(told.__dict__, "coins", Coins(np.random.PCG64(0)))
-    found()[f"curator: {name}"].advise(planted, told)
+    registered_rows()[f"curator: {name}"].advise(planted, told)
     far = math.sqrt(sum(spent))
     normal = scipy.stats.norm
     delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)

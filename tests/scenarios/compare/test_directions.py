@@ -21,19 +21,19 @@ from coordinator.protocol.messages import Model
 from coordinator.protocol.rows import Likes, starts_of
 from coordinator.server.anchor.sensing import AnchorSensing
 from scenarios.compare.laws import pair_agreements, pair_means
-from scenarios.compare.row import AGGREGATE, DEVICES, Asked
-from scenarios.compare.rows import found, local
+from scenarios.compare.row import AGGREGATE, DEVICES, RowRequest
+from scenarios.compare.rows import local, registered_rows
 from scenarios.compare.rows.local import Directions, people_of
 from scenarios.compare.scoring import TOP, _lists
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import Fold, World, world_of
+from scenarios.compare.worlds import FileWorld, LikesFold, world_of
 
 ITEMS = 12
 POOL = np.arange(1, ITEMS, dtype=np.int32)
 CENTRES = np.linspace(-20, 24, ITEMS - 1).astype(np.int32)
 
 
-def people(numbers: list[int]) -> World:
+def people(numbers: list[int]) -> FileWorld:
     """People who rated so many items, likes and dislikes at random."""
     coins, items, likes = np.random.default_rng(0), [], []
     for number in numbers:
@@ -46,10 +46,10 @@ def people(numbers: list[int]) -> World:
         count=ITEMS,
     )
     held = rows.where(rows.values).valued(None)
-    return World(fold=Fold(train=rows, liked=held, held=held), matrix=None, features=None)
+    return FileWorld(fold=LikesFold(train=rows, liked=held, holdout=held), matrix=None, features=None)
 
 
-def means(world: World, centres: np.ndarray = CENTRES) -> Floats:
+def means(world: FileWorld, centres: np.ndarray = CENTRES) -> Floats:
     query = AnchorSensing(items=ITEMS, rated=6).query(
         round_number=2, public_seed=bytes(16), epsilon=None, pool=POOL, centres=centres
     )
@@ -77,11 +77,11 @@ def test_the_law_is_that_of_devices() -> None:
     """False alarm 1e-6 over all pairs, of 300,000 answers; the twin's ratings are counted from other centres."""
     world, users = people([2, 3, 4, 5, 6, 9, 12] * 3), 300_000
     wanted = Comparison(ratings=Path("none.csv"), likes=6)
-    asked = Asked(wanted=wanted, epsilon=Fraction(4), users=users, public=0, seed=0)
+    asked = RowRequest(settings=wanted, epsilon=Fraction(4), users=users, public=0, seed=0)
     query = AnchorSensing(items=ITEMS, rated=6).query(
         round_number=2, public_seed=bytes(16), epsilon=Fraction(4), pool=POOL, centres=CENTRES
     )
-    answered = local.answered(query, world, people_of(world, asked), asked)
+    answered = local.collected_sums(query, world, people_of(world, asked), asked)
     drawn = pair_agreements(query, means(world), users, np.random.default_rng(0))
     wrong = pair_agreements(query, means(world, -CENTRES), users, np.random.default_rng(0))
     radius = normal_radius(np.sqrt(2 * users) / 2, comparisons=answered.pairs.size)
@@ -105,11 +105,11 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 @pytest.mark.parametrize("name", ["local: directions", "public-rates: directions"])
 @pytest.mark.parametrize("users", [100_000, 3_000_000])
 def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison) -> None:
-    world, row = world_of(wanted, 0), found()[name]
+    world, row = world_of(wanted, 0), registered_rows()[name]
     assert isinstance(row, Directions)
-    asked = Asked(wanted=wanted, epsilon=Fraction(8), users=users, public=0, seed=0)
-    model = row.learned(world, asked)
-    advised = row.advised(world, asked, model)
+    asked = RowRequest(settings=wanted, epsilon=Fraction(8), users=users, public=0, seed=0)
+    model = row.learn(world, asked)
+    advised = row.ranking_of(world, asked, model)
     assert advised.simulated == (DEVICES if users <= wanted.devices else AGGREGATE)
     assert model.tastes is not None
     assert model.tastes.vectors.shape[1] >= 1
@@ -124,13 +124,13 @@ def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison)
         assert lists.tolist() == _lists(world, advised, everybody, order, features=features is not None).tolist()
     pool, limit = local.limit_of(wanted, 0)
     cosine, three, signs = likenesses(model.tastes.vectors, local.in_catalogue(pool, limit.vectors, world.items))
-    assert cosine > (0.9 if row.known else 0.8)
+    assert cosine > (0.9 if row.rates_public else 0.8)
     assert min(three, signs) > 0.3
 
 
 def test_everybody_of_a_file_answers_once_in_all_groups(wanted: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     """Epsilon is of a person: with as many people as the file has, no two devices are of the same one."""
-    world, row, asking = world_of(wanted, 0), found()["local: directions"], list[int]()
+    world, row, asking = world_of(wanted, 0), registered_rows()["local: directions"], list[int]()
     held = StoredRatings.__init__
 
     def looked_at(self: StoredRatings, *, user: np.ndarray, **more: object) -> None:
@@ -139,19 +139,19 @@ def test_everybody_of_a_file_answers_once_in_all_groups(wanted: Comparison, monk
 
     monkeypatch.setattr(StoredRatings, "__init__", looked_at)
     assert isinstance(row, Directions)
-    row.learned(world, Asked(wanted=wanted, epsilon=Fraction(8), users=world.people, public=0, seed=0))
+    row.learn(world, RowRequest(settings=wanted, epsilon=Fraction(8), users=world.people, public=0, seed=0))
     assert sorted(asking) == list(range(world.people))
 
 
 def test_too_few_people_have_no_direction_and_are_told(wanted: Comparison) -> None:
     """At the threshold a direction is about to stand out: a quarter of it shows none, four times it does."""
-    row, world = found()["public-rates: directions"], world_of(wanted, 0)
+    row, world = registered_rows()["public-rates: directions"], world_of(wanted, 0)
     assert isinstance(row, Directions)
     enough, low = local.threshold(wanted, 0, Fraction(1)), wanted.model_copy(update={"devices": 0})
     assert f"{enough:,.0f} at epsilon 1" in row.remarks(wanted.model_copy(update={"epsilon": (Fraction(1),)}))[0]
     for times, some in ((0.25, False), (4, True)):
-        asked = Asked(wanted=low, epsilon=Fraction(1), users=round(times * enough), public=0, seed=0)
-        tastes = row.learned(world, asked).tastes
+        asked = RowRequest(settings=low, epsilon=Fraction(1), users=round(times * enough), public=0, seed=0)
+        tastes = row.learn(world, asked).tastes
         assert tastes is not None
         assert (tastes.vectors.shape[1] > 0) == some
 
@@ -163,9 +163,9 @@ def test_rates_follow_from_likes_and_mean_ratings() -> None:
     nowhere = np.zeros(3, np.int32)
     liking = Model(cluster=nowhere, score=likes, error=error, clusters=1)
     judging = Model(cluster=nowhere, score=rated * liked / 0.5, error=error, clusters=1)
-    told = local.told_rates(liking, judging, 0.5)
+    told = local.estimated_rates(liking, judging, 0.5)
     assert told.rated == pytest.approx(rated)
     assert told.liked == pytest.approx(liked)
-    noisy = local.told_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
+    noisy = local.estimated_rates(replace(liking, error=error + 1), replace(judging, error=error + 1), 0.5)
     assert noisy.score == pytest.approx(np.full(3, likes.mean()))
     assert np.ptp(noisy.liked) == pytest.approx(0)

@@ -124,7 +124,7 @@ def test_what_is_seen_is_liked_where_nobody_rates(tmp_path: Path) -> None:
     wanted = Comparison(ratings=written(tmp_path / "seen.csv", rows), columns=("1", "2"))
     fold = world_of(wanted, 0).fold
     assert fold.liked.items.size == fold.train.items.size
-    assert fold.held.items.size >= 40
+    assert fold.holdout.items.size >= 40
 
 
 def test_by_time_everybodys_latest_likes_are_held_out(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_by_time_everybodys_latest_likes_are_held_out(tmp_path: Path) -> None:
     )
     fold = world_of(Comparison(ratings=path, like_from=5, split_by="time"), 0).fold
     for person in range(30):
-        held = fold.held.block(person, person + 1).items
+        held = fold.holdout.block(person, person + 1).items
         assert held.size == 3
         assert held.min() > fold.liked.block(person, person + 1).items.max()
     assert np.array_equal(
-        fold.held.items, world_of(Comparison(ratings=path, like_from=5, split_by="time"), 1).fold.held.items
+        fold.holdout.items, world_of(Comparison(ratings=path, like_from=5, split_by="time"), 1).fold.holdout.items
     )
     without = written(tmp_path / "y.csv", "user,item,rating\n1,2,3\n")
     with pytest.raises(InputError, match="has no column of times"):

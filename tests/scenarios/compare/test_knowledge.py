@@ -12,15 +12,15 @@ from runs import write_movielens
 from statistical import normal_radius
 
 from scenarios.compare.panel import SERVED
-from scenarios.compare.row import Advised, Asked, Row
-from scenarios.compare.rows import found
-from scenarios.compare.rows.two_tier import Public, split_people
+from scenarios.compare.row import LearnedScores, Row, RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.two_tier import PublicModelRow, split_people
 from scenarios.compare.scoring import score
 from scenarios.compare.settings import COORDINATOR, PUBLIC_RATES, Comparison
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import FileWorld, world_of
 
 SEEDS, PEOPLE, ITEMS, NOTHING = 30, 60, 300, Fraction(1, 1000)
-ASKING = [row for row in found().values() if row.asks == {"epsilon", "scale"}]
+ASKING = [row for row in registered_rows().values() if row.asks == {"epsilon", "scale"}]
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 
 def over_chance(row: Row, wanted: Comparison, users: int, devices: int) -> tuple[float, float]:
     """How much more than chance a row is worth that spends next to nothing, and its standard error over seeds."""
-    told, chance = wanted.model_copy(update={"devices": devices}), found()["none: chance"]
+    told, chance = wanted.model_copy(update={"devices": devices}), registered_rows()["none: chance"]
 
-    def worth(of: World, one: Row, seed: int) -> float:
-        asked = Asked(wanted=told, epsilon=NOTHING, users=users, public=0, seed=seed)
+    def worth(of: FileWorld, one: Row, seed: int) -> float:
+        asked = RowRequest(settings=told, epsilon=NOTHING, users=users, public=0, seed=seed)
         return score(of, one.advise(of, asked), asked, features=False).ndcg
 
     worlds = [world_of(told, 0)] * SEEDS
@@ -59,10 +59,10 @@ def test_a_row_that_is_told_nothing_is_worth_what_chance_is(row: Row, devices: i
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in found().values() if isinstance(row, Public)], ids=lambda row: row.mechanism
+    "row", [row for row in registered_rows().values() if isinstance(row, PublicModelRow)], ids=lambda row: row.mechanism
 )
 def test_what_is_learned_from_public_people_knows_nothing_of_others(row: Row, wanted: Comparison) -> None:
-    asked = Asked(wanted=wanted, epsilon=None, users=PEOPLE, public=0.2, seed=0)
+    asked = RowRequest(settings=wanted, epsilon=None, users=PEOPLE, public=0.2, seed=0)
     of = world_of(wanted, 0)
     public, private = split_people(of, asked)
     matrices, own = [of.matrix.copy(), of.matrix.copy()], of.matrix[private]
@@ -71,7 +71,7 @@ def test_what_is_learned_from_public_people_knows_nothing_of_others(row: Row, wa
         changed.eliminate_zeros()
     told = [row.advise(replace(of, matrix=matrix), asked) for matrix in (of.matrix, *matrices)]
 
-    def scores(advised: Advised) -> np.ndarray:
+    def scores(advised: LearnedScores) -> np.ndarray:
         return advised.popularity if advised.scorer is None else np.asarray(advised.scorer(own))
 
     np.testing.assert_array_equal(scores(told[0]), scores(told[1]))
@@ -79,7 +79,7 @@ def test_what_is_learned_from_public_people_knows_nothing_of_others(row: Row, wa
 
 
 def test_equal_items_are_not_taken_in_the_order_of_the_file(wanted: Comparison) -> None:
-    asked = [Asked(wanted=wanted, epsilon=None, users=9, public=0, seed=seed) for seed in (0, 0, 1)]
+    asked = [RowRequest(settings=wanted, epsilon=None, users=9, public=0, seed=seed) for seed in (0, 0, 1)]
     first, again, other = (one.ranked(np.repeat([1.0, 2.0], 50)).tolist() for one in asked)
     assert first == again != other
     assert sorted(first[:50]) == list(range(50, 100)) != first[:50]
@@ -95,6 +95,6 @@ def test_every_row_stands_in_the_page_that_tells_what_it_knows() -> None:
         for model, names in [line.replace("`", "").strip("|").split("|")[:2]]
         for name in names.split(";")
     }
-    assert listed == {(row.trust_model, row.mechanism) for row in found().values()} | {("none", "ALS")} | {
+    assert listed == {(row.trust_model, row.mechanism) for row in registered_rows().values()} | {("none", "ALS")} | {
         (COORDINATOR, name) for name in SERVED
     }

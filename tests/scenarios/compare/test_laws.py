@@ -12,32 +12,32 @@ from runs import planted_ratings, write_movielens
 from statistical import normal_radius
 
 from coordinator.protocol.arrays import Floats
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.local import Local
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.local import LocalRow
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import FileWorld, world_of
 
-LOCAL = [row for row in found().values() if isinstance(row, Local)]
+LOCAL = [row for row in registered_rows().values() if isinstance(row, LocalRow)]
 SEEDS, USERS, ITEMS = 12, 6000, 30
 
 
 @pytest.fixture(scope="module")
-def of(tmp_path_factory: pytest.TempPathFactory) -> World:
+def of(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
     path = tmp_path_factory.mktemp("file") / "ratings.csv"
     write_movielens(path, planted_ratings(users=60, items=ITEMS, each=12))
     return world_of(Comparison(ratings=path, like_from=4), 0)
 
 
-def doubts(row: Local, of: World, epsilon: Fraction, otherwise: Fraction) -> Floats:
+def doubts(row: LocalRow, of: FileWorld, epsilon: Fraction, otherwise: Fraction) -> Floats:
     """The difference of both means over seeds, in standard errors, an item each."""
     wanted = Comparison(ratings=Path("none.csv"), likes=6)
 
-    def asked(seed: int, privacy: Fraction) -> Asked:
-        return Asked(wanted=wanted, epsilon=privacy, users=USERS, public=0, seed=seed)
+    def asked(seed: int, privacy: Fraction) -> RowRequest:
+        return RowRequest(settings=wanted, epsilon=privacy, users=USERS, public=0, seed=seed)
 
-    answered = np.array([row.answered(of, asked(seed, epsilon)).score for seed in range(SEEDS)])
-    drawn = np.array([row.drawn(of, asked(100 + seed, otherwise)).score for seed in range(SEEDS)])
+    answered = np.array([row.model_of_answers(of, asked(seed, epsilon)).score for seed in range(SEEDS)])
+    drawn = np.array([row.model_of_sample(of, asked(100 + seed, otherwise)).score for seed in range(SEEDS)])
     spread = np.hypot(answered.std(axis=0, ddof=1), drawn.std(axis=0, ddof=1)).mean()
     found: Floats = (answered.mean(axis=0) - drawn.mean(axis=0)) / (spread / np.sqrt(SEEDS))
     return found
@@ -45,7 +45,7 @@ def doubts(row: Local, of: World, epsilon: Fraction, otherwise: Fraction) -> Flo
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("row", LOCAL, ids=lambda row: row.mechanism)
-def test_the_law_is_that_of_devices(row: Local, of: World) -> None:
+def test_the_law_is_that_of_devices(row: LocalRow, of: FileWorld) -> None:
     """Fails with probability 1e-6 a mechanism, if the items' spreads, estimated together, are alike."""
     found = doubts(row, of, Fraction(4), Fraction(4))
     assert np.abs(found).max() < 1.2 * normal_radius(1.0, comparisons=ITEMS)
@@ -53,16 +53,18 @@ def test_the_law_is_that_of_devices(row: Local, of: World) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("row", [row for row in LOCAL if row.mechanism != "MaxSense"], ids=lambda row: row.mechanism)
-def test_another_law_is_found_out(row: Local, of: World) -> None:
+def test_another_law_is_found_out(row: LocalRow, of: FileWorld) -> None:
     """The twin: likes are cut to another number, or counted of other people."""
     liked = of.fold.liked
     kept = liked.where(liked.owners % 3 > 0)
     train = of.fold.train.where(of.fold.train.owners % 3 > 0)
     other = replace(of, fold=replace(of.fold, liked=kept, train=train))
     wanted = Comparison(ratings=Path("none.csv"), likes=6)
-    asked = [Asked(wanted=wanted, epsilon=Fraction(4), users=USERS, public=0, seed=seed) for seed in range(SEEDS)]
-    answered = np.array([row.answered(of, one).score for one in asked])
-    drawn = np.array([row.drawn(other, one).score for one in asked])
+    asked = [
+        RowRequest(settings=wanted, epsilon=Fraction(4), users=USERS, public=0, seed=seed) for seed in range(SEEDS)
+    ]
+    answered = np.array([row.model_of_answers(of, one).score for one in asked])
+    drawn = np.array([row.model_of_sample(other, one).score for one in asked])
     spread = np.hypot(answered.std(axis=0, ddof=1), drawn.std(axis=0, ddof=1)).mean()
     assert np.abs(answered.mean(axis=0) - drawn.mean(axis=0)).max() > 1.2 * normal_radius(
         spread / np.sqrt(SEEDS), comparisons=ITEMS

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from runs import write_movielens
 
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
 from scenarios.compare.scoring import score
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
@@ -27,13 +27,13 @@ def test_a_librarys_factors_find_what_the_houses_models_find(tmp_path: Path) -> 
     ]
     path = write_movielens(tmp_path / "ratings.csv", rows)
     wanted = Comparison(ratings=path, like_from=4, rank=4, ridge=5, neighbours=9)
-    of, asked = world_of(wanted, 0), Asked(wanted=wanted, epsilon=None, users=120, public=0, seed=0)
+    of, asked = world_of(wanted, 0), RowRequest(settings=wanted, epsilon=None, users=120, public=0, seed=0)
     worth = {
-        name: score(of, found()[f"none: {name}"].advise(of, asked), asked, features=False).ndcg
+        name: score(of, registered_rows()[f"none: {name}"].advise(of, asked), asked, features=False).ndcg
         for name in ("popularity", "SVD", "EASE", "ALS")
     }
     assert worth["ALS"] > 2 * worth["popularity"]
     assert worth["ALS"] == pytest.approx(worth["SVD"], abs=0.1)
     assert worth["ALS"] == pytest.approx(worth["EASE"], abs=0.1)
-    again = score(of, found()["none: ALS"].advise(of, asked), asked, features=False).ndcg
+    again = score(of, registered_rows()["none: ALS"].advise(of, asked), asked, features=False).ndcg
     assert again == worth["ALS"]

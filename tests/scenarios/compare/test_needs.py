@@ -17,8 +17,8 @@ from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.compare.crossing import NORMAL
 from scenarios.compare.laws import mean_of_likers
 from scenarios.compare.needs import BEATS, NOISE, Forecast, advice_of, by_formula, needs, show_needs
-from scenarios.compare.row import Asked
-from scenarios.compare.rows.local import SET, Local
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows.local import SET, LocalRow
 from scenarios.compare.rows.trusted import Popularity
 from scenarios.compare.scoring import score
 from scenarios.compare.settings import Comparison
@@ -74,7 +74,7 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
     def answered(users: int) -> float:
         shares = []
         for split in Forecast(wanted).splits:
-            asked = Asked(wanted=wanted, epsilon=ONE, users=users, public=0, seed=split.seed)
+            asked = RowRequest(settings=wanted, epsilon=ONE, users=users, public=0, seed=split.seed)
             advised = SET.advise(split.world, asked)
             told = score(split.world, advised, asked, features=False)
             plain = score(split.world, Popularity().advise(split.world, asked), asked, features=False)
@@ -88,7 +88,7 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
 class Known(Forecast):
     """A forecast whose advice is worth ``log10(people) / 8`` in two splits, more or less."""
 
-    def worth(self, row: Local, epsilon: Epsilon, users: int) -> dict[bool, Floats2]:  # noqa: ARG002 (as its parent)
+    def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> dict[bool, Floats2]:  # noqa: ARG002 (as its parent)
         middle = np.log10(users) / 8
         return {False: np.array([[middle * (1 + sign / 50)] * 4 for sign in (-1, 1)])}
 

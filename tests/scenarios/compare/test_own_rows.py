@@ -11,7 +11,7 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from scenarios.compare.own import own_rows
-from scenarios.compare.row import Asked
+from scenarios.compare.row import RowRequest
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
 
@@ -71,7 +71,7 @@ def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ra
 def test_items_are_ranked_by_what_its_class_estimates(ratings: Path) -> None:
     wanted = Comparison(ratings=ratings, like_from=4, design=(foreign.GRR(),))  # type: ignore[arg-type] # is read
     world, (row,) = world_of(wanted, 0), own_rows(wanted).values()
-    told = row.advise(world, Asked(wanted=wanted, epsilon=None, users=20_000, public=0, seed=0))
+    told = row.advise(world, RowRequest(settings=wanted, epsilon=None, users=20_000, public=0, seed=0))
     train = world.fold.train
     signs = np.where(train.values, 1.0, -1.0) / train.degrees[train.owners]  # a random rated item, liked or not
     assert np.corrcoef(told.popularity, np.bincount(train.items, signs, world.items))[0, 1] > 0.9

@@ -11,36 +11,36 @@ from runs import planted_ratings, write_movielens
 from statistical import normal_radius
 
 from coordinator.protocol.arrays import Floats
-from scenarios.compare.row import AGGREGATE, DEVICES, Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.local import Paired
+from scenarios.compare.row import AGGREGATE, DEVICES, RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.local import PairsRow
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import World, world_of
+from scenarios.compare.worlds import FileWorld, world_of
 
 SEEDS, ITEMS = 12, 14
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> FileWorld:
     rows = planted_ratings(users=80, items=ITEMS, each=9)
     return world_of(Comparison(ratings=write_movielens(tmp_path / "ratings.csv", rows), like_from=4), 0)
 
 
-def weights(world: World, epsilon: int, *, drawn: bool) -> Floats:
+def weights(world: FileWorld, epsilon: int, *, drawn: bool) -> Floats:
     """Weights of the item-item model, a row a seed."""
-    row, wanted = found()["local: pairs"], Comparison(ratings=Path("none.csv"), likes=8)
-    assert isinstance(row, Paired)
+    row, wanted = registered_rows()["local: pairs"], Comparison(ratings=Path("none.csv"), likes=8)
+    assert isinstance(row, PairsRow)
     told = []
     for seed in range(100 if drawn else 0, SEEDS + (100 if drawn else 0)):
-        asked = Asked(wanted=wanted, epsilon=Fraction(epsilon), users=20_000, public=0, seed=seed)
-        near = (row.drawn if drawn else row.answered)(world, asked).near
+        asked = RowRequest(settings=wanted, epsilon=Fraction(epsilon), users=20_000, public=0, seed=seed)
+        near = (row.model_of_sample if drawn else row.model_of_answers)(world, asked).near
         assert near is not None
         told.append(near.weights.ravel())
     return np.array(told)
 
 
 @pytest.mark.statistical
-def test_the_law_of_pairs_is_that_of_devices(world: World) -> None:
+def test_the_law_of_pairs_is_that_of_devices(world: FileWorld) -> None:
     """Means over seeds, in standard errors that all weights share: false alarm 1e-6; the twin's epsilon is another."""
     answered, same, other = (weights(world, epsilon, drawn=law) for epsilon, law in ((4, False), (4, True), (2, True)))
 
@@ -54,11 +54,11 @@ def test_the_law_of_pairs_is_that_of_devices(world: World) -> None:
     assert doubt(other) > radius
 
 
-def test_a_row_says_whether_devices_answered_and_scores_by_their_own_likes(world: World) -> None:
-    row, others = found()["local: pairs"], world.matrix[:3].toarray()
+def test_a_row_says_whether_devices_answered_and_scores_by_their_own_likes(world: FileWorld) -> None:
+    row, others = registered_rows()["local: pairs"], world.matrix[:3].toarray()
     for devices, simulated in ((0, AGGREGATE), (1000, DEVICES)):
         wanted = Comparison(ratings=Path("none.csv"), likes=8, devices=devices)
-        told = row.advise(world, Asked(wanted=wanted, epsilon=None, users=1000, public=0, seed=0))
+        told = row.advise(world, RowRequest(settings=wanted, epsilon=None, users=1000, public=0, seed=0))
         assert told.simulated == simulated
         assert told.scorer is not None
         one, other = (told.scorer(own) for own in (world.matrix[:3], world.matrix[3:6]))

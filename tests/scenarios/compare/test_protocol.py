@@ -19,13 +19,13 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Held, RowTable
 from scenarios.compare import item_models
 from scenarios.compare.crossing import over_seeds_and_people
-from scenarios.compare.row import Advised, Asked
+from scenarios.compare.row import LearnedScores, RowRequest
 from scenarios.compare.rows.trusted import gaussian_noise
 from scenarios.compare.scoring import TOP, score
 from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import Fold, World, fold_of, world_of
+from scenarios.compare.worlds import FileWorld, LikesFold, fold_of, world_of
 from scenarios.data.datasets import RatingTable, read_ratings
-from scenarios.data.item_files import read_told
+from scenarios.data.item_files import read_descriptions
 
 
 @pytest.fixture
@@ -43,17 +43,17 @@ def vars_of(rows: RowTable[Any]) -> dict[str, Any]:
     return {name: getattr(rows, name) for name in ("starts", "items", "values", "count")}
 
 
-def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> World:
+def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> FileWorld:
     liked = table_of(train, items)
     likes = liked.valued(np.ones(liked.items.size, np.bool_))
-    fold = Fold(train=likes, liked=liked, held=table_of(held, items))
+    fold = LikesFold(train=likes, liked=liked, holdout=table_of(held, items))
     matrix = sparse.csr_array((np.ones(liked.items.size, np.float32), liked.items, liked.starts), (len(train), items))
-    return World(fold=fold, matrix=matrix, features=None)
+    return FileWorld(fold=fold, matrix=matrix, features=None)
 
 
-def asked(of: World, **changes: object) -> Asked:
+def asked(of: FileWorld, **changes: object) -> RowRequest:
     told = {"epsilon": None, "users": of.people, "public": 0.0, "seed": 0, **changes}
-    return Asked(wanted=Comparison(ratings=Path("none.csv")), **told)  # type: ignore[arg-type] # checked by the dataclass
+    return RowRequest(settings=Comparison(ratings=Path("none.csv")), **told)  # type: ignore[arg-type] # checked by the dataclass
 
 
 def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
@@ -62,16 +62,16 @@ def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
     likes = table.where(table.values >= 4).degrees
     dislikes = table.degrees - likes
     expected = np.where(likes >= 2, np.maximum(1, likes // 5), 0)
-    assert (fold.held.degrees == expected).all()
+    assert (fold.holdout.degrees == expected).all()
     assert (fold.liked.degrees == likes - expected).all()
     assert (
         fold.train.degrees - fold.liked.degrees == dislikes - np.where(dislikes >= 2, np.maximum(1, dislikes // 5), 0)
     ).all()
     for person in range(table.users):
-        held, train = (one.block(person, person + 1).items for one in (fold.held, fold.train))
+        held, train = (one.block(person, person + 1).items for one in (fold.holdout, fold.train))
         assert not set(held.tolist()) & set(train.tolist())
-    again, other = (fold_of(table, like_from=4, share=0.2, seed=seed).held.items.tolist() for seed in (3, 4))
-    assert again == fold.held.items.tolist() != other
+    again, other = (fold_of(table, like_from=4, share=0.2, seed=seed).holdout.items.tolist() for seed in (3, 4))
+    assert again == fold.holdout.items.tolist() != other
 
 
 def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None
         # what is held out is judged by the mean of what is not
         means = [other.values[training & (other.owners == person)].mean() for person in range(60)]
         above = ~training & (other.values > np.array(means)[other.owners] + 1e-6)
-        assert changed.held.items.tolist() == other.items[above].tolist()
+        assert changed.holdout.items.tolist() == other.items[above].tolist()
 
 
 def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
@@ -122,7 +122,7 @@ def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
 
 def test_lists_are_scored_as_by_hand() -> None:
     of = world([[0], [1, 11], []], [[1, 9], [3], []], items=12)
-    scored = score(of, Advised(popularity=np.arange(12.0)[::-1].copy(), floor=1.0), asked(of), features=False)
+    scored = score(of, LearnedScores(popularity=np.arange(12.0)[::-1].copy(), floor=1.0), asked(of), features=False)
     # the first is recommended 1 to 10, its likes at ranks 1 and 9; the second 0, 2 to 10, its like at rank 3
     gains = 1 / np.log2(np.arange(2, TOP + 2))
     first, second = (gains[0] + gains[8]) / gains[:2].sum(), gains[2]
@@ -136,17 +136,17 @@ def test_lists_are_scored_as_by_hand() -> None:
 def test_equal_scores_are_ranked_at_random_and_the_same_again() -> None:
     of = world([[0]] * 200, [[1]] * 200, items=40)
     found = [
-        score(of, Advised(popularity=np.ones(40), floor=1.0), asked(of, seed=seed), features=False)
+        score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=seed), features=False)
         for seed in range(40)
     ]
     assert {one.hit_rate for one in found} == {0.0, 1.0}
-    again = score(of, Advised(popularity=np.ones(40), floor=1.0), asked(of, seed=7), features=False)
+    again = score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=7), features=False)
     assert again == found[7]
 
 
 def test_only_the_people_of_a_row_are_evaluated() -> None:
     of = world([[0], [0], [0]], [[1], [2], [30]], items=40)
-    advised = Advised(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1]))
+    advised = LearnedScores(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1]))
     assert (
         score(of, advised, asked(of), features=False).people,
         score(of, advised, asked(of), features=False).hit_rate,
@@ -193,16 +193,16 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
     lines = [f'{item},"Title, The ({1990 + item})",{"Drama|War" if item % 2 else "Comedy"}' for item in range(20)]
     path = tmp_path / "movies.csv"
     path.write_text("\n".join(["movieId,title,genres", *lines, "999,Unrated (1995),Drama"]), encoding="utf-8")
-    found = read_told(path, np.array([str(item) for item in range(20)], np.object_)).features
+    found = read_descriptions(path, np.array([str(item) for item in range(20)], np.object_)).features
     assert found.names == ("title: 1990s", "title: 2000s", "genres: Comedy", "genres: Drama", "genres: War")
     assert found.has.sum(axis=0).tolist() == [10, 10, 10, 10, 10]
     gains = found.gains(np.array([[0, 0, 0, 5.0, 5.0], [0, 0, 0, 0, 0]]), np.array([5.0, 0.0]), np.ones(20))
     assert gains[0, 1] > 0 > gains[0, 0]  # whoever likes dramas
     np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
     with pytest.raises(InputError, match="tells nothing of these 2 items"):
-        read_told(path, np.array(["a", "b"], np.object_))
+        read_descriptions(path, np.array(["a", "b"], np.object_))
     with pytest.raises(InputError, match=r"gone\.csv cannot be read") as missing:
-        read_told(tmp_path / "gone.csv", np.array(["0"], np.object_))
+        read_descriptions(tmp_path / "gone.csv", np.array(["0"], np.object_))
     assert str(missing.value).count("cannot be read") == 1
 
 
@@ -212,7 +212,7 @@ def test_ratings_are_no_public_features(tmp_path: Path) -> None:
         "userId,movieId,rating\n" + "".join(f"{user},7,{user % 5}\n" for user in range(40)), encoding="utf-8"
     )
     with pytest.raises(InputError, match="tells of movieId '7' in several lines"):
-        read_told(path, np.array(["7"], np.object_))
+        read_descriptions(path, np.array(["7"], np.object_))
 
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
@@ -223,7 +223,8 @@ def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
     features.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 50]}\n" for item in range(100)))
     of = world_of(Comparison(ratings=path, features=features, like_from=4), 0)
     plain, better = (
-        score(of, Advised(popularity=of.popularity, floor=0.5), asked(of), features=told) for told in (False, True)
+        score(of, LearnedScores(popularity=of.popularity, floor=0.5), asked(of), features=told)
+        for told in (False, True)
     )
     assert better.ndcg > 1.5 * plain.ndcg
 

@@ -13,9 +13,9 @@ from runs import planted_ratings, write_movielens
 from actors.advice import public_order
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from scenarios.compare.row import Asked
-from scenarios.compare.rows import found
-from scenarios.compare.rows.local import Local
+from scenarios.compare.row import RowRequest
+from scenarios.compare.rows import registered_rows
+from scenarios.compare.rows.local import LocalRow
 from scenarios.compare.scoring import TOP, _lists
 from scenarios.compare.settings import Comparison
 from scenarios.compare.worlds import world_of
@@ -30,15 +30,15 @@ def test_a_row_gives_the_advice_of_a_run(name: str, featured: bool, tmp_path: Pa
     lines = [f"{item + 1},Film {item} (19{50 + item}),{'Drama' if item % 3 else 'War|Drama'}" for item in range(30)]
     movies.write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
     wanted = Comparison(ratings=ratings, features=movies, like_from=4, likes=6)
-    world, row = world_of(wanted, 0), found()[f"local: {name}"]
-    assert isinstance(row, Local)
+    world, row = world_of(wanted, 0), registered_rows()[f"local: {name}"]
+    assert isinstance(row, LocalRow)
     if name == "pairs":
         row = replace(row, settings=lambda *_: {"pair_items": 20})
 
-    def asked() -> Asked:
-        return Asked(wanted=wanted, epsilon=Fraction(8), users=3000, public=0, seed=0)
+    def asked() -> RowRequest:
+        return RowRequest(settings=wanted, epsilon=Fraction(8), users=3000, public=0, seed=0)
 
-    model, advised = row.answered(world, asked()), row.advise(world, asked())
+    model, advised = row.model_of_answers(world, asked()), row.advise(world, asked())
     one = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)  # as `run_job` hands it to devices
     people = np.arange(world.people)
     devices = StoredRatings(rows=world.fold.train, user=people.astype(np.int32), rated_public=False)

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
 
-from scenarios.compare.scoring import Key, Measured, Scored
+from scenarios.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.compare.settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.compare.summary import summarize
 from scenarios.compare.worlds import table_of
@@ -17,30 +17,32 @@ from scenarios.pages.families.measuring import told_of_comparison
 from scenarios.pages.subject import Subject
 from scenarios.pictures.comparisons import draw_worth, points_of
 
-Units = dict[Key, Measured]
+Units = dict[CompareKey, CompareMeasurement]
 
 
 SEEDS = (0, 1, 2)
 
 
-def unit(ndcg: float, *samples: float) -> Measured:
+def unit(ndcg: float, *samples: float) -> CompareMeasurement:
     same: tuple[float, ...] = (ndcg,) * 3
     resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), samples or same)
-    one = Scored(features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled)
-    return Measured(scores=(one,), simulated=None, seconds=1.0)
+    one = ListScores(
+        features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled
+    )
+    return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
 
 
 @pytest.fixture
 def result(tmp_path: Path) -> dict[str, Any]:
     path = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
-    units: Units = {Key("none", "popularity", "", 50, "", seed): unit(0.4) for seed in SEEDS}
+    units: Units = {CompareKey("none", "popularity", "", 50, "", seed): unit(0.4) for seed in SEEDS}
     worth = {("set", "1"): (0.1, 0.2, 0.4), ("sign", "1"): (0.2, 0.1, 0.3), ("set", "inf"): (0.39, 0.4, 0.4)}
     for (mechanism, epsilon), heights in worth.items():
         for users, ndcg in zip((50, 500, 5000), heights, strict=True):
-            units |= {Key("local", mechanism, epsilon, users, "", seed): unit(ndcg) for seed in SEEDS}
-        units |= {Key("public-rates", "directions", epsilon, 500, "", seed): unit(0.9) for seed in SEEDS}
-    units |= {Key("curator", "pairs with EASE", "1", 5_000_000, "", seed): unit(0.35) for seed in SEEDS}
-    units |= {Key("two-tier", "EASE", "", 50, "0.2", seed): unit(0.3) for seed in SEEDS}
+            units |= {CompareKey("local", mechanism, epsilon, users, "", seed): unit(ndcg) for seed in SEEDS}
+        units |= {CompareKey("public-rates", "directions", epsilon, 500, "", seed): unit(0.9) for seed in SEEDS}
+    units |= {CompareKey("curator", "pairs with EASE", "1", 5_000_000, "", seed): unit(0.35) for seed in SEEDS}
+    units |= {CompareKey("two-tier", "EASE", "", 50, "0.2", seed): unit(0.3) for seed in SEEDS}
     wanted = Comparison(ratings=path, trust_models=(*TRUST_MODELS, PUBLIC_RATES))
     return summarize(wanted, units, table_of(wanted))
 
