@@ -12,7 +12,7 @@ from typing import Any, Final
 from actors.keeper import read_book, read_entry
 from coordinator.protocol.errors import LedgerError
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 
 End = dict[str, Any]
 """The part of a run's result that a kill must not change."""
@@ -95,7 +95,7 @@ FAMILIES: Final = {
         command=("online", "--rounds", "400", "--voters", "2000", "--peers", "50", "--budget", "1e6"),
         size="--clients",
         default=40,
-        far=kept_records,
+        far=count_records,
         whole=lambda result: int(result["clients"]),
         lasting=("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive"),
         kinds=("devices", "coordinator"),
@@ -107,7 +107,7 @@ FAMILIES: Final = {
         ),
         size="--private",
         default=200,
-        far=kept_records,
+        far=count_records,
         whole=lambda result: -(-int(result["private"]) // 5),
         lasting=("releases_sha256", "model_digest", "rmse", "answered", "duplicates"),
         kinds=("devices", "public", "coordinator"),

@@ -28,14 +28,14 @@ from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.session import Session
 from scenarios.run.experiment import run
-from scenarios.store.round_store import Nowhere
+from scenarios.store.round_store import NoStore
 
 SHAPES = ((1_000, 30), (10_000, 100))
 """Items and rated items of the tables in docs/benchmarks.md."""
 WAYS = ("reference", "numpy", "inprocess", "ray")
 
 
-class Marks(Nowhere):
+class Marks(NoStore):
     """Stores no round, but looks at the processor time at the first question and when the round is over."""
 
     def __init__(self, seen: Watched) -> None:

@@ -17,8 +17,8 @@ from scenarios.log import console
 from scenarios.pictures.writing import check_figure, deliver_figure
 from scenarios.places.backends import AUTO, check_backend, open_session
 from scenarios.report.records import check_target
-from scenarios.store.files import sole, tables_in
-from scenarios.store.mark import FOLDER, MARK, SWEEP, read_mark
+from scenarios.store.files import locked_folder, tables_in
+from scenarios.store.manifest import FOLDER, MANIFEST, SWEEP, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import read_result
 
@@ -50,7 +50,7 @@ def resume(
     check_backend(backend, workers)
     check_target(json)
     check_figure(figure)
-    mark = read_mark(folder)
+    mark = read_manifest(folder)
     if mark is not None and mark.kind == SWEEP:
         raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
     if (result := finished(folder)) is not None:
@@ -98,10 +98,10 @@ def finished(folder: Path) -> dict[str, Any] | None:
     result = read_result(folder)
     if result is None:
         return None
-    if (folder / FOLDER / MARK).exists():
+    if (folder / FOLDER / MANIFEST).exists():
         if result.get("policy_error"):
             return None
-        with sole(folder):
+        with locked_folder(folder):
             drop(folder)
     return result
 

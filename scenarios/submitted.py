@@ -40,11 +40,11 @@ def main(version: str, arguments: list[str]) -> NoReturn:
                 "under the same path"
             )
     from scenarios.log import listening  # noqa: PLC0415 (a Python of another version cannot read it)
-    from scenarios.watch.job_log import InJobLog  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.watch.progress import JobLogHandler  # noqa: PLC0415 (a Python of another version cannot read it)
 
     if not takes_json(tree, arguments):
         run(arguments)
-    with tempfile.TemporaryDirectory() as folder, listening(InJobLog()):
+    with tempfile.TemporaryDirectory() as folder, listening(JobLogHandler()):
         result = Path(folder) / "result.json"
         try:
             run([*arguments, "--json", str(result)])

@@ -14,13 +14,13 @@ from scenarios.given.endings import say
 from scenarios.submission.job_commands import AT, INTERRUPTED, LOST, Address, head_at
 
 if TYPE_CHECKING:
-    from scenarios.watch.progress import Standing
+    from scenarios.watch.progress import ProgressSnapshot
 
 EVERY = 1.0
 """Seconds between two looks at a folder."""
 RESUMABLE = 3
 What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
-Lines = Annotated[bool, typer.Option("--json", help="Write every standing as a line of JSON, for programs.")]
+Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]
 
 
 def watch(what: What, address: Address = AT, json: Lines = False) -> None:
@@ -39,21 +39,21 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
     from scenarios.watch import folder_status
     from scenarios.watch.folder_status import as_json, moving
 
-    last: Standing | None = None
+    last: ProgressSnapshot | None = None
     with moving() as show:
-        while (found := folder_status.look(out)).state in (folder_status.RUNNING, folder_status.STARTING):
-            if json and found.standing and found.standing != last:
-                as_json(asdict(found.standing))
+        while (status := folder_status.read_status(out)).state in (folder_status.RUNNING, folder_status.STARTING):
+            if json and status.snapshot and status.snapshot != last:
+                as_json(asdict(status.snapshot))
             elif not json:
-                show(found.rows(), found.standing.line() if found.standing else "starting: nothing was told yet")
-            last = found.standing
+                show(status.rows(), status.snapshot.line() if status.snapshot else "starting: there is no progress yet")
+            last = status.snapshot
             time.sleep(EVERY)
         if not json:
-            show(found.rows(), f"{found.state}: {found.kept or out / 'result.json'}")
-    if found.state == folder_status.INTERRUPTED:
+            show(status.rows(), f"{status.state}: {status.resume_hint or out / 'result.json'}")
+    if status.state == folder_status.INTERRUPTED:
         anew = "nothing is kept to go on from, the same command begins anew"
-        say(f"the run was killed or interrupted; {found.kept or anew}")
-        sys.exit(RESUMABLE if found.kept else 2)
+        say(f"the run was killed or interrupted; {status.resume_hint or anew}")
+        sys.exit(RESUMABLE if status.resume_hint else 2)
     say(f"the run is over; its result is in {out}")
     sys.exit(0)
 
@@ -68,13 +68,13 @@ def _job(job: str, address: str, *, json: bool) -> NoReturn:
     try:
         with moving() as show:
 
-            def stood(standing: Standing) -> None:
+            def show_snapshot(snapshot: ProgressSnapshot) -> None:
                 if json:
-                    as_json(asdict(standing))
+                    as_json(asdict(snapshot))
                 else:
-                    show({"job": job, **standing.rows()}, standing.line())
+                    show({"job": job, **snapshot.rows()}, snapshot.line())
 
-            log = job_log.JobLog(lambda _: None, stood)
+            log = job_log.JobLog(lambda _: None, show_snapshot)
             details = job_log.follow(head, job, log)
     except SilentHeadError as error:
         say(f"{error}; job {job} may go on, the same command watches it again")

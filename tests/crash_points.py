@@ -30,8 +30,8 @@ from actors import log
 from scenarios import cli
 from scenarios.places.in_process import InProcess
 from scenarios.store import files
-from scenarios.store.files import sole
-from scenarios.store.mark import FOLDER, MARK, read_mark
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNIT, UNITS, Units
 from scenarios.sweep.folder import claim, measure_units
 from scenarios.watch import progress
@@ -78,8 +78,8 @@ def left(folder: Path) -> dict[str, Any]:
     """
     found = {str(path.relative_to(folder)): content(path) for path in folder.rglob("*") if path.suffix != UNIT.suffix}
     if (folder / FOLDER / UNITS).exists():
-        mark = read_mark(folder)
-        found[f"{FOLDER}/{MARK}"] = mark and mark.identity
+        mark = read_manifest(folder)
+        found[f"{FOLDER}/{MANIFEST}"] = mark and mark.identity
         squares = Squares((), abs, {})
         found["units"] = sorted((key, square.found) for key, square in Units(folder, squares.read, squares.write))
     return found
@@ -220,7 +220,7 @@ def sweep(family: Family) -> None:
 
     def act() -> int:
         squares = Squares(range(5), lambda unit: unit * unit, {"base": {}})
-        with sole(family.out):
+        with locked_folder(family.out):
             claim(family.out, squares.content())
             found = measure_units(squares, InProcess(1), family.out, Console(quiet=True))
         return 0 if squares.result(found) == {"squares": [0, 1, 4, 9, 16]} else 1

@@ -16,7 +16,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.own.admission import admitted_for
 from scenarios.run.job import Job
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)
@@ -40,7 +40,7 @@ def job(
     adaptive: bool = False,
     each: int | None = None,
     workers: int = 2,
-    kept: KeptRounds | None = None,
+    kept: RoundStore | None = None,
     helpers: tuple[str, ...] = (),
 ) -> Job:
     """Some rounds of a mechanism, all devices asked once."""
@@ -55,7 +55,7 @@ def job_of(
     adaptive: bool = False,
     each: int | None = None,
     workers: int = 2,
-    kept: KeptRounds | None = None,
+    kept: RoundStore | None = None,
 ) -> Job:
     """Some rounds of a mechanism that was admitted."""
     design = OwnDesign(own, WORLD)
@@ -68,5 +68,5 @@ def job_of(
         policy=Eliminate(setting=setting) if adaptive else Fixed(setting=setting, rounds=rounds),
         learner=server_half(own).learner(None, WORLD, LearnerOptions(decoder=decoder)),
         layout=plan_layout(devices=USERS, workers=workers, devices_per_actor=each),
-        rounds=kept or Nowhere(),
+        rounds=kept or NoStore(),
     )

@@ -19,36 +19,36 @@ from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
 from scenarios.store import files, record_log
-from scenarios.store.record_log import Chain, kept_records
+from scenarios.store.record_log import RecordLog, count_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
 LAYOUT = TIMED | {"backend", "backend_reason", "workers", "actors", "devices_per_actor"}
 _WAITING = """
 import signal, sys
-from scenarios.store.record_log import Chain
+from scenarios.store.record_log import RecordLog
 from scenarios.cli import main
-keep = Chain.keep
+keep = RecordLog.keep
 def waiting(self, record):
     keep(self, record)
     if self.codec.number(record) == int(sys.argv[1]):
         signal.pause()
-Chain.keep = waiting
+RecordLog.keep = waiting
 main(sys.argv[2:])
 """
 
 
 def stopped(blindrec: Command, after: int, *arguments: object) -> Ended:
     """A command that Ctrl-C ends once it has kept so many records."""
-    keep, left = Chain.keep, [after]
+    keep, left = RecordLog.keep, [after]
 
-    def keeping(self: Chain[Any], record: Any) -> None:
+    def keeping(self: RecordLog[Any], record: Any) -> None:
         keep(self, record)
         left[0] -= 1
         if not left[0]:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Chain, "keep", keeping)
+        patch.setattr(RecordLog, "keep", keeping)
         ended = blindrec(*arguments)
     assert (ended.code, ended.out) == (3, ""), ended.err
     return ended
@@ -83,7 +83,7 @@ def killed_on_ray(out: Path, kept: int, *arguments: object) -> None:
     started: dict[psutil.Process, str] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
-            assert holds_within(120, lambda: kept_records(out) == kept)
+            assert holds_within(120, lambda: count_records(out) == kept)
             started = below(psutil.Process(process.pid))
         finally:
             process.kill()

@@ -26,9 +26,9 @@ from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.run.results import record
 from scenarios.run.tables import tables_of
-from scenarios.store.mark import FOLDER
+from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS
-from scenarios.store.run_folder import take
+from scenarios.store.run_folder import claim_folder
 
 CHECKED = {
     "NUMBA_BOUNDSCHECK": "1",
@@ -93,7 +93,7 @@ def here(
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder a run's own."""
-    take(out, mark_of_run(scenario, repeat))
+    claim_folder(out, mark_of_run(scenario, repeat))
 
 
 def write_run(out: Path, finished: Result) -> dict[str, Any]:

@@ -40,7 +40,7 @@ LIGHT = {
     "scenarios.app.entrance": NUMERICAL,
     "scenarios.store.files": NUMERICAL,
     "scenarios.given.values": NUMERICAL,
-    "scenarios.store.mark": NUMERICAL,
+    "scenarios.store.manifest": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
     "scenarios.places.sending": NUMERICAL,
     "scenarios.given.validation": NUMERICAL,

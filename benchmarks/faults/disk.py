@@ -14,7 +14,7 @@ from typing import Any
 from actors import log
 from actors import log as durable
 from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut, Scheduler
-from scenarios.store import mark
+from scenarios.store import manifest
 
 Image = dict[Path, bytes | None]
 """Contents of a disk: bytes for a file, None for a folder; a folder comes before its files."""
@@ -56,7 +56,7 @@ class Disk:
     @contextmanager
     def instead_of_the_system(self) -> Iterator[None]:
         """Redirect all file operations of `actors.log` to this disk."""
-        places: tuple[Any, ...] = (durable, log, mark)
+        places: tuple[Any, ...] = (durable, log, manifest)
         for module in places:
             module.os = self
         try:

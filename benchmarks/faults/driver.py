@@ -9,7 +9,7 @@ from benchmarks.faults.processes import KeepersProcess
 from benchmarks.faults.scheduler import LONG, Fault, Scheduler
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError
-from scenarios.store.record_log import Chain
+from scenarios.store.record_log import RecordLog
 
 
 class DriverFailed(Fault):
@@ -24,7 +24,7 @@ class Driver:
     """Stores the coordinator's rounds in order, as `scenarios.places.supervising` does."""
 
     def __init__(
-        self, chain: Chain[Any], keeper: KeepersProcess, scheduler: Scheduler, witness: Witness, *, in_step: bool
+        self, chain: RecordLog[Any], keeper: KeepersProcess, scheduler: Scheduler, witness: Witness, *, in_step: bool
     ) -> None:
         self._keeper, self._in_step = keeper, in_step
         self._chain, self._scheduler, self._witness = chain, scheduler, witness

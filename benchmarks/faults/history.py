@@ -22,10 +22,10 @@ from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, 
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
 from scenarios.places.session import Crew
-from scenarios.store.files import sole
-from scenarios.store.mark import Mark
-from scenarios.store.record_log import Chain
-from scenarios.store.run_folder import take
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import Manifest
+from scenarios.store.record_log import RecordLog
+from scenarios.store.run_folder import claim_folder
 
 DISTURBED = 3
 """Number of disturbed attempts; later ones have no faults."""
@@ -147,8 +147,8 @@ class History:
 
     def _run(self) -> None:
         """Do what a command with `--out` does, and check its end."""
-        with sole(self._out):
-            take(self._out, Mark(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
+        with locked_folder(self._out):
+            claim_folder(self._out, Manifest(kind=self._family.name, scenario={}, source_sha256=None, code_sha256=""))
             kept = self._family.kept(self._out)
             if kept.ledger not in self._witness.books:
                 self._witness.books.append(kept.ledger)
@@ -170,7 +170,7 @@ class History:
 
         return Site(f"{name} from {bounds[0]}", start, self._scheduler, keeper, self._witness)
 
-    def _conducted(self, kept: Chain[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
+    def _conducted(self, kept: RecordLog[Any], keeper: KeepersProcess, devices: dict[str, Cohorts]) -> Any:
         """Let a coordinator conduct the rounds; if it dies, the next one continues."""
         scheduler, witness = self._scheduler, self._witness
         for _ in range(MOST_COORDINATORS):

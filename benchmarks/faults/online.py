@@ -29,7 +29,7 @@ from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, Serve
 from scenarios.online.run import KeptClients
 from scenarios.online.worlds import all_votes, likes_of
 from scenarios.places.session import Crew
-from scenarios.store.mark import ONLINE
+from scenarios.store.manifest import ONLINE
 
 ROUNDS, OBJECTS, DEVICES = 3, 2, 12
 SECRET, COINS = derive(0, "faults online"), derive(1, "faults online")

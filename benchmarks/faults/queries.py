@@ -32,7 +32,7 @@ from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.places.session import Crew
 from scenarios.store.journal import Journal
-from scenarios.store.mark import RUN
+from scenarios.store.manifest import RUN
 
 USERS, ITEMS = 24, 8
 SECRET, PUBLIC = derive(0, "faults"), derive(1, "faults")

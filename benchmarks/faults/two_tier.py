@@ -24,7 +24,7 @@ from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Cou
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.layout import cut
 from scenarios.places.session import Crew
-from scenarios.store.mark import TWO_TIER
+from scenarios.store.manifest import TWO_TIER
 from scenarios.two_tier.course import KeptBatches
 
 PUBLIC, PRIVATES, ITEMS, RATED = 8, 6, 5, 3

@@ -15,7 +15,7 @@ from coordinator.protocol.custom import Own
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.rounds.conductor import Conductor, Plan, Transport
 from scenarios.places.session import Crew
-from scenarios.store.record_log import Chain
+from scenarios.store.record_log import RecordLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,7 +53,7 @@ class Family(Protocol):
     """Its name on the command line and in the mark of a folder."""
     worlds: Sequence[World]
 
-    def kept(self, out: Path) -> Chain[Any]:
+    def kept(self, out: Path) -> RecordLog[Any]:
         """Return the store of a run in a folder."""
         ...
 

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from scenarios.given.validation import validated
 from scenarios.report.columns import Column
-from scenarios.store.mark import UNCLAIMED, Mark
-from scenarios.store.run_folder import mark_of, scenario_of
+from scenarios.store.manifest import UNCLAIMED, Manifest
+from scenarios.store.run_folder import manifest_of, scenario_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from scenarios.data.datasets import FileSettings
     from scenarios.places.session import Progress, Session
-    from scenarios.watch.progress import Telling
+    from scenarios.watch.progress import ProgressReporter
 
 S = TypeVar("S", bound=BaseModel)
 """A scenario: what is simulated, and under which privacy."""
@@ -49,15 +49,15 @@ class Running:
     console: Console  # For progress and remarks
     devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
-    telling: Telling | None = None  # Tells how far it has come; None to tell the console alone
+    telling: ProgressReporter | None = None  # Tells how far it has come; None to tell the console alone
 
     def progress(
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
-        """Tell how far a seed has come; see `scenarios.watch.progress.Telling.progress`."""
-        from scenarios.watch.progress import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        """Tell how far a seed has come; see `scenarios.watch.progress.ProgressReporter.progress`."""
+        from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
-        telling = self.telling or Telling(kind="run", run=UNCLAIMED, console=self.console)
+        telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
         return telling.progress(total, f"seed {seed}", done, unit)
 
 
@@ -106,11 +106,11 @@ class Experiment(ABC, Generic[S]):
 
             tell_remarks(read_for(cast("FileSettings", scenario)).table, console)
 
-    def mark(self, scenario: S, repeat: int) -> Mark:
+    def mark(self, scenario: S, repeat: int) -> Manifest:
         """Return what makes a folder this experiment's own."""
-        return mark_of(self.name, scenario, *self.files, repeat=repeat)
+        return manifest_of(self.name, scenario, *self.files, repeat=repeat)
 
-    def resumed(self, out: Path, mark: Mark, named: Named) -> S:  # noqa: ARG002 (for what may be one's own)
+    def resumed(self, out: Path, mark: Manifest, named: Named) -> S:  # noqa: ARG002 (for what may be one's own)
         """Return the scenario of a folder whose experiment was interrupted."""
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 

@@ -20,8 +20,8 @@ from scenarios.log import event
 from scenarios.report.columns import mean_of
 from scenarios.report.records import write_result
 from scenarios.store.files import tables_in, write_bytes
-from scenarios.store.mark import read_mark
-from scenarios.store.run_folder import RUN_SHA256, done_in, over, require_counts, take
+from scenarios.store.manifest import read_manifest
+from scenarios.store.run_folder import RUN_SHA256, claim_folder, finished_result, finished_run_folder, require_counts
 
 if TYPE_CHECKING:
     from scenarios.places.session import Session
@@ -46,7 +46,7 @@ def finished_run(
             "it out"
         )
     experiment.check(wanted)
-    if out is not None and (result := over(out, experiment.mark(wanted, repeat))) is not None:
+    if out is not None and (result := finished_result(out, experiment.mark(wanted, repeat))) is not None:
         told = f"the run in {out} is over: this is its result, and nobody was asked again"
         console.print(told, highlight=False, soft_wrap=True, markup=False)
         yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
@@ -55,11 +55,11 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Session) -> Record:
-        from scenarios.watch.progress import Telling  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         experiment.warn(wanted, console)
-        mark = None if out is None else read_mark(out)
-        telling = Telling(
+        mark = None if out is None else read_manifest(out)
+        telling = ProgressReporter(
             kind=experiment.name,
             run=os.urandom(16).hex() if mark is None else mark.run,
             console=console,
@@ -72,8 +72,12 @@ def finished_run(
         )
         return run_seeds(experiment, wanted, running, repeat)
 
-    with done_in(
-        out, opening, claim=lambda folder: take(folder, experiment.mark(wanted, repeat)), work=work, write=write_folder
+    with finished_run_folder(
+        out,
+        opening,
+        claim=lambda folder: claim_folder(folder, experiment.mark(wanted, repeat)),
+        work=work,
+        write=write_folder,
     ) as record:
         yield record
         if record.failure:
@@ -107,6 +111,6 @@ def write_folder(out: Path, record: Record) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
     for name, table in record.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    mark = read_mark(out)
+    mark = read_manifest(out)
     known = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
     write_result(out, record.values, record.scenario, **known)

@@ -7,7 +7,7 @@ from scenarios.app.experiment import Experiment, Record, Running
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import PLANTED, OnlineScenario
 from scenarios.store.files import size_of
-from scenarios.store.mark import ONLINE
+from scenarios.store.manifest import ONLINE
 
 _HELP = """Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.
 

@@ -24,13 +24,13 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
 from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work, silent
-from scenarios.store.journal import Answered, require_booked
-from scenarios.store.record_log import Chain, Codec, Numbers
-from scenarios.store.round_store import Nowhere
+from scenarios.store.journal import AnsweredRange, require_booked
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
-def _answered(one: ServedClient) -> Answered:
-    return Answered(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
+def _answered(one: ServedClient) -> AnsweredRange:
+    return AnsweredRange(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
 
 
 def _tell(one: ServedClient) -> Numbers:
@@ -51,15 +51,15 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
 CLIENTS_KIND: Codec[ServedClient] = Codec(
     noun="client",
     number=lambda one: one.number,
-    tell=_tell,
-    read=_read,
+    encode=_tell,
+    decode=_read,
     require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
 )
 """How a client that was served is kept."""
 
 
-class KeptClients(Chain[ServedClient]):
-    """The clients of one seed; see `scenarios.store.record_log.Chain`."""
+class KeptClients(RecordLog[ServedClient]):
+    """The clients of one seed; see `scenarios.store.record_log.RecordLog`."""
 
     codec = CLIENTS_KIND
 
@@ -181,7 +181,7 @@ def _work(
         secret=world.secret,
         layout=layout,
         finish=finish,
-        kept=Nowhere() if kept is None else kept,
+        kept=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
 

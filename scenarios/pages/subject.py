@@ -14,7 +14,7 @@ from scenarios.given.files import MOST_RECORD, json_object, read_file, read_tabl
 from scenarios.pages.schema import TABLES, check_record, check_table, kind_of
 from scenarios.pages.values import Traced
 from scenarios.report.records import PROVENANCE
-from scenarios.store.mark import FOLDER, MARK
+from scenarios.store.manifest import FOLDER, MANIFEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ DOCUMENTS = {
     "result": "result.json",
     "scenario": "scenario.json",
     "versions": "versions.json",
-    "mark": f"{FOLDER}/{MARK}",
+    "mark": f"{FOLDER}/{MANIFEST}",
 }
 """What a folder may hold, by the name that places on a page have for it."""
 REMEDY = "name a folder of --out or a file of --json"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator.protocol.errors import InputError
 from scenarios.places.worker_threads import A
-from scenarios.store.round_store import Kept, Nowhere
+from scenarios.store.round_store import NoStore, RecordStore
 
 if TYPE_CHECKING:
     from actors.embodied import Kind
@@ -74,7 +74,9 @@ class Work(Generic[R, O, T]):
     layout: Layout  # It affects only speed
     # Gets the outcome, the `Backstage` and the `Costs`, and returns the experiment's result
     finish: Callable[[O, Backstage, Costs], T]
-    kept: Kept[R] = field(default_factory=Nowhere)  # Yields the rounds of an interrupted run, and stores every new one
+    kept: RecordStore[R] = field(
+        default_factory=NoStore
+    )  # Yields the rounds of an interrupted run, and stores every new one
     ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -10,14 +10,16 @@ from scenarios.app.experiment import NOTHING, Named
 from scenarios.given.config import Scenario
 from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
-from scenarios.store.mark import FOLDER, MARK, RUN, Mark
+from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 
 
-def mark_of_run(scenario: Scenario, repeat: int = 1) -> Mark:
+def mark_of_run(scenario: Scenario, repeat: int = 1) -> Manifest:
     """Return the mark of a new run."""
     given, source = _identity(scenario)
-    return Mark(kind=RUN, scenario=given, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat)
+    return Manifest(
+        kind=RUN, scenario=given, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat
+    )
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
@@ -56,7 +58,7 @@ def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
     return values
 
 
-def claimed(out: Path, mark: Mark, named: Named = NOTHING) -> Scenario:
+def claimed(out: Path, mark: Manifest, named: Named = NOTHING) -> Scenario:
     """Return the scenario of a run that was interrupted."""
     values = _values(out, mark.scenario, named)
     try:
@@ -66,7 +68,7 @@ def claimed(out: Path, mark: Mark, named: Named = NOTHING) -> Scenario:
     except ValueError as error:
         why = f" ({error})" if isinstance(error, InputError) and named.design else ""
         raise InputError(
-            f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run{why}; run it in a new folder"
+            f"output folder {out}: the scenario in {out / FOLDER / MANIFEST} cannot be run{why}; run it in a new folder"
         ) from None
     if named.design and (found := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
         raise InputError(

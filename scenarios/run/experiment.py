@@ -14,7 +14,7 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.places.session import Progress, Session, silent
 from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import plot_of
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 
 TOP = 10
 """Length of a device's recommendation."""
@@ -27,7 +27,7 @@ def run(
     devices_per_actor: int | None = None,
     population: Population | None = None,
     progress: Progress = silent,
-    rounds: KeptRounds | None = None,
+    rounds: RoundStore | None = None,
     ledger: Path | None = None,
 ) -> Result:
     """Run a scenario."""
@@ -44,7 +44,7 @@ def run(
         learner=spec.learner,
         layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
         most_rounds=filled.most_rounds,
-        rounds=rounds or Nowhere(),
+        rounds=rounds or NoStore(),
         ledger=ledger,
         absence=filled.absence,
         plot=plot,

@@ -32,7 +32,7 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
 from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work
 from scenarios.places.spending import Spent, spent_by
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 
 RATERS = "devices"
 """The kind of devices of the main job."""
@@ -50,7 +50,7 @@ class Job:
     layout: Layout  # Speed only
     most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
     # Those that an interrupted run went through; told every new one
-    rounds: KeptRounds = field(default_factory=Nowhere)
+    rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
     plot: Plot | None = None  # What liars among the devices agreed on; None if nobody lies

@@ -12,7 +12,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import import_policy
 from scenarios.run.columns import COLUMNS
 from scenarios.store.files import size_of
-from scenarios.store.mark import RUN, Mark
+from scenarios.store.manifest import RUN, Manifest
 
 
 class MainJob(Experiment[Scenario]):
@@ -44,13 +44,13 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         if line := warning(scenario):
             console.print(line, highlight=False, soft_wrap=True)
 
-    def mark(self, scenario: Scenario, repeat: int) -> Mark:
+    def mark(self, scenario: Scenario, repeat: int) -> Manifest:
         """Return the mark of a run; what is one's own counts by its code."""
         from scenarios.run.claiming import mark_of_run  # noqa: PLC0415 (as in `warn`)
 
         return mark_of_run(scenario, repeat)
 
-    def resumed(self, out: Path, mark: Mark, named: Named) -> Scenario:
+    def resumed(self, out: Path, mark: Manifest, named: Named) -> Scenario:
         """Return the scenario of a run that was interrupted, with what is one's own named again."""
         from scenarios.run.claiming import claimed  # noqa: PLC0415 (as in `warn`)
 

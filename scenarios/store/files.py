@@ -44,7 +44,7 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
 
 
 def size_of(file: Path) -> int:
-    """Return the size of a file [bytes]; 0 where there is none, which is for others to refuse."""
+    """Return the size of a file [bytes]; 0 where there is none."""
     return file.stat().st_size if file.is_file() else 0
 
 
@@ -74,12 +74,12 @@ def write_table(target: Path, table: pd.DataFrame) -> None:
 
 
 def tables_in(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables of a finished folder by their names without endings, CSV before Parquet."""
-    found: dict[str, pd.DataFrame] = {}
+    """Return the tables of a finished folder by their names without suffixes, CSV before Parquet."""
+    tables: dict[str, pd.DataFrame] = {}
     for ending in (".csv", ".parquet"):
         for path in sorted(folder.glob(f"*{ending}")):
-            found[path.stem] = read_table(path, "put it back as it was")
-    return found
+            tables[path.stem] = read_table(path, "put it back as it was")
+    return tables
 
 
 def left_over(path: Path) -> bool:
@@ -88,15 +88,15 @@ def left_over(path: Path) -> bool:
 
 
 def clear(out: Path) -> None:
-    """Remove what processes that died left half written in a folder and in its journal; whoever holds it may do so."""
+    """Remove half-written files of dead processes from a folder and its journal; only for the holder of its lock."""
     for folder in (out, *out.glob("rounds/**")):
         for part in folder.glob(f".*{PART}"):
             part.unlink(missing_ok=True)
 
 
 @contextmanager
-def sole(out: Path | None) -> Iterator[None]:
-    """Hold an output folder while a command works there; make it if needed, and remove it if it stays empty.
+def locked_folder(out: Path | None) -> Iterator[None]:
+    """Lock an output folder while a command works there; make it if needed, and remove it if it stays empty.
 
     Unfinished files of processes that died are removed.
 
@@ -109,9 +109,9 @@ def sole(out: Path | None) -> Iterator[None]:
         return
     made = not out.exists()
     try_folder(out)
-    held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    lock = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(held, out)
+        _lock(lock, out)
         try:
             _require_inside(out)
             clear(out)
@@ -121,17 +121,17 @@ def sole(out: Path | None) -> Iterator[None]:
                 with suppress(OSError):  # it is not empty
                     out.rmdir()
     finally:
-        os.close(held)
+        os.close(lock)
 
 
-def _lock(held: int, out: Path) -> None:
+def _lock(lock: int, out: Path) -> None:
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise _in_use(out) from None
     except OSError:  # a file system without such locks
         return
-    if not out.exists() or not os.path.samestat(os.fstat(held), out.stat()):  # its last holder has removed it meanwhile
+    if not out.exists() or not os.path.samestat(os.fstat(lock), out.stat()):  # its last holder has removed it meanwhile
         raise _in_use(out)
 
 

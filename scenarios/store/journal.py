@@ -1,4 +1,4 @@
-"""The journal of a run: every round is stored as soon as it is over, once all its answers are booked."""
+"""The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.given.policies import code_digest
-from scenarios.store.record_log import Chain, Codec, Numbers
+from scenarios.store.record_log import Codec, Numbers, RecordLog
 
 
-class Answered(NamedTuple):
-    """A stored round: so many of devices ``first`` to ``stop - 1`` answered something that is charged."""
+class AnsweredRange(NamedTuple):
+    """The devices of a stored round: ``devices`` of ``first`` to ``stop - 1`` answered, and are charged for it."""
 
     what: str
-    """Words for the round, for the error."""
+    """The round's name in error messages."""
     id: bytes
     first: int
     stop: int
     devices: int
 
 
-def require_booked(kept: Iterable[Answered], keeper: Books) -> None:
+def require_booked(answered_ranges: Iterable[AnsweredRange], keeper: Books) -> None:
     """Refuse to resume if charges for stored answers are missing from the book."""
     entries: dict[bytes, list[tuple[int, int]]] = {}
     for entry in map(read_entry, keeper.read(0, MOST_DEVICES)[1]):
         entries.setdefault(entry.id, []).append((entry.first, entry.stop))
-    for one in kept:
-        if (found := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
+    for one in answered_ranges:
+        if (booked := _covered(entries.get(one.id, []), one.first, one.stop)) < one.devices:
             raise InputError(
-                f"{one.what} was answered by {one.devices} devices, their ledger tells of {found}; a part of "
+                f"{one.what} was answered by {one.devices} devices, their ledger tells of {booked}; a part of "
                 f"it is missing, what devices spent is not known: put its files back as they were, or {ANEW}"
             )
 
@@ -62,21 +62,21 @@ _KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorS
 _STATISTICS = {kind.__name__: kind for kind in _KINDS}
 
 
-def _answered(over: Round) -> Answered:
+def _answered(over: Round) -> AnsweredRange:
     ask, statistic = over.ask, over.statistic
     devices = statistic.asked - statistic.refused
-    return Answered(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
+    return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 
 def _number(over: Round) -> int:
     return over.ask.query.round
 
 
-def _tell(over: Round) -> Numbers:
+def _encode(over: Round) -> Numbers:
     query, statistic = over.ask.query, over.statistic
-    held = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
-    arrays: dict[str, Any] = {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
-    told = {
+    statistic_fields = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
+    arrays: dict[str, Any] = {name: value for name, value in statistic_fields.items() if isinstance(value, np.ndarray)}
+    numbers = {
         "size": over.size,
         "first": over.ask.first,
         "stop": over.ask.stop,
@@ -91,49 +91,51 @@ def _tell(over: Round) -> Numbers:
             **({"arrays": sorted(query.arrays)} if query.arrays else {}),
         },
         "statistic": type(statistic).__name__,
-        **{name: int(value) for name, value in held.items() if name not in arrays},
+        **{name: int(value) for name, value in statistic_fields.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
-    return told, arrays
+    return numbers, arrays
 
 
-def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Round:
-    asked = told["query"]
+def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
+    query_numbers = numbers["query"]
     query = Query(
         **{
-            **asked,
-            "public_seed": bytes.fromhex(asked["public_seed"]),
-            "epsilon": None if asked["epsilon"] is None else Fraction(asked["epsilon"]),
+            **query_numbers,
+            "public_seed": bytes.fromhex(query_numbers["public_seed"]),
+            "epsilon": None if query_numbers["epsilon"] is None else Fraction(query_numbers["epsilon"]),
             "pool": arrays.pop("pool", None),
             "centres": arrays.pop("centres", None),
-            "arrays": {name: arrays.pop(f"array-{place}") for place, name in enumerate(asked.get("arrays", []))},
+            "arrays": {
+                name: arrays.pop(f"array-{place}") for place, name in enumerate(query_numbers.get("arrays", []))
+            },
         }
     )
-    kind = _STATISTICS[told["statistic"]]
-    numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
-    statistic: Statistic = kind(**arrays, **numbers)
-    ask = Ask(query=query, first=told["first"], stop=told["stop"], verifies=told.get("verifies", False))
-    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])
+    kind = _STATISTICS[numbers["statistic"]]
+    statistic_numbers = {part.name: numbers[part.name] for part in fields(kind) if part.name not in arrays}
+    statistic: Statistic = kind(**arrays, **statistic_numbers)
+    ask = Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False))
+    return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(numbers["digest"]), size=numbers["size"])
 
 
 ROUNDS: Codec[Round] = Codec(
     noun="round",
     number=_number,
-    tell=_tell,
-    read=_read,
-    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+    encode=_encode,
+    decode=_decode,
+    require_booked=lambda rounds, book: require_booked(map(_answered, rounds), book),
 )
 """How a round is converted to a record."""
 
 
-class Journal(Chain[Round]):
-    """The rounds of one seed; see `scenarios.store.record_log.Chain`."""
+class Journal(RecordLog[Round]):
+    """The rounds of one seed; see `scenarios.store.record_log.RecordLog`."""
 
     codec = ROUNDS
 
     @property
     def trusted(self) -> bool:
-        """Whether the run began with the present code; see `scenarios.store.round_store.Kept`."""
-        mark = self._mark
-        return mark is None or mark.code_sha256 == code_digest(mark.scenario.get("policy", ""))
+        """Whether the run began with the present code; see `scenarios.store.round_store.RecordStore`."""
+        manifest = self._manifest
+        return manifest is None or manifest.code_sha256 == code_digest(manifest.scenario.get("policy", ""))

@@ -24,7 +24,7 @@ from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.given.files import read_arrays
 from scenarios.store.files import write_bytes
-from scenarios.store.mark import FOLDER, MARK, PROGRESS, UNCLAIMED, bound, read_mark
+from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 M = TypeVar("M")
 Reader = Callable[[dict[str, Any]], tuple[K, M]]
-"""Takes a line's JSON value and returns the unit's key and what it found."""
+"""Takes a line's JSON value and returns the unit's key and its measurement."""
 Writer = Callable[[K, M], dict[str, Any]]
 """The reverse."""
 UNITS = "units"
@@ -46,16 +46,16 @@ UNIT = Kind(
 
 
 class Units(Generic[K, M]):
-    """The finished units of a sweep, bound to the mark of its folder; see `actors.log.Log`."""
+    """The finished units of a sweep, bound to the manifest of its folder; see `actors.log.Log`."""
 
     def __init__(self, out: Path, read: Reader[K, M], write: Writer[K, M]) -> None:
         self.folder, self._read, self._write = out / FOLDER / UNITS, read, write
-        self._log = Log(self.folder, UNIT, bound(read_mark(out), UNITS))
+        self._log = Log(self.folder, UNIT, bound(read_manifest(out), UNITS))
 
     def __iter__(self) -> Iterator[tuple[K, M]]:
         """Yield the stored units with their keys, in the order in which they were finished."""
         self._log.settle()
-        return self._log.read(lambda told: self._read(json.loads(told)))
+        return self._log.read(lambda line: self._read(json.loads(line)))
 
     def keep(self, key: K, measured: M) -> None:
         """Write a unit, and wait until the disk holds it."""
@@ -77,14 +77,14 @@ class Codec(Generic[T]):
     """How records of one kind are converted to numbers and back."""
 
     noun: str  # What errors call a record, such as ``"round"``
-    number: Callable[[T], int]  # A record's place in its chain, from 0
-    tell: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
-    read: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
+    number: Callable[[T], int]  # A record's position in its log, from 0
+    encode: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
+    decode: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
     # Takes records and the devices' book, and refuses them if an answer is not booked
     require_booked: Callable[[Iterable[T], Books], None]
 
 
-class Chain(Generic[T]):
+class RecordLog(Generic[T]):
     """The records of one seed, a file for each, without pickles. Each names the digest of the record before it.
 
     ``run``: The run's name.
@@ -95,17 +95,17 @@ class Chain(Generic[T]):
     codec: Codec[T]  # The codec of this kind of records
 
     def __init__(self, out: Path, seed: int) -> None:
-        self._mark = read_mark(out)
-        self.run = run = self._mark.run if self._mark else UNCLAIMED
+        self._manifest = read_manifest(out)
+        self.run = run = self._manifest.run if self._manifest else UNCLAIMED
         self.folder = out / FOLDER / f"seed-{seed}"
         self.ledger = (out / FOLDER / "ledger" / run / f"seed-{seed}").absolute()
         self.damaged: Path | None = None
-        self._first = bound(self._mark, seed)
+        self._first = bound(self._manifest, seed)
 
     def __iter__(self) -> Iterator[T]:
         """Yield the stored records in order, up to the first one that is missing, torn or damaged.
 
-        That record and all later ones are renamed, and their rounds will be conducted again; devices then repeat their
+        That record and all later ones are renamed, and their rounds will be run again; devices then repeat their
         answers and spend nothing. `damaged` names the record.
         """
         before, noun = self._first, self.codec.noun
@@ -166,7 +166,7 @@ class Chain(Generic[T]):
             raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
 
     def _digest(self, number: int) -> str:
-        """Return the digest of a stored record; before the first record, the digest that binds the chain to its run."""
+        """Return the digest of a stored record; before the first record, the digest that binds the log to its run."""
         if number < 0:
             return self._first
         with open_regular(self._path(number)) as file:
@@ -176,13 +176,13 @@ class Chain(Generic[T]):
         return self.folder / f"{number:06d}.npz"
 
 
-def kept_records(out: Path) -> int:
+def count_records(out: Path) -> int:
     """Return how many records of all seeds a folder holds, or how many units of a sweep."""
     return sum(1 for _ in (out / FOLDER).glob("seed-*/*.npz")) + count_lines(out / FOLDER / UNITS, UNIT)
 
 
 def drop(out: Path) -> None:
-    """Remove everything that a finished run kept. The mark goes last, so that an interrupted removal can be repeated.
+    """Remove everything that a finished run stored. The manifest goes last: an interrupted removal can be repeated.
 
     Records are removed before the devices' book, because a run cannot be resumed from records that are not booked.
     """
@@ -191,15 +191,15 @@ def drop(out: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
     with suppress(OSError):
         (folder / PROGRESS).unlink(missing_ok=True)
-        (folder / MARK).unlink(missing_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
         folder.rmdir()
 
 
 def to_bytes(codec: Codec[T], record: T, before: str) -> bytes:
     """Return a record as bytes: a digest, then an ``.npz`` file of its arrays and of everything else as JSON."""
-    told, arrays = codec.tell(record)
-    told = {"format": FORMAT, "before": before, **told}
-    content = _zipped({"told": np.frombuffer(json.dumps(told).encode(), np.uint8), **arrays})
+    numbers, arrays = codec.encode(record)
+    numbers = {"format": FORMAT, "before": before, **numbers}
+    content = _zipped({"told": np.frombuffer(json.dumps(numbers).encode(), np.uint8), **arrays})
     return hashlib.sha256(content).digest() + content
 
 
@@ -219,10 +219,10 @@ def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
     if hashlib.sha256(content).digest() != check:
         raise ValueError("the digest is another one's")
     arrays = read_arrays(content, f"a kept {codec.noun}")
-    told: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
-    if told["format"] != FORMAT:
+    numbers: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
+    if numbers["format"] != FORMAT:
         raise InputError(
-            f"a kept {codec.noun} has format {told['format']}, this version of blindrec reads {FORMAT}; go on with the "
-            "version that kept it, or name a new folder"
+            f"a kept {codec.noun} has format {numbers['format']}, this version of blindrec reads {FORMAT}; go on with "
+            "the version that kept it, or name a new folder"
         )
-    return codec.read(told, arrays), told["before"]
+    return codec.decode(numbers, arrays), numbers["before"]

@@ -1,11 +1,11 @@
-"""Where a run stores its rounds: nowhere, in memory, or in a `scenarios.store.journal.Journal` on disk."""
+"""Stores of a run's rounds: none, in memory, or a `scenarios.store.journal.Journal` on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from scenarios.store.mark import UNCLAIMED
+from scenarios.store.manifest import UNCLAIMED
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.rounds import Round
@@ -14,7 +14,7 @@ R = TypeVar("R")
 """A round of the run."""
 
 
-class Kept(Protocol[R]):
+class RecordStore(Protocol[R]):
     """Finished rounds, which are written and read one by one, so that they need not fit in memory together."""
 
     def keep(self, over: R) -> None:
@@ -31,31 +31,31 @@ class Kept(Protocol[R]):
         ...
 
 
-class KeptRounds(Kept["Round"], Protocol):
+class RoundStore(RecordStore["Round"], Protocol):
     """Finished rounds of queries."""
 
     @property
     def trusted(self) -> bool:
-        """Whether the present code asked them; if not, they are compared with what it would ask."""
+        """Whether the present code made their queries; if not, they are compared with the queries it would make."""
         ...
 
 
-class Nowhere:
-    """Stores nothing: an interrupted run starts again, and its devices repeat their answers."""
+class NoStore:
+    """A store of nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
     run = UNCLAIMED
 
     def keep(self, over: Any) -> None:
-        """Forget a round."""
+        """Drop a round."""
 
     def __iter__(self) -> Iterator[Any]:
         """Yield nothing."""
         return iter(())
 
 
-class Held:
-    """Rounds in memory, so that the caller can look at them afterwards."""
+class InMemoryRounds:
+    """Rounds in memory, which the caller can inspect afterwards."""
 
     trusted = True
     run = UNCLAIMED
@@ -64,7 +64,7 @@ class Held:
         self.rounds = list(rounds)
 
     def keep(self, over: Round) -> None:
-        """Hold a round."""
+        """Append a round."""
         self.rounds.append(over)
 
     def __iter__(self) -> Iterator[Round]:

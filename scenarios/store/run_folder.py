@@ -1,4 +1,4 @@
-"""An experiment and its folder: claimed for a new run or the rest of an interrupted one, held until the result."""
+"""An experiment's folder: claimed for a new run or the rest of an interrupted one, and locked until the result."""
 
 from __future__ import annotations
 
@@ -15,52 +15,53 @@ from coordinator.protocol.errors import InputError, LostError
 from scenarios.given.endings import kept
 from scenarios.given.files import file_sha256, read_object
 from scenarios.given.policies import code_digest
-from scenarios.store.files import left_over, sole, try_folder
-from scenarios.store.mark import FOLDER, MARK, PROGRESS, RUN, SWEEP, Mark, read_mark
-from scenarios.store.record_log import drop, kept_records
+from scenarios.store.files import left_over, locked_folder, try_folder
+from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
+from scenarios.store.record_log import count_records, drop
 
 M = TypeVar("M", bound=BaseModel)
 RESULT = "result.json"
 RUN_SHA256 = "run_sha256"
-"""Where ``versions.json`` of a finished run has `Mark.whole`."""
+"""Where ``versions.json`` of a finished run has `Manifest.whole`."""
 
 
-def take(out: Path, wanted: Mark) -> None:
+def claim_folder(out: Path, manifest: Manifest) -> None:
     """Claim a folder for a new run, or for the rest of an interrupted one.
 
-    A resumed run keeps its name even if nothing of it is found here, because its ledgers may be on other nodes.
+    A resumed run keeps its name even if its folder holds no record, because its ledgers may be on other nodes.
     """
     if not used(out):
         try_folder(out)
         _require_empty(out)
-        before = read_mark(out)
-        same = before is not None and before.identity == wanted.identity
-        _write(replace(wanted, run=before.run) if before is not None and same else wanted, out)
+        before = read_manifest(out)
+        same = before is not None and before.identity == manifest.identity
+        _write(replace(manifest, run=before.run) if before is not None and same else manifest, out)
         return
-    if (held := read_mark(out)) is None:
+    if (stored := read_manifest(out)) is None:
         raise InputError(f"output folder {out} holds another run; name a new one")
-    if held.identity != wanted.identity:
-        told = "another sweep; name a new one, or the same settings"
-        told = told if held.kind == SWEEP else "another run; name a new one, or the same scenario"
-        raise InputError(f"output folder {out} holds part of {told}")
-    if held.kind != RUN and held.code_sha256 != wanted.code_sha256:  # a run compares its rounds with what it would ask
+    if stored.identity != manifest.identity:
+        message = "another sweep; name a new one, or the same settings"
+        message = message if stored.kind == SWEEP else "another run; name a new one, or the same scenario"
+        raise InputError(f"output folder {out} holds part of {message}")
+    # a main run may go on with changed code, because it compares stored rounds with the queries it would make
+    if stored.kind != RUN and stored.code_sha256 != manifest.code_sha256:
         raise InputError(
             f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
             "version that began it, or start in a new folder"
         )
-    if held.repeat != wanted.repeat:
-        _write(replace(held, repeat=wanted.repeat), out)
+    if stored.repeat != manifest.repeat:
+        _write(replace(stored, repeat=manifest.repeat), out)
 
 
-def over(out: Path, wanted: Mark) -> dict[str, Any] | None:
-    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is."""
-    if (out / FOLDER / MARK).exists():
+def finished_result(out: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """Return the result of a folder whose finished experiment is the same; None where there is no such result."""
+    if (out / FOLDER / MANIFEST).exists():
         return None
     try:
-        known = read_object(out / "versions.json", "name a new folder")
+        versions = read_object(out / "versions.json", "name a new folder")
     except InputError:
         return None
-    return read_result(out) if known is not None and known.get(RUN_SHA256) == wanted.whole else None
+    return read_result(out) if versions is not None and versions.get(RUN_SHA256) == manifest.whole else None
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
@@ -68,45 +69,45 @@ def read_result(out: Path) -> dict[str, Any] | None:
     return read_object(out / RESULT, "put it back as it was, or run it in a new folder")
 
 
-def _write(mark: Mark, out: Path) -> None:
+def _write(manifest: Manifest, out: Path) -> None:
     try:
         make_folder(out / FOLDER)
-        mark.write(out)
+        manifest.write(out)
     except OSError as error:
         raise LostError(f"output folder {out} cannot be written ({error.strerror}); free space there") from None
 
 
 def used(out: Path) -> bool:
-    """Return whether there is a result, an entry of a book, a record or a unit."""
+    """Return whether a folder holds a result, a ledger entry, a record or a unit."""
     inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
     return (out / RESULT).exists() or any(one.is_file() for one in inside)
 
 
 def _require_empty(out: Path) -> None:
-    """Refuse a folder unless it is empty, or holds only what a run leaves that is killed before it books anything."""
-    own = {out / FOLDER, out / FOLDER / MARK, out / FOLDER / PROGRESS}
+    """Refuse a folder unless it is empty, or holds only the files of a run that was killed before any charge."""
+    own = {out / FOLDER, out / FOLDER / MANIFEST, out / FOLDER / PROGRESS}
     for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
         inside = one.is_dir() and (out / FOLDER) in one.parents
         if not (one in own or inside or left_over(one)):
             raise InputError(f"output folder {out} holds another run ({one.name}); name a new one")
 
 
-def mark_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Mark:
-    """Return the mark of a new online or two-tier run."""
+def manifest_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Manifest:
+    """Return the manifest of a new online or two-tier run."""
     values, source, _ = _values_of(scenario, files)
-    return Mark(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
+    return Manifest(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
 
 
-def scenario_of(out: Path, mark: Mark, kind: type[M], *files: str) -> M:
+def scenario_of(out: Path, manifest: Manifest, kind: type[M], *files: str) -> M:
     """Return the scenario of an online or two-tier run that was interrupted."""
     try:
-        scenario = kind.model_validate(mark.scenario)
+        scenario = kind.model_validate(manifest.scenario)
     except ValueError:
         raise InputError(
-            f"output folder {out}: the scenario in {out / FOLDER / MARK} cannot be run; run it in a new folder"
+            f"output folder {out}: the scenario in {out / FOLDER / MANIFEST} cannot be run; run it in a new folder"
         ) from None
     _, source, path = _values_of(scenario, files)
-    require_source(out, mark, source, path)
+    require_source(out, manifest, source, path)
     return scenario
 
 
@@ -119,9 +120,9 @@ def _values_of(scenario: BaseModel, files: Iterable[str]) -> tuple[dict[str, Any
     return values, None, None
 
 
-def require_source(out: Path, mark: Mark, now: str | None, path: Path | None) -> None:
+def require_source(out: Path, manifest: Manifest, now: str | None, path: Path | None) -> None:
     """Refuse to resume if the file that a run reads has changed since it began."""
-    if now != mark.source_sha256:
+    if now != manifest.source_sha256:
         raise InputError(f"{path} has changed since the run in {out} began; run it in a new folder")
 
 
@@ -130,13 +131,13 @@ T = TypeVar("T")
 
 
 @contextmanager
-def held_in(
+def in_run_folder(
     out: Path | None, opening: AbstractContextManager[S], *, claim: Callable[[Path], None], work: Callable[[S], T]
 ) -> Iterator[T]:
     """Run an experiment in its folder and let the caller write the result there. Records for resuming it are kept."""
-    with sole(out), kept(lambda: _kept(out)):
+    with locked_folder(out), kept(lambda: _resume_hint(out)):
         with opening as session:
-            new = out is not None and read_mark(out) is None
+            new = out is not None and read_manifest(out) is None
             if out is not None:
                 claim(out)
             with _left_empty(out, new=new):
@@ -145,7 +146,7 @@ def held_in(
 
 
 @contextmanager
-def done_in(
+def finished_run_folder(
     out: Path | None,
     opening: AbstractContextManager[S],
     *,
@@ -154,7 +155,7 @@ def done_in(
     write: Callable[[Path, T], None],
 ) -> Iterator[T]:
     """Run an experiment and write its folder; let the caller report, then remove the records for resuming it."""
-    with held_in(out, opening, claim=claim, work=work) as done:
+    with in_run_folder(out, opening, claim=claim, work=work) as done:
         if out is not None:
             try:
                 write(out, done)
@@ -174,7 +175,7 @@ def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if out is not None and not kept_records(out):
+        if out is not None and not count_records(out):
             drop(out)
         raise
     except InputError:
@@ -191,8 +192,8 @@ def require_counts(repeat: int, devices_per_actor: int | None) -> None:
         raise InputError(f"devices_per_actor is {devices_per_actor}; it must be at least 1")
 
 
-def _kept(out: Path | None) -> str | None:
-    """Return how many records there are and how to resume, in words; None if there is nothing to resume from."""
-    if out is None or not (records := kept_records(out)) or not (mark := read_mark(out)):
+def _resume_hint(out: Path | None) -> str | None:
+    """Say how many records there are and how to resume; None where there is nothing to resume from."""
+    if out is None or not (records := count_records(out)) or not (manifest := read_manifest(out)):
         return None
-    return mark.told(records, out)
+    return manifest.resume_hint(records, out)

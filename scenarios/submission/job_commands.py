@@ -21,7 +21,7 @@ from scenarios.submission.request import check_request
 if TYPE_CHECKING:
     from scenarios.submission.head import Head
     from scenarios.submission.job_log import JobLog
-    from scenarios.watch.progress import Standing
+    from scenarios.watch.progress import ProgressSnapshot
 
 SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
 
@@ -82,14 +82,14 @@ def status(
     json: Json = None,
 ) -> None:
     """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
-    from scenarios.watch.folder_status import is_folder, look
+    from scenarios.watch.folder_status import is_folder, read_status
 
     if is_folder(job):
         if follow or json is not None:
             raise InputError(
                 f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
             )
-        _print(look(Path(job)).rows())
+        _print(read_status(Path(job)).rows())
         return
     check_target(json)
     head = head_at(address)
@@ -100,15 +100,15 @@ def status(
         raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
     from scenarios.submission.job_log import JobLog
 
-    stood: list[Standing] = []
-    log = JobLog(lambda _: None, stood.append)
+    snapshots: list[ProgressSnapshot] = []
+    log = JobLog(lambda _: None, snapshots.append)
     log.catch_up(head.log(job))
     log.end()
     if json is not None:
         _deliver(log, job, json)
     if json != STDOUT:
-        standing = stood[-1].rows() if stood else {}
-        _print({**standing, **{name: str(value) for name, value in _rows(job, details).items()}})
+        latest = snapshots[-1].rows() if snapshots else {}
+        _print({**latest, **{name: str(value) for name, value in _rows(job, details).items()}})
 
 
 def stop(job: Job, address: Address = AT) -> None:
@@ -147,8 +147,8 @@ def _bring(head: Head, there: str, node: str, place: Path) -> None:
     from scenarios.submission.head import exit_code
 
     try_folder(place)
-    with tempfile.TemporaryFile(dir=place) as held, tempfile.TemporaryDirectory() as nothing:
-        received, said = job_log.Received(held), list[str]()
+    with tempfile.TemporaryFile(dir=place) as archive, tempfile.TemporaryDirectory() as nothing:
+        received, said = job_log.ResultReceiver(archive), list[str]()
         sending = head.submit(
             python("scenarios.submission.job_log", there),
             environment(Path(nothing)),
@@ -203,7 +203,7 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
 
 
 def _deliver(log: JobLog, job: str, json: str) -> None:
-    """Put the result where it is wanted."""
+    """Write the result to the file or to standard output."""
     content = log.received.content()
     if content is None:
         raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")
@@ -215,18 +215,18 @@ def _deliver(log: JobLog, job: str, json: str) -> None:
 
 
 def _rows(job: str, details: Any) -> dict[str, object]:
-    known = details.metadata or {}
+    metadata = details.metadata or {}
     rows: dict[str, object] = {
         "job": job,
         "status": details.status,
-        "command": known.get("blindrec", details.entrypoint),
+        "command": metadata.get("blindrec", details.entrypoint),
     }
     if details.start_time and details.end_time:
         rows["seconds"] = f"{(details.end_time - details.start_time) / 1000:.1f}"
     if details.driver_exit_code is not None:
         rows["exit code"] = details.driver_exit_code
-    if known.get("out"):
-        rows["out"] = f"{known['out']} on node {node_of(details) or 'of its head'}"
+    if metadata.get("out"):
+        rows["out"] = f"{metadata['out']} on node {node_of(details) or 'of its head'}"
     return rows
 
 

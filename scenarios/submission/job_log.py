@@ -1,6 +1,6 @@
-"""A job's log, the only channel that every Ray cluster has: it is followed, and brings a result or a folder along.
+"""A job's log, the only channel that every Ray cluster has: it is followed, and carries a result or a folder.
 
-What is sent is cut into lines, each with its number, so that lines of others in between do no harm; the last line has
+The content is sent in numbered lines, so that other lines in between do no harm; the last line has
 their number and the digest of all, so that a loss is noticed. ``python -m scenarios.submission.job_log FOLDER`` puts a
 folder of the cluster into the log of its job.
 """
@@ -25,16 +25,15 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.files import MOST_RECORD
 from scenarios.store.files import left_over
-from scenarios.watch.job_log import taken
-from scenarios.watch.progress import Standing
+from scenarios.watch.progress import ProgressSnapshot, split_snapshot
 
 if TYPE_CHECKING:
     from scenarios.submission.head import Head
 
-MARK = "@blindrec-result:"
+RESULT_PREFIX = "@blindrec-result:"
 WIDTH = 9_000
 """Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters."""
-_LINE = re.compile(re.escape(MARK) + r" (?:(\d+) ([A-Za-z0-9+/=]+)|end (\d+) ([0-9a-f]{64}))$")
+_LINE = re.compile(re.escape(RESULT_PREFIX) + r" (?:(\d+) ([A-Za-z0-9+/=]+)|end (\d+) ([0-9a-f]{64}))$")
 PAUSE, LONGER = 0.3, 1.1
 """Seconds without a line after which the head is asked whether the job goes on, and how they grow from look to look.
 
@@ -65,14 +64,14 @@ class Sender:
         """Send the rest, and the line that ends all."""
         if self._rest:
             self._send(len(self._rest))
-        self._say(f"{MARK} end {self._count} {self._digest.hexdigest()}")
+        self._say(f"{RESULT_PREFIX} end {self._count} {self._digest.hexdigest()}")
 
     def _send(self, size: int) -> None:
         part = bytes(self._rest[:size])
         del self._rest[:size]
         self._count += 1
         self._digest.update(part)
-        self._say(f"{MARK} {self._count} {base64.b64encode(part).decode()}")
+        self._say(f"{RESULT_PREFIX} {self._count} {base64.b64encode(part).decode()}")
 
 
 def send_result(content: bytes, say: Callable[[str], object]) -> None:
@@ -92,15 +91,15 @@ def send_folder(folder: Path, say: Callable[[str], object]) -> None:
     sender.close()
 
 
-class Received:
-    """What lines bring, put together; the last of several counts."""
+class ResultReceiver:
+    """Assembles the content that lines carry; of several results the last one counts."""
 
     def __init__(self, stream: IO[bytes] | None = None) -> None:
         self._stream = io.BytesIO() if stream is None else stream
         self._count, self._lost, self._digest, self._end = 0, False, hashlib.sha256(), ""
 
     def take(self, line: str) -> str:
-        """Take what a line brings, and return the rest of the line."""
+        """Take the content that a line carries, and return the rest of the line."""
         if not (match := _LINE.search(line)):
             return line
         number, text, count, digest = match.groups()
@@ -126,7 +125,7 @@ class Received:
 
     @property
     def any(self) -> bool:
-        """Whether anything has come."""
+        """Whether any line with content has arrived."""
         return bool(self._count or self._end)
 
     def check(self) -> str:
@@ -150,25 +149,25 @@ class Received:
         self.check()
         self._stream.seek(0)
         try:
-            with tarfile.open(fileobj=self._stream, mode="r:gz") as held:
-                held.extractall(folder, filter="data")
-                members = held.getmembers()
+            with tarfile.open(fileobj=self._stream, mode="r:gz") as archive:
+                archive.extractall(folder, filter="data")
+                members = archive.getmembers()
         except tarfile.TarError as error:
             raise InputError(f"the folder cannot be unpacked ({error})") from None
         return len(members), sum(member.size for member in members)
 
 
 class JobLog:
-    """A job's log as it arrives: new lines are shown, lines that bring the result are taken, and standings told."""
+    """A job's log as it arrives: it shows new lines, collects the result's lines, and reports snapshots."""
 
     def __init__(
         self,
         show: Callable[[str], object],
-        stood: Callable[[Standing], object] = lambda _: None,
-        received: Received | None = None,
+        on_snapshot: Callable[[ProgressSnapshot], object] = lambda _: None,
+        received: ResultReceiver | None = None,
     ) -> None:
-        self.received = received or Received()
-        self._show, self._stood = show, stood
+        self.received = received or ResultReceiver()
+        self._show, self._on_snapshot = show, on_snapshot
         self._seen = 0
         self._begun = ""
 
@@ -177,11 +176,11 @@ class JobLog:
         self._seen += len(text)
         *whole, self._begun = (self._begun + text).split("\n")
         for line in whole:
-            told, standing = taken(self.received.take(line))
-            if standing:
-                self._stood(standing)
-            if told or not line:
-                self._show(f"{told}\n")
+            rest, snapshot = split_snapshot(self.received.take(line))
+            if snapshot:
+                self._on_snapshot(snapshot)
+            if rest or not line:
+                self._show(f"{rest}\n")
 
     def catch_up(self, text: str) -> None:
         """Take the whole log, of which some has arrived."""

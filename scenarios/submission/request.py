@@ -1,4 +1,4 @@
-"""What is to run on the cluster: a command of blindrec, checked here before anything is sent."""
+"""The request for a cluster: a command of blindrec, checked here before anything is sent."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the values that a command line gives to the parameters of its command."""
     command, rest = tree, list(arguments)
     while hasattr(command, "commands"):
-        known = [name for name in command.commands if name not in _HERE_ONLY]
+        choices = [name for name in command.commands if name not in _HERE_ONLY]
         rest = command.completed(rest) if hasattr(command, "completed") else rest
         name = rest.pop(0) if rest else ""
-        if name not in known:
-            raise InputError(f"command {name!r} cannot be submitted; after submit name one of {', '.join(known)}")
+        if name not in choices:
+            raise InputError(f"command {name!r} cannot be submitted; after submit name one of {', '.join(choices)}")
         command = command.commands[name]
     values: dict[str, Any] = command.make_context(command.name, rest).params
     return values

@@ -40,7 +40,7 @@ from scenarios.report.intervals import (
 )
 from scenarios.report.tables import interval, ratio, remark, show_table, whole
 from scenarios.run.experiment import run
-from scenarios.store.round_store import Held, KeptRounds, Nowhere
+from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.sweep.kinds import Kind, Sweep
 from scenarios.sweep.threshold import EmulatedPrefixes, Prefixes, adapts, crossing, emulate, predicted_users
 from scenarios.theory.bounds import all_bounds, binding
@@ -302,7 +302,7 @@ def _from_moments(unit: SchemeUnit) -> int | None:
 
 def _adaptive(unit: SchemeUnit, begin: float) -> SchemeMeasurement:
     population = populate(unit.scenario)
-    rounds: KeptRounds = Held() if unit.told else Nowhere()
+    rounds: RoundStore = InMemoryRounds() if unit.told else NoStore()
     if unit.statistic == DEVICES:
         outcome = run(
             unit.scenario,

@@ -22,20 +22,20 @@ from scenarios.places.session import Session
 from scenarios.report import printing as report
 from scenarios.report.records import write_result
 from scenarios.store.files import write_table
-from scenarios.store.mark import SWEEP, UNCLAIMED, Mark, read_mark
+from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import Units
-from scenarios.store.run_folder import held_in, take
+from scenarios.store.run_folder import claim_folder, in_run_folder
 from scenarios.sweep.kinds import K, M, Sweep, U
-from scenarios.watch.progress import Course, Telling
+from scenarios.watch.progress import ProgressReporter, SeedProgress
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @contextmanager
-def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+def counted(telling: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
     """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
-    console, course, now = telling.console, Course(telling, total, "units"), done
+    console, course, now = telling.console, SeedProgress(telling, total, "units"), done
 
     def over() -> None:
         nonlocal now
@@ -90,7 +90,7 @@ class Swept:
 
 def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
     """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
-    with held_in(
+    with in_run_folder(
         out,
         opening,
         claim=lambda folder: claim(folder, sweep.content()),
@@ -110,21 +110,21 @@ def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: 
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
-    """Make a folder a sweep's own, or find that it is already; see `scenarios.store.run_folder.take` for errors."""
+    """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
     if (out / EARLIER).is_file():
         raise InputError(
             f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "
             "with that version, or name a new folder"
         )
     told = json.loads(json.dumps(content))
-    take(out, Mark(kind=SWEEP, scenario=told, source_sha256=None, code_sha256=""))
+    claim_folder(out, Manifest(kind=SWEEP, scenario=told, source_sha256=None, code_sha256=""))
 
 
 def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: Console) -> dict[K, M]:
     """Measure every unit that the folder, which `claim` passed, does not hold yet."""
     kept: Units[K, M] = Units(out, sweep.read, sweep.write)
-    mark = read_mark(out)
-    telling = Telling(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
+    mark = read_manifest(out)
+    telling = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
     done = dict(kept)
     before, units = set(done), sweep.units(done)
     while True:

@@ -45,7 +45,7 @@ from scenarios.planner.needs import predicted_users as needed_users
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.run.popularity import top_share
-from scenarios.store.round_store import KeptRounds, Nowhere
+from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.sweep.grid import LABELS, TOP, Criterion
 from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulation import Emulated
@@ -349,7 +349,7 @@ def emulated_devices(population: Population) -> Emulated:
     )
 
 
-def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome:
+def emulate(population: Population, rounds: RoundStore | None = None) -> Outcome:
     """Run an adaptive scenario of sign sensing to its end, without devices; keep its rounds."""
     scenario = population.scenario
     spec = RunSpec(scenario)
@@ -360,7 +360,7 @@ def emulate(population: Population, rounds: KeptRounds | None = None) -> Outcome
         devices=scenario.users or 0,
         budget=spec.budget,
         most_rounds=scenario.most_rounds,
-        keep=(rounds or Nowhere()).keep,
+        keep=(rounds or NoStore()).keep,
     )
 
 

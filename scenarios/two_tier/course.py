@@ -22,8 +22,8 @@ from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
 from scenarios.places.session import Costs, Crew, Progress, Session, Work, silent
-from scenarios.store.record_log import Chain, Codec, Numbers
-from scenarios.store.round_store import Nowhere
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
 def _require_booked(kept: Iterable[Batch], book: Books) -> None:
@@ -69,13 +69,13 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
 
 
 BATCHES: Codec[Batch] = Codec(
-    noun="batch", number=lambda one: one.batch, tell=_tell, read=_read, require_booked=_require_booked
+    noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
 )
 """How a batch that has answered is kept."""
 
 
-class KeptBatches(Chain[Batch]):
-    """The batches of a run; see `scenarios.store.record_log.Chain`."""
+class KeptBatches(RecordLog[Batch]):
+    """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
 
     codec = BATCHES
 
@@ -133,7 +133,7 @@ def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[
         secret=plan.secret,
         layout=plan_layout(devices=max(rows.users, 1), workers=session.workers, devices_per_actor=None),
         finish=lambda course, _, costs: (course, costs),
-        kept=Nowhere() if kept is None else kept,
+        kept=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
 

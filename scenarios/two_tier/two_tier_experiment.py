@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scenarios.app.experiment import Experiment, Record, Running
 from scenarios.store.files import size_of
-from scenarios.store.mark import TWO_TIER
+from scenarios.store.manifest import TWO_TIER
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.results import COLUMNS
 

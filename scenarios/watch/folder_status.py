@@ -1,4 +1,4 @@
-"""A run's folder from outside: what it says is read and shown, and nothing there is locked."""
+"""The status of a run's folder, read from outside without locking anything, and shown on a terminal."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ from scenarios.given.values import printable
 from scenarios.log import strict
 from scenarios.report import printing as report
 from scenarios.report.printing import text_of
-from scenarios.store.mark import FOLDER, PROGRESS, read_mark
-from scenarios.store.record_log import kept_records
-from scenarios.watch.progress import Standing, read_standing
+from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
+from scenarios.store.record_log import count_records
+from scenarios.watch.progress import ProgressSnapshot, read_snapshot
 
 SILENT = 60.0
-"""Seconds after which a process of another machine is taken for dead."""
+"""Seconds of silence after which a process of another machine counts as dead."""
 RUNNING, STARTING, INTERRUPTED, OVER = "running", "starting", "interrupted", "over"
 _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "epsilon", "seconds", "devices_per_second")
-"""What a result has of what is watched."""
+"""The numbers of a result that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What a folder shows."""
+class FolderStatus:
+    """The status of a run's folder."""
 
-    state: str  # `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`
-    standing: Standing | None = None  # Where the run stood when it last told
-    kept: str = ""  # What is kept there and how to go on, in words; empty where nothing is
+    state: str  # `RUNNING`, `STARTING` (there is no snapshot yet), `INTERRUPTED` or `OVER`
+    snapshot: ProgressSnapshot | None = None  # The run's last snapshot
+    resume_hint: str = ""  # Says what is stored and how to resume; empty where nothing is stored
     result: dict[str, Any]  # Numbers of a result, by their names
 
     def rows(self) -> dict[str, str]:
-        """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
+        """Return the rows to show, by name; characters that would move a terminal's cursor are escaped."""
         rows = {
             "state": self.state,
-            **(self.standing.rows() if self.standing and self.state != OVER else {}),
-            **({"kept": self.kept} if self.kept else {}),
+            **(self.snapshot.rows() if self.snapshot and self.state != OVER else {}),
+            **({"kept": self.resume_hint} if self.resume_hint else {}),
             **{name.replace("_", " "): text_of(value) for name, value in self.result.items()},
         }
         return {printable(name): printable(value) for name, value in rows.items()}
 
 
-def look(out: Path) -> Look:
-    """Look at the folder of a run or sweep that goes on, was killed or is over."""
-    mark, result, held = read_mark(out), _result(out), _held(out)
-    if result is not None and not held:
-        return Look(state=OVER, result=result)
-    if mark is None and held:
-        return Look(state=STARTING, result={})
+def read_status(out: Path) -> FolderStatus:
+    """Read the status of the folder of a run or sweep that is running, was killed or is over."""
+    mark, result, locked = read_manifest(out), _result(out), _locked(out)
+    if result is not None and not locked:
+        return FolderStatus(state=OVER, result=result)
+    if mark is None and locked:
+        return FolderStatus(state=STARTING, result={})
     if mark is None:
         raise InputError(
             f"{out} holds no run; name the --out of one that has begun, or the id that blindrec submit printed"
         )
-    standing, records = _standing(out), kept_records(out)
-    if not (held or _alive(standing)):
-        kept = mark.told(records, out) if records else ""
-        return Look(state=INTERRUPTED, standing=standing, kept=kept, result={})
-    return Look(state=RUNNING if _alive(standing) else STARTING, standing=standing, result={})
+    snapshot, records = _snapshot(out), count_records(out)
+    if not (locked or _alive(snapshot)):
+        resume_hint = mark.resume_hint(records, out) if records else ""
+        return FolderStatus(state=INTERRUPTED, snapshot=snapshot, resume_hint=resume_hint, result={})
+    return FolderStatus(state=RUNNING if _alive(snapshot) else STARTING, snapshot=snapshot, result={})
 
 
 def is_folder(what: str) -> bool:
@@ -81,18 +81,18 @@ def is_folder(what: str) -> bool:
     return path.is_dir()
 
 
-def _standing(out: Path) -> Standing | None:
+def _snapshot(out: Path) -> ProgressSnapshot | None:
     path, remedy = out / FOLDER / PROGRESS, "remove it, the run writes it again"
-    if (told := read_object(path, remedy, MOST_PROGRESS)) is None:
+    if (values := read_object(path, remedy, MOST_PROGRESS)) is None:
         return None
     try:
-        return read_standing(told)
+        return read_snapshot(values)
     except InputError as error:
         raise InputError(f"{path} cannot be read ({error}); {remedy}") from None
 
 
-def _held(out: Path) -> bool:
-    """Return whether a command holds the folder's lock, as the system lists locks; nothing is locked for that."""
+def _locked(out: Path) -> bool:
+    """Return whether a command holds the folder's lock, by the system's list of locks, without locking anything."""
     try:
         locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:  # a system without this list
@@ -100,26 +100,26 @@ def _held(out: Path) -> bool:
     return any("FLOCK" in lock and f":{out.stat().st_ino} " in lock for lock in locks)
 
 
-def _alive(standing: Standing | None) -> bool:
-    """Return whether the process that told a standing lives: on this machine by its number and when it began."""
-    if standing is None:
+def _alive(snapshot: ProgressSnapshot | None) -> bool:
+    """Return whether the process of a snapshot lives: on this machine by its number and start time."""
+    if snapshot is None:
         return False
-    if standing.host != platform.node():
-        return time.time() - standing.at < SILENT
+    if snapshot.host != platform.node():
+        return time.time() - snapshot.at < SILENT
     try:
-        return abs(psutil.Process(standing.pid).create_time() - standing.born) < 1.0
+        return abs(psutil.Process(snapshot.pid).create_time() - snapshot.born) < 1.0
     except psutil.Error:
         return False
 
 
 def _result(out: Path) -> dict[str, Any] | None:
-    if (told := read_object(out / "result.json", "put it back as it was")) is None:
+    if (values := read_object(out / "result.json", "put it back as it was")) is None:
         return None
-    return {name: told[name] for name in _SHOWN if isinstance(told.get(name), (int, float, str))}
+    return {name: values[name] for name in _SHOWN if isinstance(values.get(name), (int, float, str))}
 
 
 Show = Callable[[Mapping[str, str], str], None]
-"""Takes all rows, and the same in a line."""
+"""Takes all rows, and the same as one line."""
 
 
 def table(rows: Mapping[str, str]) -> Table:
@@ -132,7 +132,7 @@ def table(rows: Mapping[str, str]) -> Table:
 
 @contextmanager
 def moving() -> Iterator[Show]:
-    """Show rows in their place on a terminal; elsewhere a line as soon as the last one is old enough, and the last."""
+    """Show rows in place on a terminal; elsewhere print lines at intervals of `EVERY`, and the last."""
     console = Console()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
@@ -157,6 +157,6 @@ def _write(line: str) -> None:
     sys.stdout.flush()
 
 
-def as_json(told: Mapping[str, Any]) -> None:
+def as_json(values: Mapping[str, Any]) -> None:
     """Write one line of JSON."""
-    _write(strict(dict(told)))
+    _write(strict(dict(values)))

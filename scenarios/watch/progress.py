@@ -1,10 +1,13 @@
-"""How far a run has come: told to its terminal, its folder and whoever listens, in public numbers."""
+"""How far a run has come: reported to its terminal, its folder, its job log and whoever listens, in public numbers."""
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import platform
+import re
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -23,7 +26,7 @@ from coordinator.server.rounds.tally import Tally
 from scenarios.log import event, strict, verbose
 from scenarios.report.printing import progress
 from scenarios.store.files import write_bytes
-from scenarios.store.mark import FOLDER, PROGRESS
+from scenarios.store.manifest import FOLDER, PROGRESS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,39 +37,41 @@ if TYPE_CHECKING:
 Whole = Annotated[int, Ge(0)]
 Amount = Annotated[float, Ge(0)]
 ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
-"""What rounds are called, by the experiment."""
+"""The name of rounds, by the experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where a run stood at a time. No field is a seed: from it all ratings and secrets of a simulation follow."""
+class ProgressSnapshot:
+    """A run's progress at one time. No field is a seed, since that reveals all ratings and secrets of a simulation."""
 
     kind: str  # The experiment's command
     run: str  # The run's public name
-    repeat: Whole = 1  # Which of the seeds runs, from 1 on, and how many there are
+    repeat: Whole = 1  # The number of the running seed, from 1 on, and the number of seeds
     repeats: Whole = 1
-    unit: str = "devices"  # What is counted
-    count: Whole = 0  # How many have come in, of how many at most
+    unit: str = "devices"  # The unit of ``count`` and ``total``
+    count: Whole = 0  # How many units have arrived, of how many at most
     total: Whole = 0
-    rounds: Whole = 0  # Rounds, batches or clients that are over; how many there will be, or None where nobody knows
+    rounds: Whole = 0  # Rounds, batches or clients that are over; how many are planned, or None where that is unknown
     planned: Whole | None = None
-    answers: Whole | None = None  # Answers in these
-    refused: Whole | None = None  # Devices in these that refused for lack of budget; None where devices do not say so
-    # What a device has spent at most in these [nats]; infinite where answers have no noise, None for sweeps
+    answers: Whole | None = None  # Answers in these rounds
+    refused: Whole | None = (
+        None  # Devices in these that refused for lack of budget; None where devices do not report it
+    )
+    # The most that a device has spent in these [nats]; infinite where answers have no noise, None for sweeps
     epsilon: Amount | None = None
-    undecided: Whole | None = None  # Items that are not decided; None where the policy does not ask about these only
-    seconds: Amount = 0.0  # Since this seed began here
-    rate: Amount = 0.0  # Units a second, lately
+    undecided: Whole | None = None  # Undecided items; None where the policy does not restrict its queries to these
+    seconds: Amount = 0.0  # Seconds since this seed began in this process
+    rate: Amount = 0.0  # Recent units per second
     left: Amount | None = None  # Seconds until all planned rounds are over; None where that is not known
-    at: float = 0.0  # When this was [seconds since 1970]
-    pid: Whole = 0  # The process that told it, and when that began
+    at: float = 0.0  # The time of the snapshot [seconds since 1970]
+    pid: Whole = 0  # The process that took it, and that process's start time
     born: float = 0.0
-    host: str = ""  # Its machine
+    host: str = ""  # The process's machine
 
     def rows(self, now: float | None = None) -> dict[str, str]:
-        """Return what is shown of it, in words and with units, by the rows' names."""
+        """Return the rows to show, in words and with units, by name."""
         rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
-        known = {
+        words = {
             "command": self._command(),
             "run": self.run,
             rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
@@ -82,10 +87,10 @@ class Standing:
             "running for": duration(self.seconds),
             "told": f"{duration(max(0.0, (now or time.time()) - self.at))} ago",
         }
-        return {name: value for name, value in known.items() if value is not None}
+        return {name: value for name, value in words.items() if value is not None}
 
     def line(self) -> str:
-        """Return what matters most of it in a line."""
+        """Return the most important numbers in one line."""
         rounds, rows = ROUNDS.get(self.kind, "rounds"), self.rows(self.at)
         parts = [f"{rows[self.unit]} {self.unit}", f"{self._speed()} a second"]
         if rounds in rows:
@@ -101,15 +106,15 @@ class Standing:
         return f"{self.rate:,.0f}" if self.rate >= 10 else f"{self.rate:.2f}"
 
 
-_STANDING = TypeAdapter(Standing)
+_STANDING = TypeAdapter(ProgressSnapshot)
 
 
-def read_standing(told: Any) -> Standing:
-    """Return the standing that a file or a log tells."""
+def read_snapshot(numbers: Any) -> ProgressSnapshot:
+    """Return the snapshot that a file or a log holds."""
     try:
-        return _STANDING.validate_python({**told, "epsilon": _finite(told.get("epsilon"))})
+        return _STANDING.validate_python({**numbers, "epsilon": _finite(numbers.get("epsilon"))})
     except (ValidationError, TypeError, AttributeError) as error:
-        raise InputError(f"it tells no standing of a run ({type(error).__name__})") from None
+        raise InputError(f"it holds no progress of a run ({type(error).__name__})") from None
 
 
 def _finite(value: object) -> object:
@@ -130,11 +135,11 @@ def duration(seconds: float) -> str:
 
 
 EVERY = 1.0
-"""Seconds between two times that a folder is told."""
+"""Seconds between two reports to a folder."""
 LATELY = 30.0
-"""Seconds over which the rate is taken."""
+"""Seconds over which the rate is measured."""
 _HERE = ("at", "pid", "born", "host")
-"""What only a folder is told: the log has a time of its own."""
+"""Fields that are reported to folders only: the log has its own time."""
 
 
 @cache
@@ -143,24 +148,24 @@ def _born() -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class Telling:
-    """Tells how far an experiment has come, seed after seed."""
+class ProgressReporter:
+    """Reports the progress of an experiment, seed after seed."""
 
     kind: str  # The experiment's command
     run: str  # The run's public name
-    console: Console  # Where a bar moves, or lines appear now and then
+    console: Console  # It shows a bar, or a line now and then
     repeats: int = 1  # Number of seeds
-    out: Path | None = None  # Folder that is told as well
+    out: Path | None = None  # Folder that progress is reported to as well
     _repeat: int = field(default=0, init=False)
 
     @contextmanager
     def progress(
         self, total: int, label: str, done: str = "devices answered", unit: str = "devices"
     ) -> Iterator[Progress]:
-        """Tell about one seed."""
+        """Report the progress of one seed."""
         self._repeat += 1
         with progress(self.console, total, label, done) as show:
-            course = Course(self, total, unit)
+            course = SeedProgress(self, total, unit)
 
             def tell(tally: Tally) -> None:
                 if not verbose():
@@ -170,9 +175,9 @@ class Telling:
             yield tell
             course.end()
 
-    def standing(self, **numbers: Any) -> Standing:
-        """Return a standing of the seed that runs."""
-        return Standing(
+    def snapshot(self, **numbers: Any) -> ProgressSnapshot:
+        """Return a snapshot of the running seed."""
+        return ProgressSnapshot(
             kind=self.kind,
             run=self.run,
             repeat=max(1, self._repeat),
@@ -184,43 +189,43 @@ class Telling:
             **numbers,
         )
 
-    def tell(self, what: str, standing: Standing, *, folder: bool) -> None:
-        """Tell the log of a standing, and the folder as well; a folder that cannot be written stops nothing."""
-        told = asdict(standing)
-        event(what, **{name: value for name, value in told.items() if name not in _HERE})
+    def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
+        """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""
+        numbers = asdict(snapshot)
+        event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
         if folder and self.out is not None:
             with suppress(OSError):
-                write_bytes(self.out / FOLDER / PROGRESS, f"{strict(told)}\n".encode())
+                write_bytes(self.out / FOLDER / PROGRESS, f"{strict(numbers)}\n".encode())
 
 
-class Course:
+class SeedProgress:
     """One seed, or a sweep, from its first answer to its last."""
 
-    def __init__(self, telling: Telling, total: int, unit: str) -> None:
-        self._telling, self._total, self._unit = telling, total, unit
+    def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+        self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
         self._last = Tally()
 
     def tell(self, tally: Tally) -> None:
-        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
+        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._telling.tell("round" if over else "progress", self._standing(now), folder=due)
+        self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
-        """Tell how it ended."""
+        """Report the end."""
         now = time.monotonic()
-        self._telling.tell("over", self._standing(now), folder=now - self._begin >= EVERY)
+        self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
-    def _standing(self, now: float) -> Standing:
+    def _snapshot(self, now: float) -> ProgressSnapshot:
         tally = self._last
         rate = self._rate(now, tally.count)
-        known = tally.planned is not None and (rate > 0 or tally.count >= self._total)
-        return self._telling.standing(
+        predictable = tally.planned is not None and (rate > 0 or tally.count >= self._total)
+        return self._reporter.snapshot(
             unit=self._unit,
             count=tally.count,
             total=self._total,
@@ -232,13 +237,51 @@ class Course:
             undecided=tally.undecided,
             seconds=round(now - self._begin, 3),
             rate=rate,
-            left=round(max(0, self._total - tally.count) / rate, 1) if known and rate else 0.0 if known else None,
+            left=round(max(0, self._total - tally.count) / rate, 1)
+            if predictable and rate
+            else 0.0
+            if predictable
+            else None,
         )
 
     def _rate(self, now: float, count: int) -> float:
-        """Return units a second over the last seconds; what a resumed run takes from its folder comes at once."""
+        """Return recent units per second; records that a resumed run reads from its folder arrive at once."""
         self._past.append((now, count))
         while len(self._past) > 2 and now - self._past[1][0] >= LATELY:
             self._past.popleft()
         then, before = self._past[0]
         return round(max(0, count - before) / (now - then), 3) if now > then else 0.0
+
+
+SNAPSHOT_PREFIX = "@blindrec-standing:"
+LOG_EVERY = 5.0
+"""Seconds between two lines; a log is sent whole whenever somebody looks."""
+_SNAPSHOT_LINE = re.compile(re.escape(SNAPSHOT_PREFIX) + r" (\{.*\})$")
+_TOLD = ("round", "progress")
+_LAST = "over"
+
+
+class JobLogHandler(logging.Handler):
+    """Writes snapshots into a job's log, each line in one piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = -LOG_EVERY
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a snapshot, where the last line is old enough or a seed is over."""
+        what, now = record.getMessage(), time.monotonic()
+        if what == _LAST or (what in _TOLD and now - self._said >= LOG_EVERY):
+            self._said = now
+            numbers = {**getattr(record, "told", {}), "at": record.created}
+            os.write(1, f"{SNAPSHOT_PREFIX} {strict(numbers)}\n".encode())
+
+
+def split_snapshot(line: str) -> tuple[str, ProgressSnapshot | None]:
+    """Split a line of a log into its snapshot, if there is one, and the rest."""
+    if not (match := _SNAPSHOT_LINE.search(line)):
+        return line, None
+    try:
+        return line[: match.start()], read_snapshot(json.loads(match.group(1)))
+    except (ValueError, RecursionError, InputError):
+        return line, None

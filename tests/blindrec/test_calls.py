@@ -19,7 +19,7 @@ import blindrec
 from coordinator.server.rounds.rounds import Round
 from scenarios.planner.asking import Asked
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 from scenarios.sweep.threshold import ThresholdMeasurement, ThresholdUnit, measure_threshold
 from scenarios.sweep.users import UsersSweep
 
@@ -181,10 +181,10 @@ def test_a_run_that_was_stopped_goes_on_in_the_same_process(tmp_path: Path, monk
         patch.setattr(Journal, "keep", interrupted)
         with pytest.raises(KeyboardInterrupt, match=f"3 rounds are kept in {out}, the same command or .* goes on"):
             blindrec.run(scenario, HERE, out=out, progress=False)
-    assert kept_records(out) == 3
+    assert count_records(out) == 3
     again = blindrec.run(scenario, HERE, out=out, progress=False)
     assert again["releases_sha256"] == whole["releases_sha256"]
-    assert not kept_records(out)
+    assert not count_records(out)
 
 
 def test_rounds_that_cannot_be_kept_are_a_resumable_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

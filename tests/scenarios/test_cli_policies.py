@@ -14,7 +14,7 @@ from runs import Command, refused
 
 from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 
 SMALL = ["run", "--items", "12", "--rated", "4", "--epsilon", "3", "--workers", "1"]
 HERE = [*SMALL, "--backend", "inprocess"]
@@ -241,7 +241,7 @@ def test_a_policy_that_was_mended_goes_on_where_it_went_astray(
 ) -> None:
     flags = [*HERE, *OWN, "--policy", f"{mine}:Tired", "--json", "-"]
     blindrec(*flags, "--out", tmp_path / "out")
-    assert kept_records(tmp_path / "out") == 2
+    assert count_records(tmp_path / "out") == 2
     file = Path(f"{mine}.py")
     file.write_text(file.read_text().replace("== 2", "== -1"))
     monkeypatch.delitem(sys.modules, mine)
@@ -282,7 +282,7 @@ def test_a_signal_tells_how_many_rounds_are_kept(
     assert (told.code, told.out) == (3 if kept else 130, "")
     assert told.err.count("\n") == 1
     assert told.err.startswith("blindrec: interrupted; ")
-    assert kept_records(out) == kept
+    assert count_records(out) == kept
     if kept:
         assert f"3 rounds are kept in {out}" in told.err
         assert f"the same command or blindrec resume {out} goes on" in told.err

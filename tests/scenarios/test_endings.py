@@ -17,7 +17,7 @@ from actors import log
 from actors.log import PART
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.given.endings import BAD_INPUT, RESUMABLE, ended_by_signals, ending, kept, same_handlers
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 
 HERE = ["--backend", "inprocess"]
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed", *HERE]
@@ -49,7 +49,7 @@ def test_a_run_that_is_terminated_tells_what_is_kept_and_goes_on(how: str, blind
     command = [sys.executable, "-c", WAITING, how, *RUN, "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
-            assert holds_within(120, lambda: kept_records(out) == 2 or run.poll() is not None)
+            assert holds_within(120, lambda: count_records(out) == 2 or run.poll() is not None)
             run.terminate()
             said, err = run.communicate(timeout=60)
         finally:

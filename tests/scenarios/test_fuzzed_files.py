@@ -19,8 +19,8 @@ from thoroughness import size
 
 from scenarios.online.config import OnlineScenario
 from scenarios.online.online_experiment import Online
-from scenarios.store.mark import KINDS, ONLINE, SWEEP, TWO_TIER, Mark
-from scenarios.store.run_folder import mark_of
+from scenarios.store.manifest import KINDS, ONLINE, SWEEP, TWO_TIER, Manifest
+from scenarios.store.run_folder import manifest_of
 from scenarios.sweep.kinds import load_sweep
 from scenarios.two_tier.config import TwoTier
 
@@ -165,10 +165,10 @@ def test_folders_that_nobody_means_to_resume(
     begins += ["kept", "--backend", "inprocess"]
     mark.parent.mkdir(parents=True)
     {
-        "run": Mark(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
-        "online": mark_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *Online.files, repeat=2),
-        "two-tier": mark_of(TWO_TIER, TwoTier(planted=(60, 30, 900), rank=2)),
-        "sweep": Mark(kind=SWEEP, scenario=load_sweep(str(grid)).content(), source_sha256=None, code_sha256=""),
+        "run": Manifest(scenario={"items": 20, "rated": 5, "users": 100}, source_sha256=None, code_sha256=""),
+        "online": manifest_of(ONLINE, OnlineScenario(rounds=5, voters=16, seed=3), *Online.files, repeat=2),
+        "two-tier": manifest_of(TWO_TIER, TwoTier(planted=(60, 30, 900), rank=2)),
+        "sweep": Manifest(kind=SWEEP, scenario=load_sweep(str(grid)).content(), source_sha256=None, code_sha256=""),
     }[kind].write(tmp_path / "kept")
     held = json.loads(mark.read_text())
     assert "a run would begin" in refused(blindrec, *begins)

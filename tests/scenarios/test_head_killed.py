@@ -10,7 +10,7 @@ import psutil
 import pytest
 from runs import Command, holds_within
 
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 
 SLOWLY = """
 import sys, time
@@ -37,14 +37,14 @@ def test_a_run_whose_head_died_tells_what_is_kept_and_goes_on(
     command = [sys.executable, "-c", SLOWLY, *RUN, "--backend", "ray", "--workers", "1", "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         try:
-            assert holds_within(120, lambda: kept_records(out) >= 2 or run.poll() is not None)
+            assert holds_within(120, lambda: count_records(out) >= 2 or run.poll() is not None)
             heads = [one for one in psutil.Process(run.pid).children(recursive=True) if one.name() == "gcs_server"]
             heads[0].kill()
             said, err = run.communicate(timeout=60)
         finally:
             run.kill()
     line = err.splitlines()[-1]
-    kept = f"{kept_records(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
+    kept = f"{count_records(out)} rounds are kept in {out}, the same command or blindrec resume {out} goes on"
     assert (run.returncode, said) == (3, "")
     assert line.partition(" 127.0.0.1:")[0] == "blindrec: the Ray head at"
     assert line.endswith(f" died; {kept}")

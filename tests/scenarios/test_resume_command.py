@@ -13,7 +13,7 @@ from actors.keeper import owner_of, read_book
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.journal import Journal
-from scenarios.store.mark import FOLDER
+from scenarios.store.manifest import FOLDER
 
 SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]

@@ -32,7 +32,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.places.session import silent
 from scenarios.places.worker_threads import stop_if_abandoned
 from scenarios.run.job import Job, Result, run_job
-from scenarios.store.round_store import Held
+from scenarios.store.round_store import InMemoryRounds
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 
@@ -171,7 +171,7 @@ class Twice:
 
 
 def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -> None:
-    rounds = Held()
+    rounds = InMemoryRounds()
     wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), rounds=rounds)
     ran = run_job(wanted, InProcess(1), advised=50, top=10, progress=silent)
     answered, statistic = (over.statistic for over in rounds)

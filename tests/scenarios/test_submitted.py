@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenarios.submission.job_log import MARK, Received
+from scenarios.submission.job_log import RESULT_PREFIX, ResultReceiver
 from scenarios.submitted import main
-from scenarios.watch.job_log import MARK as STANDING
+from scenarios.watch.progress import SNAPSHOT_PREFIX as STANDING
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SMALL = ["run", "--users", "500", "--items", "40", "--rated", "5", "--backend", "inprocess", "--workers", "1"]
@@ -49,10 +49,10 @@ def test_data_that_is_not_there_is_refused(capfd: pytest.CaptureFixture[str]) ->
 def test_the_result_is_in_the_log_behind_the_table(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(VERSION, SMALL, capfd)
     assert (code or 0, err) == (0, "")
-    received = Received()
+    received = ResultReceiver()
     shown = [received.take(line) for line in out.splitlines() if not line.startswith(STANDING)]
     assert shown[0].startswith("blindrec run, maxsense, inprocess")
-    assert MARK in out.splitlines()[-1]
+    assert RESULT_PREFIX in out.splitlines()[-1]
     assert json.loads(received.content() or b"")["users"] == 500
 
 

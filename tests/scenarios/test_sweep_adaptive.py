@@ -18,7 +18,7 @@ from scenarios import cli
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.run.job import Result
-from scenarios.store.mark import FOLDER
+from scenarios.store.manifest import FOLDER
 from scenarios.sweep.adaptive import SCHEMES
 
 HERE = ("--backend", "inprocess", "--workers", 1)

@@ -25,7 +25,7 @@ from scenarios.pictures import online_points
 from scenarios.pictures.sweep_clients import draw_clients
 from scenarios.pictures.sweep_online import draw_axes
 from scenarios.places.in_process import InProcess
-from scenarios.store.mark import FOLDER
+from scenarios.store.manifest import FOLDER
 from scenarios.sweep.online import OnlineSweep
 from scenarios.sweep.online_planted import AXES, OnlineGrid, OnlineSetting, compared_on, parse_axes
 

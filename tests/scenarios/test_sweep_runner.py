@@ -19,8 +19,8 @@ from runs import lines_of_units as lines
 from coordinator.protocol.errors import InputError
 from scenarios import cli
 from scenarios.places.on_ray import OnRay
-from scenarios.store.files import sole
-from scenarios.store.mark import FOLDER, MARK
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.sweep.folder import EARLIER, claim
 
 GRID = """
@@ -124,14 +124,14 @@ def test_a_folder_is_held_until_all_is_written(
 ) -> None:
     def drawn(*_: object) -> None:
         with pytest.raises(InputError, match="is in use by another blindrec"):
-            sole(out).__enter__()
+            locked_folder(out).__enter__()
         drawings.append(out)
 
     drawings = list[Path]()
     monkeypatch.setattr("scenarios.sweep.folder.draw", drawn)
     assert swept("--out", out).code == 0
     assert drawings == [out]
-    with sole(out):
+    with locked_folder(out):
         assert (out / "result.json").exists()
 
 
@@ -155,7 +155,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (used / FOLDER / "units").mkdir()
     (used / FOLDER / "units" / "kept.units").touch()
     (tmp_path / "odd" / FOLDER).mkdir(parents=True)
-    (tmp_path / "odd" / FOLDER / MARK).write_text("{")
+    (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
     (tmp_path / "earlier").mkdir()
     (tmp_path / "earlier" / EARLIER).write_text("{}")
     new = tmp_path / "new"
@@ -168,7 +168,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
         ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
-        ((grid, *HERE, "--out", tmp_path / "odd"), [MARK, "is damaged"]),
+        ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
         ((grid, *HERE, "--out", tmp_path / "earlier"), ["earlier version", "another format", "new folder"]),
         ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
@@ -188,7 +188,7 @@ def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], o
     assert (told.code, told.err.count("\n")) == (2, 1)
     assert f"file of units {file} is damaged on line 2, or of another version of blindrec; put it back" in told.err
     file.write_text(held)
-    mark = out / FOLDER / MARK
+    mark = out / FOLDER / MANIFEST
     edited = mark.read_text().replace('"rated": 5', '"rated": 6')
     assert edited != mark.read_text()
     mark.write_text(edited)

@@ -18,8 +18,8 @@ from coordinator.server.online.service import Served, serve
 from coordinator.server.online.serving import Line
 from scenarios.online.run import KeptClients
 from scenarios.places.spending import spent_by
-from scenarios.store.mark import FOLDER, MARK
-from scenarios.store.record_log import kept_records
+from scenarios.store.manifest import FOLDER, MANIFEST
+from scenarios.store.record_log import count_records
 
 CLIENTS = 4
 SERVED = ["online", "--rounds", "20", "--voters", "30", "--clients", str(CLIENTS), "--peers", "5", "--budget", "900"]
@@ -89,7 +89,7 @@ def test_a_run_that_stops_while_a_client_is_served_goes_on_with_that_client(
         patch.setattr(Line, "offer", stopping)
         assert blindrec(*RUN, "--out", out).code == (3 if round_number >= 20 else 130)
     assert out.exists() == (round_number >= 20)
-    assert kept_records(out) == round_number // 20
+    assert count_records(out) == round_number // 20
     assert blindrec(*RUN, "--out", out).code == 0
     assert left(out, TIMED) == whole(blindrec)
 
@@ -198,7 +198,7 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
         for again in (["resume", out, *HERE], [*run, "--out", out]):
             assert "the code of blindrec has changed since" in refused(blindrec, *again)
     assert blindrec("resume", out, *HERE).code == 0
-    assert not (out / FOLDER / MARK).exists()
+    assert not (out / FOLDER / MANIFEST).exists()
 
 
 def test_a_full_disk_leaves_what_was_kept(blindrec: Command, whole: Whole, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.run.job import Job, _packages, run_job
 from scenarios.store.journal import Journal
-from scenarios.store.round_store import Held
+from scenarios.store.round_store import InMemoryRounds
 
 pytestmark = pytest.mark.cluster
 
@@ -106,7 +106,7 @@ def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, v
     assert killed
 
 
-class Unlucky(Held):
+class Unlucky(InMemoryRounds):
     """Dies with the second round that it is told."""
 
     def keep(self, over: Round) -> None:
@@ -119,7 +119,7 @@ def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
     held = Unlucky()
     with pytest.raises(KeyboardInterrupt):
         there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=held))
-    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=Held(*held.rounds)))
+    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
     assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
 
 

@@ -15,7 +15,7 @@ from scenarios.places.in_process import InProcess
 from scenarios.run.job import Job, run_job
 from scenarios.store.journal import ROUNDS
 from scenarios.store.record_log import from_bytes, to_bytes
-from scenarios.store.round_store import Held
+from scenarios.store.round_store import InMemoryRounds
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
@@ -38,7 +38,7 @@ def test_other_settings_are_other_releases() -> None:
 
 @pytest.mark.parametrize("kind", HONEST)
 def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
-    held = Held()
+    held = InMemoryRounds()
     whole = outcome(job(kind(), rounds=4, kept=held))
     assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
     assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
@@ -48,7 +48,7 @@ def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
         assert back.ask.query.id == over.ask.query.id
         assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])
         assert back.statistic.ones == over.statistic.ones
-    again = outcome(job(kind(), rounds=4, kept=Held(*held.rounds[:2])))
+    again = outcome(job(kind(), rounds=4, kept=InMemoryRounds(*held.rounds[:2])))
     assert again.releases_sha256 == whole.releases_sha256
     assert np.array_equal(again.model.score, whole.model.score)
 

@@ -29,8 +29,8 @@ from scenarios.given.mechanisms import variants
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.journal import ROUNDS, Journal
-from scenarios.store.record_log import from_bytes, kept_records, to_bytes
-from scenarios.store.round_store import Held
+from scenarios.store.record_log import count_records, from_bytes, to_bytes
+from scenarios.store.round_store import InMemoryRounds
 
 KINDS: list[dict[str, Any]] = [
     *(
@@ -51,7 +51,7 @@ BEFORE = "ab" * 32
 
 def rounds_of(**changes: Any) -> list[Round]:
     """The rounds of a small run."""
-    kept = Held()
+    kept = InMemoryRounds()
     run(small(users=500, **changes), InProcess(1), rounds=kept)
     return kept.rounds
 
@@ -82,7 +82,7 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
         assert before == BEFORE
         written.keep(over)
     assert all(same(one, other) for one, other in zip(Journal(tmp_path, 3), rounds, strict=True))
-    assert kept_records(tmp_path) == len(rounds) >= 1
+    assert count_records(tmp_path) == len(rounds) >= 1
 
 
 def test_every_statistic_can_be_kept() -> None:
@@ -119,11 +119,11 @@ def test_seeds_are_kept_apart_and_nothing_is_read_beyond_a_gap(tmp_path: Path) -
     for seed, over in [*((0, over) for over in rounds), (1, rounds[0])]:
         Journal(tmp_path, seed).keep(over)
     assert [len(list(Journal(tmp_path, seed))) for seed in (0, 1, 2)] == [4, 1, 0]
-    assert kept_records(tmp_path) == 5
+    assert count_records(tmp_path) == 5
     (Journal(tmp_path, 0).folder / "000002.npz").unlink()
     (Journal(tmp_path, 0).folder / ".000002.npz.half").write_bytes(b"half")
-    assert kept_records(tmp_path) == 4
-    assert (len(list(Journal(tmp_path, 0))), kept_records(tmp_path)) == (2, 3)
+    assert count_records(tmp_path) == 4
+    assert (len(list(Journal(tmp_path, 0))), count_records(tmp_path)) == (2, 3)
     for over in rounds[2:]:
         Journal(tmp_path, 0).keep(over)
     assert len(list(Journal(tmp_path, 0))) == 4
@@ -218,7 +218,7 @@ def test_a_run_that_was_killed_while_it_wrote_a_round_ends_as_if_it_had_not_been
     flags = [*RUN, "--backend", "inprocess", "--seed", "7"]
     killed("writing", 7, 3, *flags, "--out", str(tmp_path / "killed"))
     assert {path.name for path in (tmp_path / "killed").iterdir()} == {"rounds"}
-    assert kept_records(tmp_path / "killed") == 3
+    assert count_records(tmp_path / "killed") == 3
     more = ["--workers", "1", "--devices-per-actor", "700"]
     resumed = blindrec(*flags, *more, "--out", tmp_path / "killed")
     whole = blindrec(*flags, "--out", tmp_path / "whole")
@@ -242,7 +242,7 @@ def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
     started: dict[psutil.Process, str] = {}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            assert holds_within(120, lambda: kept_records(out) == rounds)
+            assert holds_within(120, lambda: count_records(out) == rounds)
             started = below(psutil.Process(process.pid))
         finally:
             process.kill()

@@ -21,9 +21,9 @@ from scenarios.online.config import OnlineScenario
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.store.journal import ROUNDS, Journal
-from scenarios.store.mark import FOLDER, MARK, digest, read_mark
-from scenarios.store.record_log import kept_records, to_bytes
-from scenarios.store.run_folder import held_in, mark_of
+from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
+from scenarios.store.record_log import count_records, to_bytes
+from scenarios.store.run_folder import in_run_folder, manifest_of
 
 SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
@@ -81,7 +81,7 @@ EDITS: dict[str, Any] = {
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path) -> None:
     interrupted(tmp_path / "out")
-    mark = tmp_path / "out" / FOLDER / MARK
+    mark = tmp_path / "out" / FOLDER / MANIFEST
     held = json.loads(mark.read_text())
     scenario = held["scenario"] | EDITS[edit].get("scenario", {})
     mark.write_text(json.dumps({**held, **EDITS[edit], "scenario": scenario}))
@@ -109,7 +109,7 @@ def test_a_mark_that_was_made_up_is_refused(
 ) -> None:
     """Even one with a digest of its own."""
     interrupted(tmp_path / "out")
-    mark = tmp_path / "out" / FOLDER / MARK
+    mark = tmp_path / "out" / FOLDER / MANIFEST
     held = {**json.loads(mark.read_text()), **edit}
     del held["sha256"]
     mark.write_text(json.dumps({**held, "sha256": digest(held)}))
@@ -123,7 +123,7 @@ def test_what_cannot_be_used_leaves_a_new_folder_empty_unless_somebody_has_booke
             run(SCENARIO, InProcess(1), ledger=Journal(tmp_path / "out", SCENARIO.seed).ledger)
         raise InputError("it cannot be used")
 
-    held = held_in(tmp_path / "out", nullcontext(), claim=lambda out: claim(out, SCENARIO), work=refused_work)
+    held = in_run_folder(tmp_path / "out", nullcontext(), claim=lambda out: claim(out, SCENARIO), work=refused_work)
     with pytest.raises(InputError, match="cannot be used"), held:
         pass
     assert (tmp_path / "out" / FOLDER).exists() == booked
@@ -131,13 +131,17 @@ def test_what_cannot_be_used_leaves_a_new_folder_empty_unless_somebody_has_booke
 
 def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
     scenario = OnlineScenario(rounds=7)
-    assert mark_of("online", scenario).scenario.keys() == scenario.model_fields_set < OnlineScenario.model_fields.keys()
+    assert (
+        manifest_of("online", scenario).scenario.keys()
+        == scenario.model_fields_set
+        < OnlineScenario.model_fields.keys()
+    )
 
 
 def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
     """Even where the digest was made anew."""
     journal = interrupted(tmp_path / "out")
-    mark = read_mark(tmp_path / "out")
+    mark = read_manifest(tmp_path / "out")
     assert mark is not None
     replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
     line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
@@ -190,7 +194,7 @@ def test_a_round_that_is_not_in_its_place_is_refused(
 def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
     journal = interrupted(tmp_path / "out")
     (journal.folder / "000000.npz").unlink()
-    assert kept_records(tmp_path / "out") == 2
+    assert count_records(tmp_path / "out") == 2
     ends_alike(blindrec, tmp_path / "out")
 
 
@@ -274,6 +278,6 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
-    assert kept_records(tmp_path / "out") == 4
+    assert count_records(tmp_path / "out") == 4
     assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
     assert not (tmp_path / "out" / FOLDER).exists()

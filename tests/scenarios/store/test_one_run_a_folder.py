@@ -21,10 +21,10 @@ from actors.log import make_folder
 from coordinator.protocol.errors import InputError
 from scenarios.app import finishing
 from scenarios.report import records
-from scenarios.store import files, mark
-from scenarios.store.files import sole
+from scenarios.store import files, manifest
+from scenarios.store.files import locked_folder
 from scenarios.store.journal import Journal
-from scenarios.store.record_log import kept_records
+from scenarios.store.record_log import count_records
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
@@ -48,7 +48,7 @@ def live(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     out = tmp_path / "out"
     with subprocess.Popen([sys.executable, "-c", WAITING, *RUN, "--out", str(out)], stdout=subprocess.DEVNULL) as run:
         try:
-            assert holds_within(120, lambda: kept_records(out) == 2)
+            assert holds_within(120, lambda: count_records(out) == 2)
             yield out, run
         finally:
             run.kill()
@@ -62,7 +62,7 @@ def test_a_run_that_could_not_begin_leaves_no_empty_folder(tmp_path: Path, blind
     for out in (tmp_path / "new", before):
         assert "127.0.0.1:9 does not answer" in refused(blindrec, *wrong, "--out", out)
     assert [path.name for path in tmp_path.iterdir()] == ["before"]
-    with sole(tmp_path / "used"):
+    with locked_folder(tmp_path / "used"):
         (tmp_path / "used" / "kept").touch()
     assert (tmp_path / "used" / "kept").exists()
 
@@ -76,7 +76,7 @@ def test_a_second_run_is_refused_while_the_first_one_lives(
         assert refused(blindrec, *second) == (
             f"output folder {out} is in use by another blindrec that still runs; wait for it, or name another one\n"
         )
-    assert kept_records(out) == 2
+    assert count_records(out) == 2
     run.send_signal(signal.SIGKILL)
     run.wait()
     resumed = blindrec("resume", out, "--backend", "inprocess", "--json", "-")
@@ -86,10 +86,15 @@ def test_a_second_run_is_refused_while_the_first_one_lives(
 
 def test_a_folder_is_free_again_whatever_happened(tmp_path: Path) -> None:
     for _ in range(2):
-        with pytest.raises(KeyError), sole(tmp_path / "out"):
+        with pytest.raises(KeyError), locked_folder(tmp_path / "out"):
             raise KeyError
-    with sole(tmp_path / "out"), sole(tmp_path / "other"), sole(None), pytest.raises(InputError, match="in use"):
-        sole(tmp_path / "out").__enter__()
+    with (
+        locked_folder(tmp_path / "out"),
+        locked_folder(tmp_path / "other"),
+        locked_folder(None),
+        pytest.raises(InputError, match="in use"),
+    ):
+        locked_folder(tmp_path / "out").__enter__()
     assert list(tmp_path.iterdir()) == []  # no file told of a lock, so the empty folders could go
 
 
@@ -105,7 +110,7 @@ def test_a_folder_that_another_run_took_first_or_removed_is_not_held(
     for lock in (taken, lambda *_: out.rmdir()):
         monkeypatch.setattr("fcntl.flock", lock)
         with pytest.raises(InputError, match="in use by another"):
-            sole(out).__enter__()
+            locked_folder(out).__enter__()
         assert out.exists() == (lock is taken)
         shutil.rmtree(out, ignore_errors=True)
 
@@ -150,7 +155,7 @@ def test_a_disk_that_fills_up_leaves_what_was_kept(
 def test_a_disk_that_is_full_from_the_start_is_told(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (records, mark):
+    for module in (records, manifest):
         monkeypatch.setattr(module, "write_json", full)
     ended, out = blindrec(*RUN, "--out", tmp_path / "out"), tmp_path / "out"
     assert (ended.code, ended.out) == (3, "")
@@ -168,7 +173,7 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
 
     def fills_up(self: Keeper, *given: Any) -> Any:
         with monkeypatch.context() as patch:
-            if kept_records(out) == 3:
+            if count_records(out) == 3:
                 patch.setattr(os, "fsync", full)
             return book(self, *given)
 
@@ -212,7 +217,7 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
     "command", ["online --rounds 10 --voters 20", "sweep sample-complexity maxsense-items --seeds 1"]
 )
 def test_other_commands_hold_their_folder_too(command: str, blindrec: Command, tmp_path: Path) -> None:
-    with sole(tmp_path):
+    with locked_folder(tmp_path):
         line = refused(blindrec, *command.split(), "--backend", "inprocess", "--out", tmp_path)
     assert f"output folder {tmp_path} is in use by another blindrec" in line
 
@@ -225,7 +230,7 @@ def test_links_out_of_a_folder_are_refused(name: str, tmp_path: Path) -> None:
     (elsewhere / "mine").write_text("as it was", encoding="utf-8")
     (out / name).parent.mkdir(parents=True)
     (out / name).symlink_to(elsewhere / "mine" if name.endswith(".json") else elsewhere)
-    with pytest.raises(InputError, match=rf"{name} is a symbolic link out of it"), sole(out):
+    with pytest.raises(InputError, match=rf"{name} is a symbolic link out of it"), locked_folder(out):
         pytest.fail("nobody works there")
     assert (elsewhere / "mine").read_text(encoding="utf-8") == "as it was"
 
@@ -235,5 +240,5 @@ def test_links_within_a_folder_and_to_it_are_followed(tmp_path: Path) -> None:
     (tmp_path / "out" / "one").write_text("1", encoding="utf-8")
     (tmp_path / "out" / "two").symlink_to(tmp_path / "out" / "one")
     (tmp_path / "link").symlink_to(tmp_path / "out")
-    with sole(tmp_path / "link"):
+    with locked_folder(tmp_path / "link"):
         assert (tmp_path / "link" / "two").read_text(encoding="utf-8") == "1"

@@ -20,9 +20,9 @@ from actors import log
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.given.endings import RESUMABLE, ending, kept
 from scenarios.places.in_process import InProcess
-from scenarios.store.files import sole
-from scenarios.store.mark import FOLDER, MARK, read_mark
-from scenarios.store.record_log import UNITS, kept_records
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
+from scenarios.store.record_log import UNITS, count_records
 from scenarios.sweep.folder import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
@@ -38,7 +38,7 @@ def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTEN
         measured.append(unit)
         return unit * unit
 
-    with sole(out), kept(lambda: f"{kept_records(out)} are kept" if kept_records(out) else None):
+    with locked_folder(out), kept(lambda: f"{count_records(out)} are kept" if count_records(out) else None):
         claim(out, content)
         squares = Squares(range(units), measure, content)
         found = measure_units(squares, InProcess(1), out, Console(quiet=True))
@@ -107,7 +107,7 @@ def one_fails(out: Path, disk: Failing) -> None:
         assert code == RESUMABLE
         assert os.strerror(disk.number) in line
         known = "cannot be made" not in line  # the folder, before anybody looked into it
-        assert f"{kept_records(out)} are kept" in line or not (known and kept_records(out))
+        assert f"{count_records(out)} are kept" in line or not (known and count_records(out))
     else:
         assert disk.at == len(disk.done), "it came to its end, and nothing had failed"
 
@@ -127,7 +127,7 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
         with monkeypatch.context() as patch:
             disk.instead_of_the_system(patch)
             one_fails(out, disk)
-        kept_then = kept_records(out)
+        kept_then = count_records(out)
         again = swept(out)
         assert again == list(range(len(SQUARES) - len(again), len(SQUARES)))
         assert len(again) <= len(SQUARES) - kept_then
@@ -165,7 +165,7 @@ def test_more_units_go_on_and_fewer_are_there(tmp_path: Path) -> None:
     assert swept(tmp_path, 4) == [0, 1, 2, 3]
     assert swept(tmp_path, 7) == [4, 5, 6]
     assert swept(tmp_path, 2) == []
-    assert (len(files_of_units(tmp_path)), kept_records(tmp_path)) == (2, 7)
+    assert (len(files_of_units(tmp_path)), count_records(tmp_path)) == (2, 7)
 
 
 def test_a_torn_line_is_measured_again_and_a_changed_byte_is_told(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_units_of_another_sweep_are_refused(content: dict[str, Any], tmp_path: P
 def test_units_are_those_of_the_settings_that_stand_in_the_mark(tmp_path: Path) -> None:
     """Even where its digest was made anew."""
     swept(tmp_path)
-    mark = read_mark(tmp_path)
+    mark = read_manifest(tmp_path)
     assert mark is not None
     assert (mark.kind, mark.scenario) == ("sweep", {"base": {"items": 3}, "shares": [0.5, 0.25]})
     other = {"base": {"items": 4}}
@@ -246,4 +246,4 @@ def test_resume_leaves_a_sweep_as_it_is(over: bool, blindrec: Command, tmp_path:
     assert "holds a sweep, which goes on by its own command" in refused(blindrec, "resume", tmp_path, *HERE)
     assert tree(tmp_path) == before
     assert len(lines_of_units(tmp_path)) == len(SQUARES)
-    assert (tmp_path / FOLDER / MARK).exists()
+    assert (tmp_path / FOLDER / MANIFEST).exists()

@@ -17,7 +17,16 @@ from ray.job_submission import JobStatus
 from coordinator.protocol.errors import InputError
 from scenarios.submission import job_log
 from scenarios.submission.head import Head, SilentHeadError, ending, exit_code
-from scenarios.submission.job_log import MARK, DamagedError, JobLog, Received, Sender, follow, send_folder, send_result
+from scenarios.submission.job_log import (
+    RESULT_PREFIX,
+    DamagedError,
+    JobLog,
+    ResultReceiver,
+    Sender,
+    follow,
+    send_folder,
+    send_result,
+)
 
 LARGE = random.Random(0).randbytes(1_000_000)
 """A megabyte that cannot be compressed."""
@@ -30,9 +39,9 @@ def lines_of(content: bytes) -> list[str]:
     return lines
 
 
-def taken(lines: list[str]) -> Received:
+def taken(lines: list[str]) -> ResultReceiver:
     """What has seen these lines."""
-    received = Received()
+    received = ResultReceiver()
     for line in lines:
         received.take(line)
     return received
@@ -47,7 +56,7 @@ def test_a_result_arrives_as_it_was(content: bytes) -> None:
 
 def test_lines_of_others_are_shown_and_do_no_harm() -> None:
     first, *rest = lines_of(LARGE)
-    received = Received()
+    received = ResultReceiver()
     assert received.take("a line") == "a line"
     assert received.take(f"half a line {first}") == "half a line "
     assert [received.take(line) for line in ("", "another", *rest)] == ["", "another"] + [""] * len(rest)
@@ -60,7 +69,7 @@ def test_the_last_of_two_results_counts() -> None:
 
 
 def test_a_log_without_a_result() -> None:
-    assert taken(["nothing", f"{MARK} is what marks results"]).content() is None
+    assert taken(["nothing", f"{RESULT_PREFIX} is what marks results"]).content() is None
 
 
 @pytest.mark.parametrize("lost", [0, 3, -2, -1])
@@ -100,7 +109,7 @@ def test_a_folder_arrives_as_it_was(folder: Path, tmp_path: Path) -> None:
     lines = ["begun"]
     send_folder(folder, lines.append)
     with (tmp_path / "held").open("w+b") as held:
-        received = Received(held)
+        received = ResultReceiver(held)
         for line in (*lines, "over"):
             received.take(line)
         assert received.unpack(tmp_path / "here") == (2, 200_002)

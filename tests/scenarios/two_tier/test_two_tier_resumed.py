@@ -15,8 +15,8 @@ from actors.keeper import LEDGER, Keeper
 from actors.second_order.answers import Answer, Answers
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.second_order import SecondOrderRelease
-from scenarios.store.mark import FOLDER
-from scenarios.store.record_log import kept_records
+from scenarios.store.manifest import FOLDER
+from scenarios.store.record_log import count_records
 from scenarios.two_tier.course import KeptBatches
 
 BATCHES = 3
@@ -97,7 +97,7 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
         patch.setattr(PrivateCohort, "_release", stopping)
         assert blindrec(*RUN, "--out", out).code == (3 if answered >= 5 else 130)
     assert out.exists() == (answered >= 5)
-    assert kept_records(out) == answered // 5
+    assert count_records(out) == answered // 5
     assert blindrec(*RUN, "--out", out).code == 0
     assert left(out, TIMED) == whole(blindrec)
 

@@ -18,12 +18,11 @@ from runs import Command, refused
 from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.tally import Tally
 from scenarios.log import strict
-from scenarios.store.mark import FOLDER, PROGRESS, read_mark
-from scenarios.store.mark import MARK as MARKED
+from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
+from scenarios.store.manifest import MANIFEST as MARKED
 from scenarios.sweep.folder import counted
 from scenarios.watch import folder_status, progress
-from scenarios.watch.job_log import MARK, taken
-from scenarios.watch.progress import Standing, duration, read_standing
+from scenarios.watch.progress import SNAPSHOT_PREFIX, ProgressSnapshot, duration, read_snapshot, split_snapshot
 
 RUN = [
     "run",
@@ -47,22 +46,22 @@ FIELDS = {
     "told",
 }  # fmt: skip
 """All that a structured log may hold: none of it tells a rating, a secret or a class."""
-STANDING = Standing(kind="run", run="ab" * 16, count=5, total=9, rounds=1, epsilon=float("inf"), undecided=3)
+STANDING = ProgressSnapshot(kind="run", run="ab" * 16, count=5, total=9, rounds=1, epsilon=float("inf"), undecided=3)
 
 
 @pytest.fixture
 def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a run that told of each of its rounds, and was interrupted when two were over."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    tell = progress.Course.tell
+    tell = progress.SeedProgress.tell
 
-    def twice(course: progress.Course, tally: Tally) -> None:
+    def twice(course: progress.SeedProgress, tally: Tally) -> None:
         tell(course, tally)
         if tally.rounds == 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress.Course, "tell", twice)
+        patch.setattr(progress.SeedProgress, "tell", twice)
         assert blindrec(*RUN, "--out", tmp_path / "out").code == 3
     return tmp_path / "out"
 
@@ -76,13 +75,13 @@ def change(out: Path, **values: object) -> None:
 def test_a_run_that_goes_on(killed: Path, blindrec: Command) -> None:
     """This process is the one that told, and lives."""
     before = {path: path.stat().st_mtime_ns for path in killed.rglob("*")}
-    found, mark = folder_status.look(killed), read_mark(killed)
-    assert (found.state, found.kept, mark is not None) == ("running", "", True)
-    assert found.standing
-    assert (found.standing.rounds, found.standing.planned, found.standing.answers) == (2, 3, 1200)
-    assert (found.standing.count, found.standing.total, found.standing.epsilon) == (1200, 1800, 2.0)
+    found, mark = folder_status.read_status(killed), read_manifest(killed)
+    assert (found.state, found.resume_hint, mark is not None) == ("running", "", True)
+    assert found.snapshot
+    assert (found.snapshot.rounds, found.snapshot.planned, found.snapshot.answers) == (2, 3, 1200)
+    assert (found.snapshot.count, found.snapshot.total, found.snapshot.epsilon) == (1200, 1800, 2.0)
     assert mark
-    assert found.standing.run == mark.run
+    assert found.snapshot.run == mark.run
     rows = dict(line.split("  ", 1) for line in blindrec("status", killed).out.splitlines())
     assert (rows["rounds"].strip(), rows["devices"].strip()) == ("2 of 3 over", "1,200 of 1,800")
     assert {path: path.stat().st_mtime_ns for path in killed.rglob("*")} == before
@@ -101,10 +100,10 @@ def test_a_run_that_was_killed_says_how_to_go_on(killed: Path, change_: dict[str
 
 
 def test_a_run_on_another_machine_is_known_by_what_it_told_lately(killed: Path) -> None:
-    standing = folder_status.look(killed).standing
+    standing = folder_status.read_status(killed).snapshot
     assert standing
     change(killed, host="elsewhere", at=standing.at)
-    assert folder_status.look(killed).state == "running"
+    assert folder_status.read_status(killed).state == "running"
 
 
 def test_a_run_that_is_over(killed: Path, blindrec: Command) -> None:
@@ -130,12 +129,12 @@ def test_a_damaged_file_is_named(killed: Path, text: str, blindrec: Command) -> 
 
 
 def test_a_standing_that_is_written_is_read() -> None:
-    assert read_standing(json.loads(strict({"kind": "run", "run": "", "epsilon": float("inf")}))).epsilon == float(
+    assert read_snapshot(json.loads(strict({"kind": "run", "run": "", "epsilon": float("inf")}))).epsilon == float(
         "inf"
     )
-    line = f"{MARK} {strict({**{name: getattr(STANDING, name) for name in Standing.__slots__}})}"
-    assert taken(f"half a line {line}") == ("half a line ", STANDING)
-    assert taken(line[:-3]) == (line[:-3], None)
+    line = f"{SNAPSHOT_PREFIX} {strict({**{name: getattr(STANDING, name) for name in ProgressSnapshot.__slots__}})}"
+    assert split_snapshot(f"half a line {line}") == ("half a line ", STANDING)
+    assert split_snapshot(line[:-3]) == (line[:-3], None)
     assert (
         STANDING.line()
         == "run: 1 rounds over, 5 of at most 9 devices, 0.00 a second, 3 items undecided, time left unknown"
@@ -145,10 +144,10 @@ def test_a_standing_that_is_written_is_read() -> None:
 def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 10.0, 20.0])
     monkeypatch.setattr("scenarios.watch.progress.time.monotonic", lambda: next(clock))
-    told: list[Standing] = []
-    of = progress.Telling(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
-    monkeypatch.setattr(progress.Telling, "tell", lambda *_, **__: told.append(_[2]))
-    course = progress.Course(of, 1000, "devices")
+    told: list[ProgressSnapshot] = []
+    of = progress.ProgressReporter(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
+    monkeypatch.setattr(progress.ProgressReporter, "tell", lambda *_, **__: told.append(_[2]))
+    course = progress.SeedProgress(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
         course.tell(Tally(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
@@ -157,9 +156,9 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
 
 def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its units are whole experiments: no answers and no epsilon of a device, rather than none spent."""
-    told: list[Standing] = []
-    of = progress.Telling(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(progress.Telling, "tell", lambda *_, **__: told.append(_[2]))
+    told: list[ProgressSnapshot] = []
+    of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
+    monkeypatch.setattr(progress.ProgressReporter, "tell", lambda *_, **__: told.append(_[2]))
     monkeypatch.setattr(progress, "EVERY", 0.0)
     with counted(of, 0, 2, before=0) as over:
         over()
@@ -202,7 +201,7 @@ def test_errors_of_a_verbose_command_are_events(blindrec: Command, tmp_path: Pat
 
 
 def test_a_standing_has_no_seed() -> None:
-    assert not [name for name in Standing.__slots__ if "seed" in name]
+    assert not [name for name in ProgressSnapshot.__slots__ if "seed" in name]
     assert replace(STANDING, pid=os.getpid(), born=psutil.Process().create_time()).pid == os.getpid()
 
 

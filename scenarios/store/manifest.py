@@ -1,4 +1,4 @@
-"""The mark of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
+"""The manifest of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scenarios.given.files import MOST_SETTINGS, json_object
 from scenarios.given.values import LARGEST_WHOLE
 from scenarios.store.files import write_json
 
-FOLDER, MARK = "rounds", "scenario.json"
+FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"
-"""How far a run has come, beside its mark: for whoever watches it; no run goes on from that."""
+"""The run's progress, beside its manifest, for whoever watches it; no run resumes from that file."""
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
 """Commands whose experiments can be resumed."""
 _KEPT = {
@@ -34,15 +34,15 @@ UNCLAIMED = "0" * 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """What a folder records about its run."""
+class Manifest:
+    """The facts about a run that its folder records."""
 
     kind: str = RUN  # The experiment's command, one of `KINDS`
     # The run's name: 32 random hexadecimal digits, which distinguish it from other runs of the same scenario
     run: str = field(default_factory=lambda: os.urandom(16).hex())
     scenario: dict[str, Any]  # The scenario's given values; for a sweep, the settings that all of its units depend on
     source_sha256: str | None  # Digest of the file of ratings, or of the world file, that it reads
-    code_sha256: str  # Digest of the code that asks; see `scenarios.given.policies.code_digest`
+    code_sha256: str  # Digest of the code that makes queries; see `scenarios.given.policies.code_digest`
     repeat: int = 1  # Number of seeds
 
     @property
@@ -52,60 +52,62 @@ class Mark:
 
     @property
     def whole(self) -> str:
-        """The digest of what makes a finished run the same: its identity, its seeds and its code."""
+        """The digest of everything that two equal finished runs share: identity, seeds and code."""
         return digest([self.identity, self.repeat, self.code_sha256])
 
-    def told(self, count: int, out: Path) -> str:
-        """Return how many of its records its folder holds and how to resume, in words."""
+    def resume_hint(self, count: int, out: Path) -> str:
+        """Say how many records the folder holds and how to resume."""
         one, several = _KEPT[self.kind]
-        kept = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
+        stored = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
         how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
-        return f"{kept} in {out}, {how} goes on"
+        return f"{stored} in {out}, {how} goes on"
 
     def write(self, out: Path) -> None:
-        """Write the mark to a run's folder."""
-        told = {"format": FORMAT, **asdict(self)}
-        write_json(out / FOLDER / MARK, {**told, "sha256": digest(told)})
+        """Write the manifest to a run's folder."""
+        content = {"format": FORMAT, **asdict(self)}
+        write_json(out / FOLDER / MANIFEST, {**content, "sha256": digest(content)})
 
 
-def bound(mark: Mark | None, part: object) -> str:
+def bound(manifest: Manifest | None, part: object) -> str:
     """Return the digest that binds a part of a folder to its run: of the run's name, its identity and the part."""
-    return digest([mark.run, part, mark.identity] if mark else [UNCLAIMED, part, None])
+    return digest([manifest.run, part, manifest.identity] if manifest else [UNCLAIMED, part, None])
 
 
-def digest(told: object) -> str:
+def digest(value: object) -> str:
     """Return the SHA-256 of a value's JSON."""
-    return hashlib.sha256(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(json.loads(json.dumps(value)), sort_keys=True).encode()).hexdigest()
 
 
-def read_mark(out: Path) -> Mark | None:
-    """Return the mark of a run's folder, or None where there is none."""
-    path = out / FOLDER / MARK
+def read_manifest(out: Path) -> Manifest | None:
+    """Return the manifest of a run's folder, or None where there is none."""
+    path = out / FOLDER / MANIFEST
     remedy = "put it back as it was, or run the scenario in a new folder"
     try:
-        told = json_object(read_whole(path, MOST_SETTINGS), str(path), remedy)
-        found, check = told["format"], told.pop("sha256", None)
+        content = json_object(read_whole(path, MOST_SETTINGS), str(path), remedy)
+        form, check = content["format"], content.pop("sha256", None)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ReadError(f"{path} cannot be read ({error.strerror}); make it readable") from None
     except (InputError, KeyError):
         raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
-    if found != FORMAT:
+    if form != FORMAT:
         raise InputError(
-            f"output folder {out} was kept in format {str(found)[:20]}, this version of blindrec reads {FORMAT}; go on "
+            f"output folder {out} was kept in format {str(form)[:20]}, this version of blindrec reads {FORMAT}; go on "
             "with the version that kept it, or name a new folder"
         )
-    if check != digest(told):
+    if check != digest(content):
         raise InputError(f"output folder {out}: {path} was changed since the run began; {remedy}")
     try:
-        mark = Mark(**{name: value for name, value in told.items() if name != "format"})
+        manifest = Manifest(**{name: value for name, value in content.items() if name != "format"})
     except TypeError:
         raise InputError(f"output folder {out}: {path} is damaged; {remedy}") from None
-    if mark.kind not in KINDS:
-        raise InputError(f"output folder {out}: {path} is of a {str(mark.kind)[:40]!r}, no experiment; {remedy}")
-    if not _NAME.fullmatch(str(mark.run)):
-        raise InputError(f"output folder {out}: {path} names run {str(mark.run)[:40]!r}, no name of a run; {remedy}")
-    if type(mark.repeat) is not int or not 1 <= mark.repeat <= LARGEST_WHOLE:
-        raise InputError(f"output folder {out}: {path} has repeat {str(mark.repeat)[:40]}; {remedy}")
-    return mark
+    if manifest.kind not in KINDS:
+        raise InputError(f"output folder {out}: {path} is of a {str(manifest.kind)[:40]!r}, no experiment; {remedy}")
+    if not _NAME.fullmatch(str(manifest.run)):
+        raise InputError(
+            f"output folder {out}: {path} names run {str(manifest.run)[:40]!r}, no name of a run; {remedy}"
+        )
+    if type(manifest.repeat) is not int or not 1 <= manifest.repeat <= LARGEST_WHOLE:
+        raise InputError(f"output folder {out}: {path} has repeat {str(manifest.repeat)[:40]}; {remedy}")
+    return manifest
