@@ -26,7 +26,7 @@ from benchmarks.watching import Watched, watch
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.run.experiment import run
 from scenarios.store.round_store import NoStore
 
@@ -55,7 +55,7 @@ class Marks(NoStore):
         self.marks.append(self._seen.processor)
 
 
-def ran(scenario: Scenario, session: Session, devices_per_actor: int | None) -> Took:
+def ran(scenario: Scenario, session: Backend, devices_per_actor: int | None) -> Took:
     """Return the seconds a device of a run's round, those of its start and end, and its peak memory."""
     with watch(children=session.name == "ray") as seen:
         marks, begin = Marks(seen), time.perf_counter()

@@ -15,7 +15,7 @@ from scenarios.app.finishing import finished_run
 from scenarios.experiments import experiment_of
 from scenarios.given.endings import InterruptedRunError
 from scenarios.given.settings import ExperimentScenario
-from scenarios.places.backends import Backend, opened
+from scenarios.places.backends import BackendChoice, opened
 from scenarios.places.in_process import InProcess
 from scenarios.planned import planned
 from scenarios.planner.asking import Asked
@@ -29,7 +29,7 @@ Numbers = str | Sequence[float]
 
 def run(
     scenario: ExperimentScenario,
-    backend: Backend | None = None,
+    backend: BackendChoice | None = None,
     *,
     repeat: int = 1,
     out: str | Path | None = None,
@@ -84,7 +84,7 @@ def run(
 
 def sweep(
     grid: str | Path | Mapping[str, Any],
-    backend: Backend | None = None,
+    backend: BackendChoice | None = None,
     *,
     seeds: int | None = None,
     out: str | Path | None = None,
@@ -126,7 +126,7 @@ def sweep(
 
 def compare(
     ratings: str | Path,
-    backend: Backend | None = None,
+    backend: BackendChoice | None = None,
     *,
     out: str | Path | None = None,
     progress: bool = True,

@@ -24,7 +24,7 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
 from scenarios.scrutiny.checks import CHECKS, Check, log_ratio
-from scenarios.scrutiny.mechanism import Choice, Subject, choices, subjects
+from scenarios.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
 from scenarios.scrutiny.verdicts import FAILED, HELD
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @cache
-def subjects_found() -> dict[str, Subject]:
+def subjects_found() -> dict[str, MechanismUnderTest]:
     """Every mechanism that is found, with every choice of its settings that can be listed."""
     return {subject.label: subject for name in found() for subject in subjects(name)}
 
@@ -74,14 +74,14 @@ class MechanismContract:
     """Every check of `blindrec check`, and what can only be looked at from here."""
 
     @pytest.mark.statistical
-    def test_what_is_checked_held(self, subject: Subject, check: Check) -> None:
+    def test_what_is_checked_held(self, subject: MechanismUnderTest, check: Check) -> None:
         """False alarms: 1e-6 of a sampler and 1e-5 of a prediction."""
         row = check.of(subject)
         assert row.verdict != FAILED, row.told
         if subject.public.private and check.name in OF_CHANNELS:
             assert row.verdict == HELD, row.told
 
-    def test_an_epsilon_at_either_end_is_held_too(self, subject: Subject) -> None:
+    def test_an_epsilon_at_either_end_is_held_too(self, subject: MechanismUnderTest) -> None:
         if subject.public.private:
             log_ratio(replace(subject, epsilons=(Fraction(1, 10**9), Fraction(1, 200), Fraction(7), Fraction(29))))
 

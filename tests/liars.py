@@ -17,7 +17,7 @@ from coordinator.protocol.channels import COIN, LogRatio, odds_within
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.server_half import ServerHalf
-from scenarios.scrutiny.mechanism import Size, Subject
+from scenarios.scrutiny.mechanism import MechanismUnderTest, Size
 
 HONEST = Fraction(1)
 
@@ -124,7 +124,7 @@ class Server(ServerHalf):
     name = "unary"
 
 
-def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fraction = HONEST) -> Subject:
+def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fraction = HONEST) -> MechanismUnderTest:
     """The mechanism; ``channel`` and ``sampler`` are factors by which they spend more than they say."""
 
     def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
@@ -133,4 +133,6 @@ def subject(name: str = "unary", *, channel: Fraction = HONEST, sampler: Fractio
             return replace(query, questions=2 * size.items)
         return replace(query, answer_bits=size.items.bit_length())
 
-    return Subject(label=name, public=Public(name, channel), device=Device(name, sampler), server=Server(), asks=asks)
+    return MechanismUnderTest(
+        label=name, public=Public(name, channel), device=Device(name, sampler), server=Server(), asks=asks
+    )

@@ -78,7 +78,7 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         raise InputError("a run would begin")
 
     for name in (
-        "scenarios.places.in_process.InProcess.conduct", "scenarios.places.in_process.InProcess.each",
+        "scenarios.places.in_process.InProcess.run", "scenarios.places.in_process.InProcess.each",
         "scenarios.places.cluster.on_ray",
         "scenarios.app.finishing.run_seeds", "scenarios.planner.asking.plan",
         "scenarios.submission.job_commands.head_at",

@@ -247,7 +247,7 @@ def test_on_ray_the_coordinator_is_handed_addresses_only(monkeypatch: pytest.Mon
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=killed.append))
     monkeypatch.setattr(on_ray, "start_host", starting("devices"))
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="handle of keeper"))
-    monkeypatch.setattr(on_ray, "conducted", conducted)
+    monkeypatch.setattr(on_ray, "run_supervised", conducted)
     scenario = OnlineScenario(seed=SEED, rounds=50, voters=100)
     world = planted_world(scenario)
     with pytest.raises(KeyboardInterrupt):

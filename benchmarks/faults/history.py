@@ -21,7 +21,7 @@ from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
-from scenarios.places.session import Crew
+from scenarios.places.session import DeviceGroup
 from scenarios.store.files import locked_folder
 from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog
@@ -164,7 +164,7 @@ class History:
             for name, crew in self._world.crews.items()
         }
 
-    def _site(self, name: str, crew: Crew, bounds: tuple[int, int], keeper: KeepersProcess) -> Site:
+    def _site(self, name: str, crew: DeviceGroup, bounds: tuple[int, int], keeper: KeepersProcess) -> Site:
         def start(books: Any) -> Any:
             return self._world.host(crew, bounds, books)
 

@@ -28,7 +28,7 @@ from coordinator.server.online.service import Served
 from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
 from scenarios.online.run import KeptClients
 from scenarios.online.worlds import all_votes, likes_of
-from scenarios.places.session import Crew
+from scenarios.places.session import DeviceGroup
 from scenarios.store.manifest import ONLINE
 
 ROUNDS, OBJECTS, DEVICES = 3, 2, 12
@@ -65,8 +65,8 @@ def _world(
     return World(
         plan=ServingPlan(clients=tuple(plans), voters=DEVICES),
         crews={
-            VOTERS: Crew(kind=VotingDevices(budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)),
-            CLIENTS: Crew(kind=ClientDevices(), holdings=clients, bounds=[(0, len(own))]),
+            VOTERS: DeviceGroup(kind=VotingDevices(budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, len(own))]),
         },
         secret=SECRET,
     )

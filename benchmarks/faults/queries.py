@@ -30,7 +30,7 @@ from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.places.session import Crew
+from scenarios.places.session import DeviceGroup
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import RUN
 
@@ -70,7 +70,7 @@ def asked(number: int, epsilon: Fraction) -> Query:
 
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
-    crew = Crew(kind=Raters(budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
+    crew = DeviceGroup(kind=Raters(budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
     plan = QueryPlan(policy=Rounds(rounds), learner=LEARNER, devices=USERS, budget=budget)
     return World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window)
 

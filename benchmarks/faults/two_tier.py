@@ -23,7 +23,7 @@ from coordinator.protocol.second_order import Announcement, SecondOrderQuery, Se
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.layout import cut
-from scenarios.places.session import Crew
+from scenarios.places.session import DeviceGroup
 from scenarios.store.manifest import TWO_TIER
 from scenarios.two_tier.course import KeptBatches
 
@@ -42,7 +42,7 @@ def _rows(users: int, seed: int) -> Rows:
 def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World:
     """Return a world of private devices in batches, and in cohorts of so many ``each``."""
     rows = _rows(PRIVATES, 2)
-    crew = Crew(
+    crew = DeviceGroup(
         kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
         holdings=rows,
         bounds=cut(0, PRIVATES, each),

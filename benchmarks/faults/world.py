@@ -14,7 +14,7 @@ from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import Own
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.rounds.conductor import Conductor, Plan, Transport
-from scenarios.places.session import Crew
+from scenarios.places.session import DeviceGroup
 from scenarios.store.record_log import RecordLog
 
 
@@ -35,13 +35,13 @@ class World:
     """
 
     plan: Plan[Any, Any]
-    crews: Mapping[str, Crew]
+    crews: Mapping[str, DeviceGroup]
     secret: bytes
     window: int = 2
     block: int = 8
     workers: int = 2
 
-    def host(self, crew: Crew, bounds: tuple[int, int], books: Books) -> DeviceHost:
+    def host(self, crew: DeviceGroup, bounds: tuple[int, int], books: Books) -> DeviceHost:
         """Return the cohort of a process of devices."""
         return DeviceHost(crew.kind, crew.holdings, self.secret, [bounds], books)
 

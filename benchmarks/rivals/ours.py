@@ -11,7 +11,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.validation import validated
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.run.experiment import run
 
 
@@ -27,7 +27,7 @@ def measure(scenarios: Sequence[Scenario], workers: int) -> list[dict[str, Any]]
         return rows + [_row(scenario, session) for scenario in scenarios]
 
 
-def _row(scenario: Scenario, session: Session) -> dict[str, Any]:
+def _row(scenario: Scenario, session: Backend) -> dict[str, Any]:
     ran = run(scenario, session)
     statistic: Any = ran.statistic
     return {

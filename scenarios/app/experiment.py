@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from scenarios.data.datasets import FileSettings
-    from scenarios.places.session import Progress, Session
+    from scenarios.places.session import Backend, Progress
     from scenarios.watch.progress import ProgressReporter
 
 S = TypeVar("S", bound=BaseModel)
@@ -45,7 +45,7 @@ NOTHING = Named()
 class Running:
     """Where and how one seed runs; no answer depends on it."""
 
-    session: Session  # The place
+    session: Backend  # The place
     console: Console  # For progress and remarks
     devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps

@@ -24,14 +24,14 @@ from scenarios.store.manifest import read_manifest
 from scenarios.store.run_folder import RUN_SHA256, claim_folder, finished_result, finished_run_folder, require_counts
 
 if TYPE_CHECKING:
-    from scenarios.places.session import Session
+    from scenarios.places.session import Backend
 
 
 @contextmanager
 def finished_run(
     experiment: Experiment[S],
     wanted: S,
-    opening: AbstractContextManager[Session],
+    opening: AbstractContextManager[Backend],
     *,
     console: Console,
     repeat: int = 1,
@@ -54,7 +54,7 @@ def finished_run(
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
-    def work(session: Session) -> Record:
+    def work(session: Backend) -> Record:
         from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         experiment.warn(wanted, console)

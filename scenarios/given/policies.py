@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scenarios import PACKAGES
 from scenarios.own.identity import OURS, modules_of
-from scenarios.own.importing import found_at
+from scenarios.own.importing import import_object
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def import_policy(path: str) -> Callable[[Setting], Any]:
-    """Return what ``package.module:Name`` names; see `scenarios.own.importing.found_at`."""
-    found: Callable[[Setting], Any] = found_at(path, "policy")
+    """Return what ``package.module:Name`` names; see `scenarios.own.importing.import_object`."""
+    found: Callable[[Setting], Any] = import_object(path, "policy")
     return found
 
 

@@ -13,7 +13,7 @@ from coordinator.server.design import Design, LearnerOptions, World
 from coordinator.server.own import server_half
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from scenarios.given.policies import import_policy
-from scenarios.own.admission import of_run
+from scenarios.own.admission import admitted_of_run
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import Own
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
     from scenarios.given.config import Scenario
-    from scenarios.own.admission import Checked
+    from scenarios.own.admission import ChannelCheck
 
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
@@ -61,14 +61,14 @@ class RunSpec:
         return half_of(self.half.query_name(self.scenario.settings)).promise
 
     @cached_property
-    def own(self) -> tuple[Own, Checked] | None:
+    def own(self) -> tuple[Own, ChannelCheck] | None:
         """The mechanism of one's own, checked and admitted, and how; None where it is none.
 
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
         claims.
         """
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
-        return of_run(self.scenario.settings, self.world, answer)
+        return admitted_of_run(self.scenario.settings, self.world, answer)
 
     @cached_property
     def setting(self) -> Setting:

@@ -27,7 +27,7 @@ from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halv
 from scenarios.online.privacy_bounds import epsilon_needed, epsilon_proved
 from scenarios.online.run import run_online
 from scenarios.online.worlds import World
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.report.printing import text_of
 
 
@@ -52,10 +52,10 @@ def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -
 
 
 Row = dict[str, Any]
-Adversary = Callable[[OnlineScenario, int, Session], Row]
+Adversary = Callable[[OnlineScenario, int, Backend], Row]
 
 
-def halving(scenario: OnlineScenario, seeds: int, session: Session) -> Row:
+def halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
     """Return Theorem 6's adversary against one recommender: loss over seeds beside what no algorithm avoids."""
     bound = loss_lower_bound(
         scenario.rounds or 0, scenario.objects, scenario.voters or 0, scenario.peers or 0, scenario.radius or 0
@@ -63,14 +63,14 @@ def halving(scenario: OnlineScenario, seeds: int, session: Session) -> Row:
     return _loss_row(scenario, seeds, session, halving_world, {"no_algorithm_expects_less": bound})
 
 
-def slow_halving(scenario: OnlineScenario, seeds: int, session: Session) -> Row:
+def slow_halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
     """Return slow halving against one recommender: loss over seeds beside ``B log2(N / P)``."""
     about = slow_halving_loss(scenario.recommender, scenario.voters or 0, scenario.peers or 0, 0, scenario.radius or 0)
     return _loss_row(scenario, seeds, session, slow_halving_world, {"strikes_times_halvings": about})
 
 
 def _loss_row(
-    scenario: OnlineScenario, seeds: int, session: Session, build: Callable[[OnlineScenario], World], bound: Row
+    scenario: OnlineScenario, seeds: int, session: Backend, build: Callable[[OnlineScenario], World], bound: Row
 ) -> Row:
     losses, kicked = [], 0
     for seed in range(scenario.seed, scenario.seed + seeds):
@@ -99,7 +99,7 @@ def _loss_row(
     }
 
 
-def chain_1(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (an adversary like the others)
+def chain_1(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # noqa: ARG001 (an adversary like the others)
     """Return Claim 1's chain of adjacent patterns against one recommender, D = R = 0."""
     rounds, peers = scenario.rounds or 0, scenario.peers or 0
     steps = claim_1(rounds, peers, recommender=scenario.recommender, objects=scenario.objects)
@@ -112,7 +112,7 @@ def chain_1(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # n
     }
 
 
-def chain_15(scenario: OnlineScenario, seeds: int, session: Session) -> Row:  # noqa: ARG001 (an adversary like the others)
+def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # noqa: ARG001 (an adversary like the others)
     """Return Theorem 15's chain against one recommender, and its random configuration's divergence over seeds."""
     rounds, peers = scenario.rounds or 0, scenario.peers or 0
     shape = (rounds, peers, scenario.diversity or 0, scenario.radius or 0)
@@ -174,7 +174,7 @@ ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
 
 
 def rows_against(
-    name: str, recommenders: tuple[str, ...] | None, given: Row, seeds: int, session: Session
+    name: str, recommenders: tuple[str, ...] | None, given: Row, seeds: int, session: Backend
 ) -> list[Row]:
     """Return an adversary's rows, one a recommender."""
     if name not in ADVERSARIES:

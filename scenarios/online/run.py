@@ -23,7 +23,7 @@ from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, Serve
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
-from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work, silent
+from scenarios.places.session import Backend, BackendJob, Backstage, Costs, DeviceGroup, Progress, silent
 from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.round_store import NoStore
@@ -118,7 +118,7 @@ def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
 
 def run_online(
     scenario: OnlineScenario,
-    session: Session,
+    session: Backend,
     *,
     devices_per_actor: int | None = None,
     world: World | None = None,
@@ -159,7 +159,7 @@ def run_online(
             restarts=costs.restarts,
         )
 
-    return session.conduct(_work(scenario, world, plan, layout, kept, finish), over)
+    return session.run(_work(scenario, world, plan, layout, kept, finish), over)
 
 
 def _work(
@@ -169,19 +169,21 @@ def _work(
     layout: Layout,
     kept: KeptClients | None,
     finish: Callable[[list[ServedClient], Backstage, Costs], OnlineRun],
-) -> Work[ServedClient, list[ServedClient], OnlineRun]:
+) -> BackendJob[ServedClient, list[ServedClient], OnlineRun]:
     """Return a run as places take it: voters in cohorts, and clients."""
     clients = {one.client.number: one.client for one in world.clients}
-    return Work(
+    return BackendJob(
         plan=plan,
-        crews={
-            VOTERS: Crew(kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts),
-            CLIENTS: Crew(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+        device_groups={
+            VOTERS: DeviceGroup(
+                kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
+            ),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
         },
         secret=world.secret,
         layout=layout,
         finish=finish,
-        kept=NoStore() if kept is None else kept,
+        records=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
 

@@ -1,4 +1,4 @@
-"""Admitting a user's own mechanism: it gets a name, and its question, its channel and its draws are checked."""
+"""Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from scenarios.own.identity import identity
 DRAWS = 20_000
 """Draws for each private value."""
 BLOCK = 1 << 16
-"""Devices that draw at once; their private values are mixed like those of real devices."""
+"""Devices that are sampled at once; their private values are mixed like those of real devices."""
 FALSE_ALARM = 1e-9
 """Largest probability that correct draws are refused, for one public coin."""
 CLOSE = Fraction(1, 10**6)
-"""A line says if a channel reveals less than its claim by more than this share of it."""
+"""A warning is given where a channel reveals less than its claim by more than this share of it."""
 PUBLIC_COINS = 4
 """Number of devices with whose public coins a likelihood is checked."""
 MOST_CELLS = 1 << 16
@@ -51,7 +51,7 @@ SMALL = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class ChannelCheck:
     """The result of a check."""
 
     epsilon: float  # the largest log-ratio [nats]
@@ -59,12 +59,12 @@ class Checked:
     warning: str | None = None  # one line if the channel reveals less than it might
 
 
-def check_channel(own: Own, query: Query) -> Checked:
+def check_channel(own: Own, query: Query) -> ChannelCheck:
     """Check the channel of a query against the query's epsilon."""
     channel = OwnPublic(own).channel(query)
     if isinstance(channel, Likelihood):
         return _check_likelihood(own, query, channel)
-    return Checked(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
+    return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
 
 
 def _warning(own: Own, largest: LogRatio, claimed: Epsilon) -> str | None:
@@ -74,11 +74,11 @@ def _warning(own: Own, largest: LogRatio, claimed: Epsilon) -> str | None:
     return f"mechanism {type(own.mechanism).__name__}: its channel {gives}"
 
 
-def _check_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
+def _check_likelihood(own: Own, query: Query, channel: Likelihood) -> ChannelCheck:
     question, largest = question_of(query), LogRatio.of(Fraction(1))
     values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
     if not values or values << channel.bits > MOST_CELLS:
-        return Checked(epsilon=as_float(query.epsilon), how=UNCHECKED)
+        return ChannelCheck(epsilon=as_float(query.epsilon), how=UNCHECKED)
     rows = [np.array([value], np.int32) for value in range(values)]
     for public in question.public_streams(devices):
         try:
@@ -90,7 +90,7 @@ def _check_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
         if values <= MOST_SAMPLED and (complaint := _complaint_about_sampler(own, channel, table, public, query)):
             raise own.fail("sampler", query.round, complaint)
     how = FOR_SOME if values <= MOST_SAMPLED else UNCHECKED
-    return Checked(epsilon=float(largest), how=how, warning=_warning(own, largest, query.epsilon))
+    return ChannelCheck(epsilon=float(largest), how=how, warning=_warning(own, largest, query.epsilon))
 
 
 def _complaint_about_sampler(
@@ -117,7 +117,7 @@ def _complaint_about_sampler(
 
 
 def _coins(block: int, devices: int) -> CoinOf:
-    """Return coins for a test, instead of devices' own."""
+    """Return coins for a test, in place of devices' coins."""
 
     def coin(question: int) -> Words:
         return np.random.default_rng([20261122, block, question]).integers(0, 1 << 64, devices, dtype=np.uint64)
@@ -155,10 +155,10 @@ def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple
 
 def admitted_for(
     mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
-) -> tuple[Own, Checked]:
+) -> tuple[Own, ChannelCheck]:
     """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
 
-    It is refused before any device is asked, if its class asks an impossible question, its channel reveals more than
+    It is refused before any query, if its class has an impossible question, its channel reveals more than
     ``epsilon``, which one answer may cost [nats], or its source cannot be read.
     """
     require_whole_class(mechanism)
@@ -181,7 +181,7 @@ def admitted_for(
 
 
 def _check_small(own: Own, world: World, epsilon: Epsilon) -> None:
-    """Check the whole channel in a catalogue of a few items, if the class can ask there."""
+    """Check the whole channel in a catalogue of a few items, if the class has a query for it."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
         query = OwnDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
@@ -190,11 +190,11 @@ def _check_small(own: Own, world: World, epsilon: Epsilon) -> None:
     check_channel(own, query)
 
 
-_RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[Own, Checked]] = {}
+_RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[Own, ChannelCheck]] = {}
 
 
-def of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[Own, Checked] | None:
-    """Return a run's admitted mechanism and the result of its check; None if the mechanism is not a user's own."""
+def admitted_of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[Own, ChannelCheck] | None:
+    """Return a run's admitted mechanism and the result of its check; None if it is no custom mechanism."""
     if not isinstance(settings, OwnSettings):
         return None
     mechanism, helpers = settings.mechanism(), settings.helpers

@@ -1,4 +1,4 @@
-"""Users' own mechanisms as server halves: a class is a half with its own settings, whatever its module is."""
+"""Custom mechanisms as server halves: each class is a half with its own settings, whatever its module is."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from coordinator.server.design import World
 from coordinator.server.own import DECODERS, OwnDesign, policies_of
 from coordinator.server.server_half import ServerHalf, Settings
 from scenarios.own.identity import OURS, bring, came_by_value, code_of, identity, modules_of_class
-from scenarios.own.importing import import_class, made, settings_fields, types_of
+from scenarios.own.importing import build_mechanism, import_class, settings_fields, types_of
 
 
 class OwnSettings(Settings):
-    """Settings of a user's own mechanism: those that its class annotates, and packages that are sent with it."""
+    """Settings of a custom mechanism: those that its class annotates, and packages that are sent with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -33,13 +33,13 @@ class OwnSettings(Settings):
 
     def mechanism(self) -> Mechanism:
         """Return the class with these settings."""
-        return made(self.half.kind, self.values())
+        return build_mechanism(self.half.kind, self.values())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the class and its values, because the type of settings is made again where they arrive."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
+        values = {name: getattr(self, name) for name in self.model_fields_set}
         kind = self.half.kind
-        return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), given)
+        return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), values)
 
 
 def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values: Mapping[str, Any]) -> OwnSettings:
@@ -49,7 +49,7 @@ def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values:
 
 
 class OwnHalf(ServerHalf):
-    """What a scenario needs to know of a class before its settings and its world are known."""
+    """A class as scenarios see it before its settings and its world are given."""
 
     def __init__(self, kind: type[Mechanism]) -> None:
         self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
@@ -82,14 +82,14 @@ def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings
     for part in settings_fields(kind):
         if part.name in {"helpers", "half", "values", "mechanism"}:
             raise InputError(f"design {kind.__name__} has a setting {part.name}, a name that is taken; rename it")
-        told: Any = Field(description=f"{kind.__name__}: {part.name}.")
+        description: Any = Field(description=f"{kind.__name__}: {part.name}.")
         default = ... if part.default is MISSING else part.default
         if part.default_factory is not MISSING:
             default = Field(default_factory=part.default_factory)
-        fields[part.name] = (Annotated[hints[part.name], told], default)
-    found: type[OwnSettings] = create_model(f"{kind.__name__}Settings", __base__=OwnSettings, **fields)
-    found.half = half
-    return found
+        fields[part.name] = (Annotated[hints[part.name], description], default)
+    settings: type[OwnSettings] = create_model(f"{kind.__name__}Settings", __base__=OwnSettings, **fields)
+    settings.half = half
+    return settings
 
 
 _HALVES: dict[type[Mechanism], OwnHalf] = {}
@@ -110,12 +110,12 @@ def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
     """Return the packages of a class's code, without Python's and blindrec's."""
     imported = () if came_by_value(kind) else modules_of_class(kind)
     named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
-    found = {name.partition(".")[0] for name in named}
-    return found - sys.stdlib_module_names - OURS - {"__main__"}
+    packages = {name.partition(".")[0] for name in named}
+    return packages - sys.stdlib_module_names - OURS - {"__main__"}
 
 
 def travelling() -> frozenset[str]:
-    """Return the packages of all users' own mechanisms in this process, which are sent to other processes by value."""
+    """Return the packages of all custom mechanisms in this process, which are sent to other processes by value."""
     return frozenset(_PACKAGES)
 
 
@@ -135,7 +135,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...]], Own] = {}
 
 
 def own_of(settings: OwnSettings) -> Own:
-    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
+    """Admit a custom mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:

@@ -31,8 +31,8 @@ def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
     Import paths and folders do not count.
     """
-    told = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
-    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
+    parts = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
 
 
 _BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}

@@ -1,4 +1,4 @@
-"""Users' own mechanisms and policies by import path, ``package.module:Name``, including the working directory."""
+"""Custom mechanisms and policies by import path, ``package.module:Name``, including the working directory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coordinator.protocol.custom import Mechanism, methods_missing, require_whol
 from coordinator.protocol.errors import InputError, PolicyError
 
 
-def found_at(path: str, what: str) -> Any:
-    """Return what ``package.module:Name`` names."""
+def import_object(path: str, what: str) -> Any:
+    """Return the object that ``package.module:Name`` names."""
     module_name, _, name = path.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -29,11 +29,11 @@ def found_at(path: str, what: str) -> Any:
         if module_name.endswith(".py"):
             remedy = f"name the module without .py, {module_name.removesuffix('.py')}:{name}"
         raise PolicyError(f"{what} {path} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
-    found = getattr(module, name, None)
-    if not callable(found):
-        told = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
-        raise PolicyError(told + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
-    return found
+    target = getattr(module, name, None)
+    if not callable(target):
+        complaint = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
+        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
+    return target
 
 
 def _own_names(module: ModuleType) -> list[str]:
@@ -57,7 +57,7 @@ def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
 
 def import_class(path: str) -> type[Mechanism]:
     """Return the class of mechanisms that ``package.module:Name`` names."""
-    kind = found_at(path, "design")
+    kind = import_object(path, "design")
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         raise InputError(f"design {path} is no mechanism; derive the class from blindrec.Mechanism")
     if missing := methods_missing(kind):
@@ -76,17 +76,17 @@ _TYPES: dict[type[Mechanism], dict[str, Any]] = {}
 def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the types of a class's settings, as it annotates them."""
     if kind not in _TYPES:
-        found = get_type_hints(kind) if brought is None else brought
-        _TYPES[kind] = {part.name: found[part.name] for part in settings_fields(kind)}
+        types = get_type_hints(kind) if brought is None else brought
+        _TYPES[kind] = {part.name: types[part.name] for part in settings_fields(kind)}
     return _TYPES[kind]
 
 
-def made(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
+def build_mechanism(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
     """Return a mechanism of a class, with settings read as it annotates them."""
-    known = {part.name for part in settings_fields(kind)}
-    if strange := sorted(settings.keys() - known):
-        told = f"it has {', '.join(sorted(known))}" if known else "it has none"
-        raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {told}")
+    names = {part.name for part in settings_fields(kind)}
+    if strange := sorted(settings.keys() - names):
+        choices = f"it has {', '.join(sorted(names))}" if names else "it has none"
+        raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {choices}")
     try:
         hints = types_of(kind)
         values = {name: _read(kind, name, hints[name], value) for name, value in settings.items()}
@@ -102,16 +102,16 @@ def _read(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
     except ValidationError as error:
-        told = error.errors()[0]["msg"]
-        raise InputError(f"setting {name} of design {kind.__name__} is {value!r}: {told}") from None
+        reason = error.errors()[0]["msg"]
+        raise InputError(f"setting {name} of design {kind.__name__} is {value!r}: {reason}") from None
 
 
-def read_settings(given: Sequence[str]) -> dict[str, str]:
+def read_settings(pairs: Sequence[str]) -> dict[str, str]:
     """Return settings as the command line writes them, ``name=value`` each."""
-    found: dict[str, str] = {}
-    for one in given:
+    settings: dict[str, str] = {}
+    for one in pairs:
         name, equals, value = one.partition("=")
-        if not equals or not name.isidentifier() or name in found:
+        if not equals or not name.isidentifier() or name in settings:
             raise InputError(f"setting is {one!r}; write name=value, each name once")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings

@@ -1,4 +1,4 @@
-"""Backends, where a run may happen: in this process or on Ray, as objects and by their names on the command line."""
+"""Backends of runs: in this process or on Ray, as objects and by their names on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from coordinator.protocol.errors import InputError
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import NAMED, Session, check_workers
+from scenarios.places.session import NAMED, Backend, check_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ray:
         check_workers(self.workers)
 
 
-Backend = InProcess | Ray
+BackendChoice = InProcess | Ray
 
 
 AUTO = "auto"
@@ -58,19 +58,19 @@ def check_backend(backend: str, workers: int | None) -> None:
 def choose(
     backend: str, *, address: str | None = None, metrics: bool = False, work: Callable[[], float] = lambda: 0.0
 ) -> tuple[str, str]:
-    """Return the name of the backend that a command runs on, and why in a few words; no answer depends on it.
+    """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
 
     Parameters
     ----------
     backend : str
-        What the command names. ``"auto"``: Ray where a cluster is named or only Ray does what is wanted; else Ray on
+        The name from the command line. ``"auto"``: Ray where a cluster is named or metrics are requested; else Ray on
         this machine where the predicted work is above `LONG`, and this process where it is not.
     address : str, optional
         ``host:port`` of a head.
     metrics : bool
-        Whether something is wanted that only Ray does.
+        Whether metrics are requested, which only Ray has.
     work : callable
-        Predicts what devices, or the units of a sweep, take [s of one processor].
+        Predicts the time of devices, or of a sweep's units [s of one processor].
     """
     if backend != AUTO:
         return backend, NAMED
@@ -81,12 +81,12 @@ def choose(
     if metrics:
         return "ray", "only Ray has what is asked for"
     seconds = work()
-    told = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
-    return ("ray", f"{told}, more than {LONG:g}") if seconds > LONG else ("inprocess", told)
+    prediction = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
+    return ("ray", f"{prediction}, more than {LONG:g}") if seconds > LONG else ("inprocess", prediction)
 
 
 @contextmanager
-def opened(backend: Backend) -> Iterator[Session]:
+def opened(backend: BackendChoice) -> Iterator[Backend]:
     """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block.
 
     Raises
@@ -97,7 +97,7 @@ def opened(backend: Backend) -> Iterator[Session]:
     if isinstance(backend, InProcess):
         yield backend
     elif isinstance(backend, Ray):
-        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # Ray reads it when it is imported: no hook for uv
+        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # read by Ray when it is imported: no hook for uv
             os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 
@@ -115,7 +115,7 @@ def open_session(
     workers: int | None,
     metrics: bool = False,
     work: Callable[[], float] = lambda: 0.0,
-) -> Iterator[Session]:
+) -> Iterator[Backend]:
     """Open a backend by its name, or the one that suits; see `choose`.
 
     Raises

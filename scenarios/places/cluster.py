@@ -33,31 +33,31 @@ _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """First bytes of an HTTP/2 client, which Ray's head understands; the answer starts with a frame of type SETTINGS."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Ray tells nobody that it is used; and devices use no GPU, about which versions before 2.56 warn at every start."""
+"""Ray sends no usage statistics; and devices use no GPU, about which versions before 2.56 warn at every start."""
 
 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
     _require_none_here()
-    wanted = address or os.environ.get("RAY_ADDRESS")
+    target = address or os.environ.get("RAY_ADDRESS")
     os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
-    with nullcontext() if wanted else _alone():
-        if wanted:
-            _join(wanted, ship_code=address is not None)
+    with nullcontext() if target else _alone():
+        if target:
+            _join(target, ship_code=address is not None)
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
         with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
-                if wanted and not cpus:
-                    raise InputError(f"Ray at {wanted} has no CPU for a single worker; add a node to it")
+                if target and not cpus:
+                    raise InputError(f"Ray at {target} has no CPU for a single worker; add a node to it")
                 if workers and workers > cpus:
                     raise InputError(
-                        f"workers is {workers}, but Ray at {wanted} has {cpus} CPUs; ask for that many at most"
+                        f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for that many at most"
                     )
                 if metrics:
                     tell_scraped()
@@ -83,7 +83,7 @@ def _require_none_here() -> None:
 
 
 def _alone() -> AbstractContextManager[None]:
-    """Keep others away from what is started; see `scenarios.places.ray_private.alone`."""
+    """Make a started instance unreachable for others; see `scenarios.places.ray_private.alone`."""
     from scenarios.places.ray_private import alone  # noqa: PLC0415 (a cluster that is joined needs nothing private)
 
     return alone()
@@ -157,7 +157,7 @@ def _join(address: str, *, ship_code: bool) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of what an error of Ray says, or its name where it says nothing."""
+    """Return the first line of a Ray error's message, or the error's name where that is empty."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

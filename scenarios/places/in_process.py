@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scenarios.places.session import NAMED, O, Progress, R, T, Work, check_workers
+from scenarios.places.session import NAMED, BackendJob, O, Progress, R, T, check_workers
 from scenarios.places.worker_threads import A, work
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ class InProcess:
     def __repr__(self) -> str:
         return f"InProcess(workers={self.workers})"
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
-        """Return the number of threads; see `scenarios.places.session.Session.enough`."""
+    def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
+        """Return the number of threads; see `scenarios.places.session.Backend.choose_workers`."""
         return self.workers
 
-    def conduct(self, job: Work[R, O, T], progress: Progress) -> T:
-        """Conduct a run; see `scenarios.places.session.Session.conduct`."""
-        from scenarios.places.local_fleet import conducted  # noqa: PLC0415 (a run elsewhere needs no devices here)
+    def run(self, job: BackendJob[R, O, T], progress: Progress) -> T:
+        """Run a job; see `scenarios.places.session.Backend.run`."""
+        from scenarios.places.local_fleet import run_in_threads  # noqa: PLC0415 (a run elsewhere needs no devices here)
 
-        return conducted(job, self.workers, progress)
+        return run_in_threads(job, self.workers, progress)
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
         """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""

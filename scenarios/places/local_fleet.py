@@ -1,4 +1,4 @@
-"""Devices and server in threads of one process, and how queries go from one to the other."""
+"""Devices and server in threads of one process, and the transport of queries between them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.places.session import Costs, Crew, O, Progress, R, T, Work
+from scenarios.places.session import BackendJob, Costs, DeviceGroup, O, Progress, R, T
 from scenarios.places.shared_sets import answer, rehearse
 
 Cast = Mapping[str, list[Any]]
 """The cohorts of each kind of devices."""
 
 
-def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
-    """Conduct a run in so many threads; see `scenarios.places.session.Session.conduct`."""
+def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
+    """Run a job in this many threads; see `scenarios.places.session.Backend.run`."""
     admit(job.plan.own)
     keeper = Keeper(job.ledger)
-    cast = {name: _embodied(crew, job.secret, keeper) for name, crew in job.crews.items()}
+    cast = {name: _embodied(group, job.secret, keeper) for name, group in job.device_groups.items()}
     if query := job.plan.rehearsal():
         with job.naming():
             _require_room(query, job)
@@ -41,21 +41,21 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         conductor = Conductor(job.plan.begin(fleet))
-        fleet.told = lambda count: progress(conductor.tally(count))
+        fleet.report = lambda count: progress(conductor.tally(count))
 
         def keep(over: R) -> None:
-            job.kept.keep(over)
+            job.records.keep(over)
             fleet.more(0)
 
-        for over in job.kept:
+        for over in job.records:
             conductor.repeat(over)
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalBackstage(keeper, cast), Costs(seconds=seconds))
 
 
-def _embodied(crew: Crew, secret: bytes, keeper: Books) -> list[Embodied]:
-    return [crew.kind.cohort(crew.holdings, secret, first, stop, keeper) for first, stop in crew.bounds]
+def _embodied(group: DeviceGroup, secret: bytes, keeper: Books) -> list[Embodied]:
+    return [group.kind.cohort(group.holdings, secret, first, stop, keeper) for first, stop in group.bounds]
 
 
 class LocalBackstage:
@@ -76,14 +76,14 @@ class LocalFleet:
     ``told``: Called with the number of answers, devices or rounds so far.
     """
 
-    def __init__(self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
+    def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
         self._job, self._cast, self._threads = job, cast, threads
         self._count = 0
-        self.told: Callable[[int], None] = lambda _: None
+        self.report: Callable[[int], None] = lambda _: None
 
     def hosts(self, kind: str) -> LocalHosts:
         """Return the devices of a kind."""
-        return LocalHosts(Cohorts(bounds=self._job.crews[kind].bounds, hosts=self._cast[kind]), self._threads)
+        return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
 
     def queries(self, _: Own | None) -> Queries:
         """Return the transport that carries queries to devices."""
@@ -96,14 +96,18 @@ class LocalFleet:
     def more(self, count: int) -> None:
         """Count answers, and report the sum."""
         self._count += count
-        self.told(self._count)
+        self.report(self._count)
 
 
 class Queries:
     """Carries queries to devices; both sides of a block share public data, see `scenarios.places.shared_sets`."""
 
     def __init__(
-        self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]
+        self,
+        job: BackendJob[Any, Any, Any],
+        cast: Cast,
+        threads: ThreadPoolExecutor | None,
+        more: Callable[[int], None],
     ) -> None:
         self._ratings, self._secret, self._cohorts = _only(job, cast)
         self._job, self._layout, self._map, self._more = job, job.layout, map if threads is None else threads.map, more
@@ -129,14 +133,14 @@ class Queries:
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
 
-def _require_room(query: Query, job: Work[Any, Any, Any]) -> None:
+def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:
     """Refuse a query whose answers do not fit in this machine; see `require_round`."""
     layout = job.layout
     devices = min(layout.block_of(query.bits), layout.devices_per_actor, layout.devices, PIECE)
     require_round(query, devices, min(layout.workers, -(-layout.devices // devices)))
 
 
-def _only(job: Work[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
+def _only(job: BackendJob[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
     """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
-    ((name, crew),) = job.crews.items()
-    return crew.holdings, job.secret, cast[name]
+    ((name, group),) = job.device_groups.items()
+    return group.holdings, job.secret, cast[name]

@@ -1,4 +1,4 @@
-"""A run on Ray: devices, their keeper and the coordinator are actors, and the coordinator has actors of its own."""
+"""A run on Ray: devices, their ledger and the coordinator are actors, and the coordinator has further actors."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import Plan
 from scenarios.own.halves import travelling
-from scenarios.places.session import NAMED, O, Progress, R, T, Work
-from scenarios.places.supervising import POLL, conducted, patient, room_for
+from scenarios.places.session import NAMED, BackendJob, O, Progress, R, T
+from scenarios.places.supervising import POLL, await_capacity, run_supervised, wait_patiently
 from scenarios.places.worker_threads import A
 
 MOST_ACTORS = 64
 """Most Ray actors for devices of one kind, each a process of some 100 MB, unless there are more workers; further
 cohorts share them."""
 BITS_A_WORKER = 1 << 21
-"""Released bits for which it pays to start another worker [bits]; a bit takes some .3 to 1 microseconds."""
+"""Released bits that make another worker worthwhile [bits]; a bit takes some .3 to 1 microseconds."""
 BY_VALUE = 64 * 2**10
 """Largest size of holdings of which every host gets its own copy [bytes]; larger holdings are stored once."""
 UNREACHABLE = "devices cannot be reached"
@@ -43,23 +43,23 @@ class OnRay:
     def __init__(self, workers: int, *, metrics: bool = False, most: bool = False) -> None:
         self.workers, self.metrics, self._most = workers, metrics, most
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
-        """Return the workers of a run; see `scenarios.places.session.Session.enough`.
+    def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:
+        """Return the workers of a run; see `scenarios.places.session.Backend.choose_workers`.
 
-        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. Nothing is known
-        about how long a mechanism of one's own takes.
+        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. The time that a
+        custom mechanism takes is unknown.
         """
         query = plan.rehearsal() if self._most and plan.own is None else None
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
     @in_a_line()
-    def conduct(self, work: Work[R, O, T], progress: Progress) -> T:
-        """Conduct a run; see `scenarios.places.session.Session.conduct`."""
+    def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
+        """Run a job; see `scenarios.places.session.Backend.run`."""
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
         workers = work.layout.workers
-        ensemble = Ensemble(work, keeper, workers)
+        ensemble = DeviceActors(work, keeper, workers)
         apart = query is not None and not alone(workers, work.plan.own)
         needs = ensemble.needs + (CPUS * workers if apart else 0.0)
 
@@ -69,14 +69,16 @@ class OnRay:
                     again(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
 
         try:
-            measured = work.kept.run if self.metrics else None
-            outcome, costs = conducted(work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured)
+            measured = work.records.run if self.metrics else None
+            outcome, costs = run_supervised(
+                work, ensemble.cohorts, keeper, progress, query, needs, devices_ready, measured
+            )
             return work.finish(outcome, ensemble, replace(costs, actors=ensemble.actors))
         finally:
             ensemble.end()
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Yield results of Ray tasks as they are completed; see `scenarios.places.session.Session.each`.
+        """Yield results of Ray tasks as they are completed; see `scenarios.places.session.Backend.each`.
 
         If the caller stops early, running tasks end with the session. They are not cancelled, because cancelling a task
         that has just finished makes Ray 2.60 abort the whole driver ("Tried to complete task that was not pending").
@@ -96,7 +98,7 @@ class OnRay:
                 try:
                     with in_a_line(ENDS):
                         result = got(one)
-                except LOST as error:  # Ray itself has repeated it in vain
+                except LOST as error:  # Ray's own retries have failed
                     pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
                     losses[place] += 1
                     flying[task.remote(arguments[place])] = place
@@ -104,27 +106,27 @@ class OnRay:
                     yield place, result
 
 
-class Ensemble:
+class DeviceActors:
     """The actors of all devices of a run, and what only the experimenter may look at."""
 
-    def __init__(self, work: Work[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
-        self.keeper, self._permit, crews = keeper, permit_of(work.secret), work.crews
-        self._held = {name: _shared(crew.holdings) for name, crew in crews.items()}  # for restarted hosts
+    def __init__(self, work: BackendJob[Any, Any, Any], keeper: HostedKeeper, workers: int) -> None:
+        self.keeper, self._permit, device_groups = keeper, permit_of(work.secret), work.device_groups
+        self._holdings = {name: _shared(group.holdings) for name, group in device_groups.items()}  # for restarted hosts
         most = max(MOST_ACTORS, workers)
-        groups = {name: dealt(crew.bounds, min(crew.hosts or most, most)) for name, crew in crews.items()}
+        groups = {name: dealt(group.bounds, min(group.hosts or most, most)) for name, group in device_groups.items()}
         self.actors = sum(map(len, groups.values()))
         self._cpus = int(min(1.0, _CPU_SHARE * workers / max(self.actors, 1)) * 1000) / 1000
         own, cpus = work.plan.own, self._cpus
-        with quiet():
+        with suppress_stderr():
             self.cohorts = {
                 name: Cohorts(
-                    bounds=crew.bounds,
+                    bounds=group.bounds,
                     hosts=[
-                        start_host(crew.kind, self._held[name], work.secret, one, keeper, own, cpus=cpus)
+                        start_host(group.kind, self._holdings[name], work.secret, one, keeper, own, cpus=cpus)
                         for one in groups[name]
                     ],
                 )
-                for name, crew in crews.items()
+                for name, group in device_groups.items()
             }
 
     @property
@@ -133,8 +135,8 @@ class Ensemble:
         return self.actors * self._cpus
 
     def warm_up(self, query: Query, needs: float) -> None:
-        """Start all devices' processes, and compile what a query will need."""
-        room_for([host.warm_up.remote(query) for host in self._hosts()], needs)
+        """Start all devices' processes, and compile the kernels that a query needs."""
+        await_capacity([host.warm_up.remote(query) for host in self._hosts()], needs)
 
     def see(self, kind: str, question: Any, stop: int) -> list[Any]:
         """Return what devices show of a question; see `scenarios.places.session.Backstage.see`."""
@@ -142,7 +144,7 @@ class Ensemble:
 
         def looked() -> list[Any]:
             seen = [block.host.see.remote(self._permit, shared, block.first, block.stop) for block in blocks]
-            return patient(seen, self.needs) if seen else []
+            return wait_patiently(seen, self.needs) if seen else []
 
         return again(looked, UNREACHABLE)
 
@@ -150,14 +152,14 @@ class Ensemble:
         """End all actors."""
         for actor in (*self._hosts(), self.keeper.actor):
             ray.kill(actor)
-        self._held = {}
+        self._holdings = {}
 
     def _hosts(self) -> list[Any]:
         return [host for cohorts in self.cohorts.values() for host in cohorts.hosts]
 
 
 def _by_value(packages: Iterable[str]) -> None:
-    """Send the user's own code by value, so that workers need not be able to import it."""
+    """Send the code of custom mechanisms by value, so that workers need not be able to import it."""
     for package in packages:
         if package in sys.modules:
             ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types
@@ -169,14 +171,14 @@ def _shared(holdings: Any) -> Any:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def suppress_stderr() -> Iterator[None]:
     """Suppress Ray's warning that arguments of restartable actors must stay in the object store, which they do."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 (a file descriptor is needed)
         os.dup2(nowhere.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -55,11 +55,11 @@ def alone() -> Iterator[None]:
         token = Path(folder) / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_hex(32), encoding="ascii")
-        wanted = {_LISTENS: "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
-        before = {name: os.environ.get(name) for name in (*wanted, _TOKEN)}
+        settings = {_LISTENS: "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        before = {name: os.environ.get(name) for name in (*settings, _TOKEN)}
         clusters = ray_constants.ENABLE_RAY_CLUSTER
         try:
-            _become({**wanted, _TOKEN: None}, clusters=False)
+            _become({**settings, _TOKEN: None}, clusters=False)
             yield
         finally:
             _become(before, clusters=clusters)

@@ -1,4 +1,4 @@
-"""What devices have spent, as the experimenter reads it in their keeper's book."""
+"""The budget that devices have spent, as the experimenter reads it in their ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LostError
 
 Spent = tuple[int, int, Epsilon]
-"""First device, the one after the last, and what each of them has spent [nats]."""
+"""First device, the one after the last, and the budget that each of them has spent [nats]."""
 
 
 def spent_by(keeper: Books, devices: int) -> list[Spent]:
@@ -20,25 +20,25 @@ def spent_by(keeper: Books, devices: int) -> list[Spent]:
 
 
 def sums(entries: Iterable[Entry], devices: int) -> list[Spent]:
-    """Return what charges add up to, by stretches that spent alike; a query that was booked twice counts once."""
+    """Return the sums of charges, by ranges of devices with equal sums; a query that is charged twice counts once."""
     ends = [(at, step, one) for one in entries for at, step in ((one.first, 1), (min(one.stop, devices), -1))]
     ends.sort(key=lambda end: end[0])
-    found: list[Spent] = []
+    ranges: list[Spent] = []
     open_, paid, free, reached = Counter[bytes](), Fraction(0), 0, 0
     for at, step, one in [*ends, (devices, 0, None)]:
         if at > reached:
             spent = None if free else paid
-            if found and found[-1][2] == spent:
-                found[-1] = (found[-1][0], at, spent)
+            if ranges and ranges[-1][2] == spent:
+                ranges[-1] = (ranges[-1][0], at, spent)
             else:
-                found.append((reached, at, spent))
+                ranges.append((reached, at, spent))
             reached = at
         if one is None:
             continue
         before, open_[one.id] = open_[one.id], open_[one.id] + step
         if bool(before) != bool(open_[one.id]):
             paid, free = paid + step * (one.epsilon or 0), free + (step if one.epsilon is None else 0)
-    return found
+    return ranges
 
 
 def require_there(keeper: Books) -> None:

@@ -1,4 +1,4 @@
-"""Supervising a coordinator on Ray: rounds are stored as they end, and a coordinator that dies is replaced."""
+"""Supervision of a coordinator on Ray: rounds are stored as they end, and a coordinator that dies is replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coordinator.server.fleet.calls import LOST, got, pause
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.tally import Tally
-from scenarios.places.session import Costs, O, Progress, R, T, Work
+from scenarios.places.session import BackendJob, Costs, O, Progress, R, T
 from scenarios.places.spending import require_there
 
 POLL, POLL_AGAIN = 0.2, 0.02
@@ -25,11 +25,11 @@ POLL, POLL_AGAIN = 0.2, 0.02
 ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
-"""Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
+"""Seconds without an answer after which the user is informed, and a cluster with too few CPUs is given up."""
 
 
-def conducted(
-    work: Work[R, O, T],
+def run_supervised(
+    work: BackendJob[R, O, T],
     devices: Mapping[str, Cohorts],
     keeper: Books,
     progress: Progress,
@@ -38,7 +38,7 @@ def conducted(
     devices_ready: Callable[[], None],
     measured: str | None = None,
 ) -> tuple[O, Costs]:
-    """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round."""
+    """Let a coordinator run the rounds; if it dies, a new one continues after the last stored round."""
     before, retries = 0.0, 0
     for restarts in itertools.count():
         server = start_coordinator(work.plan, devices, work.layout, measured)
@@ -47,14 +47,14 @@ def conducted(
             warming = [server.warm_up.remote(query)] if query else []
             if not restarts:
                 devices_ready()
-            room_for(warming, needs)
+            await_capacity(warming, needs)
             begin = time.perf_counter()
-            for over in work.kept:
+            for over in work.records:
                 got(server.repeat.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
             look = POLL_AGAIN if work.plan.in_step else POLL
-            outcome, seconds, tried = _follow(server, keeper, progress, work.kept.keep, needs, look)
+            outcome, seconds, tried = _follow(server, keeper, progress, work.records.keep, needs, look)
             return outcome, Costs(seconds=before + seconds, retries=retries + tried, restarts=restarts)
         except LOST as error:
             before, loss = before + time.perf_counter() - begin, error
@@ -68,15 +68,15 @@ def _follow(
     server: Any, keeper: Books, progress: Progress, keep: Callable[[Any], None], needs: float, look: float
 ) -> tuple[Any, float, int]:
     """Wait for the server's outcome; meanwhile report progress and store rounds."""
-    running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
+    running, stored, done, rounds = server.run.remote(), 0, False, list[Any]()
     before, since = Tally(), time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
-        tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
+        tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(stored)])
         require_there(keeper)
         for over in rounds:
             keep(over)
-        kept += len(rounds)
+        stored += len(rounds)
         progress(tally)
         if tally != before or rounds:
             before, since = tally, time.monotonic()
@@ -86,15 +86,15 @@ def _follow(
     return outcome, seconds, ray.get(server.retries.remote())
 
 
-def patient(answers: list[Any], needs: float) -> list[Any]:
+def wait_patiently(answers: list[Any], needs: float) -> list[Any]:
     """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors."""
     while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
         _require(needs)
-    told: list[Any] = got(answers)
-    return told
+    results: list[Any] = got(answers)
+    return results
 
 
-def room_for(started: list[Any], needs: float) -> None:
+def await_capacity(started: list[Any], needs: float) -> None:
     """Wait until the started actors are ready; write a line to standard error if this takes long."""
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:

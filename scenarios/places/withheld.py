@@ -26,15 +26,15 @@ def is_secret(name: str) -> bool:
 
 def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
     """Return paths of files and folders below ``folder`` that are never sent, relative to it."""
-    found = []
+    secrets = []
     for place, names, files in os.walk(folder):
         names[:] = [name for name in names if name not in passed_over]
         for name in (*names, *files):
             path = Path(place, name)
             if is_secret(name) or (path.is_symlink() and any(map(is_secret, path.resolve().parts))):
-                found.append(path.relative_to(folder))
+                secrets.append(path.relative_to(folder))
         names[:] = [name for name in names if not is_secret(name)]
-    return sorted(found)
+    return sorted(secrets)
 
 
 def excluding(path: Path) -> str:
@@ -46,7 +46,7 @@ def excluding(path: Path) -> str:
     return "/" + re.sub(r"([\\\[\]*?!# ])", r"\\\1", path.as_posix())
 
 
-def told(left: list[Path]) -> str:
+def secrets_warning(left: list[Path]) -> str:
     """Return a line that names what was left out, or an empty text."""
     if not left:
         return ""

@@ -9,12 +9,12 @@ from rich.console import Console
 from scenarios.app.experiment import Running
 from scenarios.app.finishing import run_seeds
 from scenarios.given.config import Scenario
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.run.main_job import MainJob
 from scenarios.theory.predictors import predictor
 
 
-def check_plan(scenario: Scenario, session: Session, *, repeat: int, console: Console) -> dict[str, Any]:
+def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Console) -> dict[str, Any]:
     """Run a scenario and return its result with what was predicted for it."""
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)

@@ -11,7 +11,7 @@ from coordinator.server.rounds.rounds import require_same
 from scenarios.data.populations import Population, populate, settled
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
-from scenarios.places.session import Progress, Session, silent
+from scenarios.places.session import Backend, Progress, silent
 from scenarios.run.job import Job, Result, run_job
 from scenarios.run.plotting import plot_of
 from scenarios.store.round_store import NoStore, RoundStore
@@ -22,7 +22,7 @@ TOP = 10
 
 def run(
     scenario: Scenario,
-    session: Session,
+    session: Backend,
     *,
     devices_per_actor: int | None = None,
     population: Population | None = None,
@@ -53,7 +53,7 @@ def run(
     )
     if not job.rounds.trusted:
         require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
-    workers = session.enough(job.plan, users * filled.answers_per_device)
+    workers = session.choose_workers(job.plan, users * filled.answers_per_device)
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
     advised, listed = _advised(population), _listed(population)

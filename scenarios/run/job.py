@@ -30,7 +30,7 @@ from scenarios.given.config import Scenario
 from scenarios.given.policies import packages_of_policy
 from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import packages_of
-from scenarios.places.session import Backstage, Costs, Crew, Progress, Session, Work
+from scenarios.places.session import Backend, BackendJob, Backstage, Costs, DeviceGroup, Progress
 from scenarios.places.spending import Spent, spent_by
 from scenarios.store.round_store import NoStore, RoundStore
 
@@ -121,7 +121,7 @@ class Result:
 
 def run_job(
     job: Job,
-    session: Session,
+    session: Backend,
     *,
     advised: int,
     top: int,
@@ -149,18 +149,18 @@ def run_job(
             backend=session.name,
         )
 
-    work = Work(
+    work = BackendJob(
         plan=job.plan,
-        crews={RATERS: Crew(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        device_groups={RATERS: DeviceGroup(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
         secret=job.secret,
         layout=job.layout,
         finish=finish,
-        kept=job.rounds,
+        records=job.rounds,
         ledger=job.ledger,
         naming=job.naming_policy,
         packages=_packages(job),
     )
-    return session.conduct(work, progress)
+    return session.run(work, progress)
 
 
 def _packages(job: Job) -> frozenset[str]:

@@ -19,7 +19,7 @@ from scenarios.data.populations import Population, populate
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.run.experiment import TOP, run
 from scenarios.run.job import Result
 from scenarios.run.results import record
@@ -86,7 +86,7 @@ def _rehearse(ratings: Ratings, secret: bytes) -> None:
 
 
 @contextmanager
-def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Journal | None]:
+def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
     """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
 
     There a coordinator may die and be replaced; in this process all end together.
@@ -98,7 +98,7 @@ def _kept(journal: Journal | None, session: Session, seed: int) -> Iterator[Jour
         yield journal
 
 
-def _noiseless(last: Result, session: Session) -> Result | None:
+def _noiseless(last: Result, session: Backend) -> Result | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
     free = last.scenario.model_copy(update={"epsilon": None, "malicious": None})

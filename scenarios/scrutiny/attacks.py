@@ -1,4 +1,4 @@
-"""The attacks: which two inputs are told apart, what devices are asked for it, and how their releases are read."""
+"""The attacks: which two inputs are distinguished, by which queries, and how releases are scored."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ AT_ONCE = 1 << 20
 MOST_PAIRS = 4
 """Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
 SEARCHED = 1 << 18
-"""Releases that a search looks at, at most."""
+"""The largest number of releases that a search inspects."""
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
 CHUNK, MOST_CHUNKS = 8, 8
-"""Bits of a long release that are looked at together, and how many times so many of them."""
+"""Bits of a long release that are inspected together, and the largest number of such chunks."""
 FAR = 15
 """Differing bits are counted up to here where they are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One attack before it is made."""
+class AttackPlan:
+    """One attack, before it is run."""
 
     name: str
     meaning: str
@@ -44,23 +44,25 @@ class Plan:
 
 def attack_plans(
     laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
-) -> Iterator[Plan]:
+) -> Iterator[AttackPlan]:
     """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
     first, named = laws[0], laws[0].names_rated
     worst, unlike = _neighbours(first, size, releases, coins)
     rounds = f"in {len(laws)} rounds"
     meaning = "the two inputs that the channel tells apart best"
-    yield Plan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
+    yield AttackPlan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
     meaning = "two inputs that were found by search"
-    yield Plan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
-    yield Plan(name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first))
+    yield AttackPlan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(
+        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first)
+    )
     meaning = "the worst inputs, beside devices whose inputs are known"
-    yield Plan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
-    yield Plan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
+    yield AttackPlan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
+    yield AttackPlan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
     meaning = f"inputs found by search, {rounds}"
-    yield Plan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
+    yield AttackPlan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
     for name, meaning, pairs in _inferences(size, named=named):
-        yield Plan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+        yield AttackPlan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
 
 
 def variant_plans(
@@ -71,7 +73,7 @@ def variant_plans(
     after: ClaimedLaw,
     releases: int,
     coins: np.random.Generator,
-) -> Iterator[Plan]:
+) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
     first, words = laws[0], kind.replace("pool=some", "about some items only")
     rows = inputs(size, coins)
@@ -82,11 +84,11 @@ def variant_plans(
     # differs: of two inputs that differ in both, equal noise tells nothing.
     single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
-    yield Plan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
+    yield AttackPlan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
     meaning = f"inputs found by search, {words}"
-    yield Plan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
-    yield Plan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+    yield AttackPlan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
 
 
 def _differ_in_one(one: Rated, other: Rated) -> bool:
@@ -167,7 +169,7 @@ def _cautious_log_ratio(counts: Ints, devices: Ints, pairs: Ints) -> Floats:
 
 
 def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
-    """Return pairs of inputs without the inputs that are in none of them."""
+    """Return pairs of inputs, without the inputs that no pair has."""
     used, places = np.unique(pairs, return_inverse=True)
     return Neighbours(tuple(rows[place] for place in used.tolist()), places.reshape(pairs.shape))
 
@@ -196,7 +198,7 @@ def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
 
 
 def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
-    """Return all that is known of one query, as whole numbers: of the victim, and of its company."""
+    """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
     victims, pairs = sample.victims, one.answers.pairs
     releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
     columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
@@ -235,8 +237,8 @@ def _equal_noise(sample: AttackSample) -> Ints | None:
     victims, noises, counts = sample.victims, _noises(sample), []
     for step in sample.company:
         for ours, theirs in noises:
-            known = np.where(sample.secret[:, None], ours, theirs)[victims + step]
-            counts += [_differing_bits(ours[victims], known), _differing_bits(theirs[victims], known)]
+            noise = np.where(sample.secret[:, None], ours, theirs)[victims + step]
+            counts += [_differing_bits(ours[victims], noise), _differing_bits(theirs[victims], noise)]
     for sides, next_sides in pairwise(noises):
         counts += [_differing_bits(a[victims], b[victims]) for a, b in zip(sides, next_sides, strict=True)]
     return np.stack(counts, axis=1) if counts else None
@@ -249,7 +251,7 @@ def _differing_bits(one: Bits2, two: Bits2) -> Ints:
 
 
 def _chunks(sample: AttackSample) -> dict[str, Ints]:
-    """Return a few bits of long releases, with what they should say: low bits may tell what others hide."""
+    """Return a few bits of long releases, with their pair of inputs: single bits may leak more than the whole."""
     first, victims = sample.observations[0], sample.victims
     width, ends = first.query.bits, CHUNK * MOST_CHUNKS // 2
     if width <= CHUNK:
@@ -265,7 +267,7 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
 
 
 def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None) -> Floats:
-    """Return what a learner is shown: bits, what they should say, other scores, and the public address."""
+    """Return a learner's features: bits, the likeliest bits, other scores, and the public address."""
     victims = sample.victims
     columns: list[np.ndarray[Any, Any]] = [score[:, None] for score in scores]
     columns += [] if noise is None else [noise]

@@ -1,4 +1,4 @@
-"""Audits of a mechanism, by its name or one's own: every attack is made, and held against the claim and the channel."""
+"""Audits of a mechanism, by its name or a custom one: every attack is run, and compared with claim and channel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from scenarios.given.mechanisms import designs as local_mechanisms
-from scenarios.scrutiny.attacks import Plan, attack_plans, attack_scores, variant_plans
+from scenarios.scrutiny.attacks import AttackPlan, attack_plans, attack_scores, variant_plans
 from scenarios.scrutiny.bounds import attack_of, best_event, parts_of, power_of
 from scenarios.scrutiny.laws import ClaimedLaw
-from scenarios.scrutiny.mechanism import TINY, Choice, Size, Subject, inputs, stored, subjects
+from scenarios.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
 from scenarios.scrutiny.sampling import sample_attack
 from scenarios.scrutiny.second_order import second_order_audit
 from scenarios.scrutiny.verdicts import Attack, Audit, Failed
@@ -28,15 +28,15 @@ RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
 """Releases that an attack may look at."""
 MOST_HELD = 1 << 24
-"""Bits of releases and sketches that are held at once: of long ones there are fewer."""
+"""Bits of releases and sketches in memory at once: of long ones there are fewer."""
 
 
 def local_audit(
-    subjects: Sequence[Subject], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
+    subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
 ) -> Audit:
     """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
 
-    First stands how a run asks it, then the other kinds of queries that it has, as about some items only.
+    The first subject has a run's queries, the others further kinds of queries, as about some items only.
     """
     coins, main = np.random.default_rng(20261123), subjects[0]
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
@@ -65,12 +65,12 @@ def local_audit(
 
 
 def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
-    """Return the largest log-ratio; None where one is not known."""
-    known = [one for one in ratios if one is not None]
-    return max(known, key=float) if len(known) == len(ratios) else None
+    """Return the largest log-ratio; None where one is unknown."""
+    finite_ratios = [one for one in ratios if one is not None]
+    return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
 
 
-def _attack(plan: Plan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> Attack:
+def _attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> Attack:
     sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
     width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
@@ -100,7 +100,7 @@ def audit(
     Parameters
     ----------
     design : str or Mechanism
-        A mechanism's name, also one of two tiers, or ``package.module:Name`` of one's own, or one's own itself.
+        A mechanism's name, also one of two tiers, or ``package.module:Name`` of a custom one, or a custom one itself.
     epsilon : Fraction, float or str
         What one release may cost [nats].
     settings : dict, optional
@@ -143,5 +143,5 @@ def audit(
 
 
 def every_name() -> list[str]:
-    """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
+    """Return the names of all mechanisms: of the local model and the curator's, then those of two tiers."""
     return [*local_mechanisms(), *second_order_mechanisms.found()]

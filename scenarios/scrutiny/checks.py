@@ -40,9 +40,9 @@ from scenarios.scrutiny.mechanism import (
     SECRET,
     TINY,
     Choice,
+    MechanismUnderTest,
     Rated,
     Size,
-    Subject,
     cohort,
     coins_of,
     every_rating,
@@ -51,7 +51,7 @@ from scenarios.scrutiny.mechanism import (
     subjects,
 )
 from scenarios.scrutiny.sampling import BLOCK, releases_of_sketch
-from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, Conformance, Failed, Row, Unchecked
+from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
 SHORT = Fraction(1, 10**6)
 """By how much of epsilon a channel may fall short: coins are rounded towards more noise."""
@@ -81,7 +81,7 @@ def digest_of(releases: list[Release]) -> str:
     return hashed.hexdigest()
 
 
-def layouts(subject: Subject) -> str:
+def layouts(subject: MechanismUnderTest) -> str:
     """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
     ratings, absence = all_devices(), Absence(dropout=0.2)
 
@@ -105,7 +105,7 @@ def layouts(subject: Subject) -> str:
     return f"{ratings.users} devices, digest {wholes[0][:8]}"
 
 
-def ledger(subject: Subject) -> str:
+def ledger(subject: MechanismUnderTest) -> str:
     """Check that a new query costs its epsilon, a repeat nothing and has the same bits, and one too many is refused."""
     query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
     ratings = all_devices()
@@ -132,12 +132,12 @@ def require_spent(devices: Cohort, epsilon: Epsilon, what: str) -> None:
             raise Failed(f"device {first} has spent {as_float(spent):g} after {what}, not {as_float(epsilon):g}")
 
 
-def log_ratio(subject: Subject) -> str:
+def log_ratio(subject: MechanismUnderTest) -> str:
     """Check that rows sum to one, and that no two private sketches are farther apart than epsilon, but some as far.
 
     It compares exact fractions over all that a device of a tiny catalogue can have rated, and looks whether epsilon is
     reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
-    digits may exceed it (`DUST`). One's own classes are asked at every epsilon in all `ROUNDS`, others at one in these.
+    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one epsilon in these.
     """
     every, figures = isinstance(subject.public, OwnPublic), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
@@ -165,7 +165,7 @@ def log_ratio(subject: Subject) -> str:
 
 
 def private_law(
-    subject: Subject, size: Size, epsilon: Fraction, number: int = 0, seed: bytes = PUBLIC
+    subject: MechanismUnderTest, size: Size, epsilon: Fraction, number: int = 0, seed: bytes = PUBLIC
 ) -> tuple[AnyChannel, ClaimedLaw]:
     """Return the exact channel of a query at an epsilon, and its law; it raises a verdict where there is none."""
     if not subject.public.private and subject.server.private:
@@ -183,7 +183,7 @@ def private_law(
     return law.channel, law
 
 
-def at_the_runs_size(subject: Subject) -> str:
+def at_the_runs_size(subject: MechanismUnderTest) -> str:
     """Check in closed form that a channel of the size of a run spends epsilon, neither more nor less."""
     figures = []
     for epsilon, (number, seed) in product(subject.epsilons, ROUNDS):
@@ -201,7 +201,7 @@ def at_the_runs_size(subject: Subject) -> str:
     return f"{RUN.items} items: {', '.join(figures)}"
 
 
-def _in_the_middle(subject: Subject, epsilon: Fraction, enough: Fraction) -> Fraction:
+def _in_the_middle(subject: MechanismUnderTest, epsilon: Fraction, enough: Fraction) -> Fraction:
     """Return the largest ratio over ratings that are drawn, where a release's values can be enumerated."""
     _, law = private_law(subject, MIDDLE, epsilon)
     if not law.enumerable:
@@ -222,7 +222,7 @@ def _nats(ratio: Fraction) -> float:
     return float(LogRatio.of(ratio))
 
 
-def sampler(subject: Subject) -> str:
+def sampler(subject: MechanismUnderTest) -> str:
     """Check that releases of one private sketch have the channel's probabilities, counted over a million devices.
 
     Every value's count is held against Chernoff's bound of its binomial law; all of them together fail an honest
@@ -234,7 +234,9 @@ def sampler(subject: Subject) -> str:
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
             _, law = private_law(subject, TINY, epsilon, number, seed)
             bits = law.query.bits
-            arrays = {sketch: array for known in law.sketches(every_rating(TINY)) for sketch, array in known.items()}
+            arrays = {
+                sketch: array for of_device in law.sketches(every_rating(TINY)) for sketch, array in of_device.items()
+            }
             sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
             chances = np.array([[float(one) for one in law.chances(arrays[sketch], law.streams(1)[0])]])
             counts = np.zeros(chances.shape, np.int64)
@@ -251,7 +253,7 @@ def sampler(subject: Subject) -> str:
     return f"{SAMPLED} devices a sketch, largest deviation {deviation:.5f}"
 
 
-def crossing(subject: Subject) -> str:
+def crossing(subject: MechanismUnderTest) -> str:
     """Check types and sizes: a query, a release of its bits a device, whole numbers; silent devices release zeros."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
     if type(query) is not Query:
@@ -276,7 +278,7 @@ def crossing(subject: Subject) -> str:
     return f"{query.bits} bits a device, {int(silent.sum())} of {release.count} silent"
 
 
-def silence(subject: Subject) -> str:
+def silence(subject: MechanismUnderTest) -> str:
     """Check that who answers, and about what, follows from public things alone: silence is no release."""
     query = subject.query(TINY, PLAIN)
     public = (lambda rated: tuple(item for item, _ in rated)) if subject.public.names_rated else (lambda _: ())
@@ -289,7 +291,7 @@ def silence(subject: Subject) -> str:
     return "which items were rated is public, how is not" if subject.public.names_rated else "everybody alike"
 
 
-def merging(subject: Subject) -> str:
+def merging(subject: MechanismUnderTest) -> str:
     """Check that the statistic of a block is the sum of those of its parts, in any cut."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
     devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.1))
@@ -302,7 +304,7 @@ def merging(subject: Subject) -> str:
     return f"{ratings.users} devices in one block, in two, by ten and one by one"
 
 
-def _who(subject: Subject, query: Query, rated: Rated) -> tuple[bytes, bytes]:
+def _who(subject: MechanismUnderTest, query: Query, rated: Rated) -> tuple[bytes, bytes]:
     ratings = stored([rated], [0] * DEVICES, TINY.items)
     _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
     mask = np.ones(DEVICES, np.bool_) if able is None else able
@@ -324,7 +326,7 @@ def _values(statistic: Statistic) -> dict[str, object]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
-def refusals(subject: Subject) -> str:
+def refusals(subject: MechanismUnderTest) -> str:
     """Check that what is no query of it is refused in one line, with nothing charged; odd numbers break nothing."""
     query, tried = subject.query(TINY, PLAIN), 0
     ratings = all_devices()
@@ -347,7 +349,7 @@ def alter(query: Query, **changes: object) -> Query:
     return other
 
 
-def _no_queries(subject: Subject, query: Query) -> Iterator[tuple[str, Query]]:
+def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str, Query]]:
     """Yield what every mechanism refuses, in words."""
     parameters, arrays, public = query.parameters, query.arrays, subject.public
     yield "another design", alter(query, design=f"{query.design}x")
@@ -405,9 +407,11 @@ class Check(NamedTuple):
 
     name: str
     meaning: str  # what it makes sure of
-    holds: Callable[[Subject], str]  # returns figures in words where it holds, and raises a verdict otherwise
+    holds: Callable[
+        [MechanismUnderTest], str
+    ]  # returns figures in words where it holds, and raises a verdict otherwise
 
-    def of(self, subject: Subject) -> Row:
+    def of(self, subject: MechanismUnderTest) -> CheckRow:
         """Return what comes of it; whatever is raised on the way is a failure of the mechanism."""
         try:
             verdict, line = HELD, self.holds(subject)
@@ -417,7 +421,7 @@ class Check(NamedTuple):
             verdict, line = FAILED, str(error)
         except Exception as error:  # one's own code may raise anything
             verdict, line = FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
-        return Row(mechanism=subject.label, check=self.name, meaning=self.meaning, verdict=verdict, told=line)
+        return CheckRow(mechanism=subject.label, check=self.name, meaning=self.meaning, verdict=verdict, told=line)
 
 
 CHECKS = (
@@ -437,7 +441,7 @@ CHECKS = (
 """What is checked of every mechanism with every choice of its settings."""
 
 
-def conformance(subjects: Iterable[Subject], checks: Sequence[Check] = CHECKS) -> Conformance:
+def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] = CHECKS) -> Conformance:
     """Return what every check finds of every subject."""
     return Conformance(tuple(one.of(subject) for subject in subjects for one in checks))
 
@@ -448,7 +452,7 @@ def check(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon
     Parameters
     ----------
     mechanism : str or Mechanism
-        Its name, or ``package.module:Name`` of one's own, or one's own with its settings.
+        Its name, or ``package.module:Name`` of a custom one, or a custom one with its settings.
     settings : dict, optional
         Its settings that are not the default; by default every choice that can be listed is checked.
     epsilon : Fraction, optional
@@ -463,4 +467,4 @@ def check(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon
     result = conformance(variants if epsilon is None else [replace(one, epsilons=(epsilon,)) for one in variants])
     refusals = [] if settings else omissions(mechanism)
     words = {"check": "settings", "meaning": "twice a number is taken, too", "verdict": UNCHECKED}
-    return Conformance(result.rows + tuple(Row(mechanism=label, told=line, **words) for label, line in refusals))
+    return Conformance(result.rows + tuple(CheckRow(mechanism=label, told=line, **words) for label, line in refusals))

@@ -124,14 +124,14 @@ def audit(
         )
         for name in (every_name() if design is None else [design])
     ]
-    held = all(one.held for one in audits)
+    passed = all(one.held for one in audits)
     records = [one.as_json() for one in audits]
-    record = {"held": held, "audits": records} if design is None else records[0]
+    record = {"held": passed, "audits": records} if design is None else records[0]
     deliver(json, record)
     deliver_figure(figure, "audit", record)
     if json != STDOUT:
         show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
-    if not held:
+    if not passed:
         raise typer.Exit(BAD_INPUT)
 
 

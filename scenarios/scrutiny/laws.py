@@ -28,7 +28,7 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.scrutiny.mechanism import Rated, Subject, coins_of, stored
+from scenarios.scrutiny.mechanism import MechanismUnderTest, Rated, coins_of, stored
 from scenarios.scrutiny.verdicts import Failed
 
 MOST_BITS = 12
@@ -61,7 +61,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(OwnPublic):
-    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
+    """The public half of a custom mechanism, which does not refuse a channel that reveals too much."""
 
     def channel(self, query: Query) -> OwnChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -81,7 +81,7 @@ class UnheldPublic(OwnPublic):
 class ClaimedLaw:
     """What is claimed of one query's releases, and the device half that sketches and draws them, past any refusal."""
 
-    def __init__(self, subject: Subject, query: Query) -> None:
+    def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
         public, self.device, self.query = subject.public, subject.device, query
         self.names_rated = public.names_rated  # which items a device rated is public
         self.channel: AnyChannel | None = None  # so it stays where ratings are told as they are
@@ -135,13 +135,13 @@ class ClaimedLaw:
         streams, sketches = self.streams(devices), self.sketches(inputs, devices)
         if isinstance(self.channel, Likelihood):  # it depends on a device's public coins
             tables = tuple(
-                _shares({sketch: self.chances(array, public) for sketch, array in sorted(known.items())})
-                for known, public in zip(sketches, streams, strict=True)
-                if known
+                _shares({sketch: self.chances(array, public) for sketch, array in sorted(of_device.items())})
+                for of_device, public in zip(sketches, streams, strict=True)
+                if of_device
             )
             return Enumeration(tables, tables)
-        known = {sketch: array for device in reversed(sketches) for sketch, array in device.items()}
-        whole = _shares({sketch: self.chances(known[sketch], streams[0]) for sketch in sorted(known)})
+        of_device = {sketch: array for device in reversed(sketches) for sketch, array in device.items()}
+        whole = _shares({sketch: self.chances(of_device[sketch], streams[0]) for sketch in sorted(of_device)})
         alike = {frozenset(device) for device in sketches if device}
         return Enumeration(tuple({sketch: whole[sketch] for sketch in device} for device in alike), (whole,))
 
@@ -253,13 +253,13 @@ class LogRatios:
     def distance(self, ours: Sketches, theirs: Sketches) -> Floats:
         """Return how far apart the laws of two sketches of each device are: the log-ratio, else how much differs.
 
-        Where likelihoods are claimed they are gone through for a few devices only.
+        Where likelihoods are claimed they are enumerated for a few devices only.
         """
-        known = self._law.enumerable
-        if known and len(ours) <= FEW and not self.alike(ours):
+        enumerable = self._law.enumerable
+        if enumerable and len(ours) <= FEW and not self.alike(ours):
             logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
             return np.array([float((one - other).max()) for one, other in logs])
-        if not (known and self.alike(ours)):
+        if not (enumerable and self.alike(ours)):
             differing: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
             return differing
         left, right = self._places(ours), self._places(theirs)

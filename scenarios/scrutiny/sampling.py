@@ -1,4 +1,4 @@
-"""Releases that are sampled: devices that hold one of two inputs, or one sketch, answer as they do in a run."""
+"""Samples of releases: devices with one of two inputs, or with one sketch, answer as they do in a run."""
 
 from __future__ import annotations
 
@@ -16,39 +16,41 @@ from scenarios.scrutiny.laws import ClaimedLaw, LogRatios, Sketches
 from scenarios.scrutiny.mechanism import SECRET, Neighbours, cohort, coins_of, stored
 
 COMPANY = 3
-"""Devices that stand together where an attack looks at neighbours by address: the victim is the one in the middle."""
+"""Size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle."""
 BLOCK = 1 << 15
-"""Devices that draw at once where releases of one sketch are sampled."""
+"""Number of devices that are sampled at once for releases of one sketch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """What all devices let out, once: their bits, whether they answered, and the public pairs that bits are about."""
+class SampledAnswers:
+    """All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
 
     bits: Bits2
     answered: Bools
     pairs: Indices2 | None
 
 
-def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[Answers]:
-    """Return what devices let out when they are asked these queries in turn; each says what it says in a run.
+def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
+    """Return devices' answers to these queries in turn, as they would be in a run.
 
-    With another ``secret`` they draw other noise: what is chosen by some releases is measured on others.
+    With another ``secret`` their noise differs: events are selected on some releases and measured on others.
     """
     devices, rounds = cohort(ratings, 0, ratings.users, secret=secret), []
     for law in laws:
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)
             bits = law.device.randomize(law.device.sketch(law.query, ratings, coins).private, law.query, coins)
-            rounds.append(Answers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
+            rounds.append(SampledAnswers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
             continue
         release = devices.answer(law.query, 0, ratings.users)
-        rounds.append(Answers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs()))
+        rounds.append(
+            SampledAnswers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
+        )
     return rounds
 
 
 def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[Bits2]:
-    """Yield what devices draw that all have one private sketch, block by block.
+    """Yield the releases of devices that all have one private sketch, block by block.
 
     Where the channel is a likelihood given public coins, they all have one public stream, too.
     """
@@ -63,24 +65,24 @@ def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the attacker knows of one query's releases, device by device; arrays of one length.
+    """The attacker's knowledge of one query's releases, device by device; arrays of one length.
 
-    The attacker also knows what the device would have to say with either input: no promise rests on the coins that
+    The attacker also knows the device's sketch for either input: no promise rests on the coins that
     a sketch is made with.
     """
 
     query: Query
-    answers: Answers
+    answers: SampledAnswers
     ours: Sketches  # with input a, shape (devices, k)
     theirs: Sketches  # with input b
-    log_ratio: Floats  # of what was released, as the channel claims it
+    log_ratio: Floats  # log-ratio of the release, by the claimed channel
     likely_ours: Bits2 | None  # the likeliest release with input a, shape (devices, bits)
     likely_theirs: Bits2 | None  # the same with b; None where the other one is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackSample:
-    """What one attack observes."""
+    """The observations of one attack."""
 
     observations: list[Observation]  # a query each
     victims: Ints  # addresses of the devices that are attacked, those whose sketches may differ
@@ -129,7 +131,7 @@ def sample_attack(
 
 
 def _sketches(law: ClaimedLaw, neighbours: Neighbours, devices: int) -> dict[int, Sketches]:
-    """Return what all devices would have to say with each of the inputs."""
+    """Return all devices' sketches for each of the inputs."""
     rows, same = neighbours.rows, np.zeros(devices, np.int64)
     places = np.unique(neighbours.pairs).tolist()
     return {place: law.sketch(stored([rows[place]], same, law.query.items))[0] for place in places}
@@ -143,7 +145,7 @@ def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches
     return mixed
 
 
-def _observation(law: ClaimedLaw, answer: Answers, ours: Sketches, theirs: Sketches) -> Observation:
+def _observation(law: ClaimedLaw, answer: SampledAnswers, ours: Sketches, theirs: Sketches) -> Observation:
     ratios = LogRatios(law)
     likely_ours, likely_theirs = ratios.likeliest(ours), ratios.likeliest(theirs)
     both = likely_ours is not None and likely_theirs is not None

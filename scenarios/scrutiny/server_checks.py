@@ -19,7 +19,7 @@ from scenarios.own.halves import OwnSettings
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
-from scenarios.scrutiny.mechanism import Size, Subject
+from scenarios.scrutiny.mechanism import MechanismUnderTest, Size
 from scenarios.scrutiny.verdicts import Failed, Unchecked
 from scenarios.theory.predictors import predictor
 
@@ -38,7 +38,7 @@ ERROR_SLACK = 1.5
 """Standard errors need be right up to this factor: some leave out which items users happened to rate."""
 
 
-def settings(subject: Subject) -> str:
+def settings(subject: MechanismUnderTest) -> str:
     """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
     ours = OwnSettings.model_fields if issubclass(subject.server.settings, OwnSettings) else {}
     fields = {name: field for name, field in subject.server.settings.model_fields.items() if name not in ours}
@@ -54,7 +54,7 @@ def settings(subject: Subject) -> str:
     return ", ".join(fields)
 
 
-def prediction(subject: Subject) -> str:
+def prediction(subject: MechanismUnderTest) -> str:
     """Check that runs put as many items right as is predicted, on average over seeds.
 
     The mean of `RUNS` runs lies within Student's interval of its own standard error and `SLACK` around the prediction;
@@ -85,8 +85,8 @@ def _right(result: Result) -> float:
 def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
     """Return users with whom most, but not all of the items should be right, their share, and whether it is too small.
 
-    Where a design of one's own predicts that the fewest are as good as any, it is held to that; where it predicts that
-    the most are too few, it is held to what it says of `ENOUGH`.
+    Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that
+    the most are too few, its prediction for `ENOUGH` is tested.
     """
     own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
@@ -108,7 +108,7 @@ def _size(users: int) -> Size:
     return Size(items=ITEMS, rated=ITEMS // 4, users=users)
 
 
-def estimates(subject: Subject) -> str:
+def estimates(subject: MechanismUnderTest) -> str:
     """Check over seeds that values rise with what users like, and spread as their standard errors say.
 
     Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
@@ -137,7 +137,7 @@ def estimates(subject: Subject) -> str:
     return f"{rises}, and spread by {math.sqrt(mean):.3f} of their standard errors"
 
 
-def _estimates_of(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
+def _estimates_of(subject: MechanismUnderTest, seed: int) -> tuple[Floats, Floats, Floats]:
     """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
     assert subject.scenario is not None  # checked by who calls
     result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
@@ -146,9 +146,9 @@ def _estimates_of(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
     sums = design.read(query, result.statistic)
     assert result.population.truth is not None  # a block model
     level = np.array(result.scenario.like).mean(axis=0)[result.population.truth]
-    known = sums.information > 0
-    error = 1 / np.sqrt(sums.information[known])
-    return sums.weighted[known] * error**2, error, level[known] - level.mean()
+    measured = sums.information > 0
+    error = 1 / np.sqrt(sums.information[measured])
+    return sums.weighted[measured] * error**2, error, level[measured] - level.mean()
 
 
 def _spread(value: Floats, error: Floats, level: Floats) -> float:

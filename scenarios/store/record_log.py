@@ -128,7 +128,7 @@ class RecordLog(Generic[T]):
             if after != before:
                 raise InputError(
                     f"{path} is no {noun} {number} of this run, or another {noun} before it was exchanged; put the "
-                    f"run's own file there, or remove it: then this {noun} and those after it are gone through again"
+                    f"run's own file there, or remove it: then this {noun} and those after it are run again"
                 )
             yield record
             before = content[:_DIGEST].hex()

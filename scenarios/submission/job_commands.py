@@ -13,7 +13,7 @@ import typer
 from coordinator.protocol.errors import InputError
 from scenarios.given.endings import say
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out, python
-from scenarios.places.withheld import told
+from scenarios.places.withheld import secrets_warning
 from scenarios.report.records import STDOUT, check_target
 from scenarios.store.files import try_folder, write_bytes
 from scenarios.submission.request import check_request
@@ -61,7 +61,7 @@ def submit(
         )
     head = head_at(address)
     head.check_versions()
-    if line := told(left_out(folder)):
+    if line := secrets_warning(left_out(folder)):
         say(line)
     metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
     job = head.submit(entrypoint(request.arguments), environment(folder), metadata)

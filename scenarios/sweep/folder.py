@@ -18,7 +18,7 @@ from coordinator.server.rounds.tally import Tally
 from scenarios.log import verbose
 from scenarios.pictures.picture import pictures_of
 from scenarios.pictures.writing import draw
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.report import printing as report
 from scenarios.report.records import write_result
 from scenarios.store.files import write_table
@@ -88,7 +88,7 @@ class Swept:
         return self.sweep.drawn(self.units, self.result)
 
 
-def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Session], out: Path, console: Console) -> Swept:
+def swept(sweep: Sweep[K, U, M], opening: AbstractContextManager[Backend], out: Path, console: Console) -> Swept:
     """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
     with in_run_folder(
         out,
@@ -120,7 +120,7 @@ def claim(out: Path, content: Mapping[str, Any]) -> None:
     claim_folder(out, Manifest(kind=SWEEP, scenario=told, source_sha256=None, code_sha256=""))
 
 
-def measure_units(sweep: Sweep[K, U, M], session: Session, out: Path, console: Console) -> dict[K, M]:
+def measure_units(sweep: Sweep[K, U, M], session: Backend, out: Path, console: Console) -> dict[K, M]:
     """Measure every unit that the folder, which `claim` passed, does not hold yet."""
     kept: Units[K, M] = Units(out, sweep.read, sweep.write)
     mark = read_manifest(out)

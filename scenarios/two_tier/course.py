@@ -21,7 +21,7 @@ from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Cou
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.layout import plan_layout
-from scenarios.places.session import Costs, Crew, Progress, Session, Work, silent
+from scenarios.places.session import Backend, BackendJob, Costs, DeviceGroup, Progress, silent
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.round_store import NoStore
 
@@ -102,13 +102,13 @@ class CoursePlan:
 
 
 def follow(
-    plan: CoursePlan, session: Session, kept: KeptBatches | None = None, progress: Progress = silent
+    plan: CoursePlan, session: Backend, kept: KeptBatches | None = None, progress: Progress = silent
 ) -> tuple[Course, Costs]:
     """Run a mechanism, or its rival ``full`` or ``none``."""
     if plan.full:
         with ThreadPoolExecutor(session.workers) as threads:
             return _follow_full(plan, threads, session.workers), Costs()
-    return session.conduct(_work(plan, session, kept), progress)
+    return session.run(_work(plan, session, kept), progress)
 
 
 def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
@@ -116,24 +116,26 @@ def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
     return [(devices, score(features)) for devices, features in course.models]
 
 
-def _work(plan: CoursePlan, session: Session, kept: KeptBatches | None) -> Work[Batch, Course, tuple[Course, Costs]]:
+def _work(
+    plan: CoursePlan, session: Backend, kept: KeptBatches | None
+) -> BackendJob[Batch, Course, tuple[Course, Costs]]:
     """Return a course as places take it."""
     rows, server, crews = plan.private, plan.server, {}
     if server.mechanism is not None:
         consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
-        crews[PRIVATE] = Crew(
+        crews[PRIVATE] = DeviceGroup(
             kind=plan.kind(consent),
             holdings=rows,
             bounds=list(rows.blocks(DEVICES_A_COHORT)),
             hosts=session.workers,
         )
-    return Work(
+    return BackendJob(
         plan=server,
-        crews=crews,
+        device_groups=crews,
         secret=plan.secret,
         layout=plan_layout(devices=max(rows.users, 1), workers=session.workers, devices_per_actor=None),
         finish=lambda course, _, costs: (course, costs),
-        kept=NoStore() if kept is None else kept,
+        records=NoStore() if kept is None else kept,
         ledger=None if kept is None else kept.ledger,
     )
 

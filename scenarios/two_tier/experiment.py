@@ -28,7 +28,7 @@ from scenarios.app.experiment import Record, Running
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import ranking_scores
 from scenarios.given.attacks import POISON
-from scenarios.places.session import Progress, Session, silent
+from scenarios.places.session import Backend, Progress, silent
 from scenarios.two_tier.config import (
     FULL,
     NONE,
@@ -193,7 +193,7 @@ def world_of(wanted: TwoTier, table: RatingTable) -> World:
     return World(wanted=wanted, split=split, scale=scale)
 
 
-def settle(world: World, session: Session) -> tuple[Fitting, list[tuple[int, float, float]]]:
+def settle(world: World, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
     """Return rank and kappa as given, or validated on held-out public users, with what was tried."""
     wanted = world.wanted
     fitting = wanted.fitting(wanted.rank or 1, wanted.regularisation or 1.0)
@@ -244,14 +244,14 @@ def _poison_of(wanted: TwoTier, items: int) -> Poison | None:
     return Poison(share=wanted.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
-def score_of(world: World, session: Session, features: ItemFeatures) -> float:
+def score_of(world: World, session: Backend, features: ItemFeatures) -> float:
     """Return the root mean squared error on all users' test ratings."""
     return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
 
 
 def run(
     wanted: TwoTier,
-    session: Session,
+    session: Backend,
     table: RatingTable | None = None,
     kept: KeptBatches | None = None,
     watched: Watched = lambda _: nullcontext(silent),
@@ -282,7 +282,7 @@ def run(
     }
 
 
-def result_of(world: World, fitting: Fitting, session: Session, course: Course) -> dict[str, Any]:
+def result_of(world: World, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
     """Return what was found, as JSON values."""
     wanted, split, alone = world.wanted, world.split, course.alone or course
     counts = np.bincount(split.public_rows.items, minlength=split.train.count)

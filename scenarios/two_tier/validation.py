@@ -21,7 +21,7 @@ from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.weighing import Fold, squared_errors
-from scenarios.places.session import Session
+from scenarios.places.session import Backend
 from scenarios.two_tier.config import Scale
 from scenarios.two_tier.split import fold_of
 
@@ -63,7 +63,7 @@ def trial_error(trial: Trial) -> float:
     return float(squared_errors(features, trial.fold.seen, trial.fold.asked).sum())
 
 
-def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
+def errors_of(trials: Sequence[Trial], session: Backend) -> Floats:
     """Return every setting's root mean squared error, on the public grid; trials of a setting stand fold by fold.
 
     Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
@@ -77,7 +77,7 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
 
 
 def choose_fitting(
-    folds: Sequence[Fold], fitting: Fitting, scale: Scale, session: Session, *, rank: int | None, kappa: float | None
+    folds: Sequence[Fold], fitting: Fitting, scale: Scale, session: Backend, *, rank: int | None, kappa: float | None
 ) -> tuple[Fitting, list[tuple[int, float, float]]]:
     """Choose rank and kappa on held-out public users."""
     users = min(fold.train.users for fold in folds)

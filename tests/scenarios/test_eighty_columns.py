@@ -21,7 +21,7 @@ from scenarios.planner.needs import Target
 from scenarios.planner.plan import DesignPlan, plan
 from scenarios.report import printing as report
 from scenarios.scrutiny import commands
-from scenarios.scrutiny.verdicts import FAILED, HELD, Conformance, Row
+from scenarios.scrutiny.verdicts import FAILED, HELD, CheckRow, Conformance
 from scenarios.theory.bounds import all_bounds, bounds_rows
 from scenarios.theory.bounds_command import show_bounds
 
@@ -65,7 +65,9 @@ def described(console: Console) -> None:
 def checked(console: Console) -> None:
     told = "release 0101010101 of sketch [0, 1, 0, 1] at epsilon 0.1: 0.12345 of 1048576 devices, says 0.23456" * 2
     words = {"meaning": "m", "told": told}
-    rows = [Row(mechanism="oue:OUE odds=2.0", check=f"check {one}", verdict=one, **words) for one in (HELD, FAILED)]
+    rows = [
+        CheckRow(mechanism="oue:OUE odds=2.0", check=f"check {one}", verdict=one, **words) for one in (HELD, FAILED)
+    ]
     commands.show_conformance(console, Conformance((*rows, replace(rows[0], told=f"digest {'a' * 64}"))))
 
 

@@ -28,11 +28,17 @@ def test_workers_grow_with_released_bits(design: str, least: int) -> None:
     assert query is not None
     assert query.bits >= least
     each = BITS_A_WORKER // query.bits
-    assert [place.enough(asked, answers) for answers in (1, each, each + 1, 3 * each, 9 * each)] == [1, 1, 2, 3, 8]
+    assert [place.choose_workers(asked, answers) for answers in (1, each, each + 1, 3 * each, 9 * each)] == [
+        1,
+        1,
+        2,
+        3,
+        8,
+    ]
 
 
 def test_who_names_a_number_gets_it_and_whose_mechanism_is_unknown_gets_all() -> None:
     asked: Any = plan("maxsense")
-    assert OnRay(8).enough(asked, 1) == InProcess(8).enough(asked, 1) == 8
-    assert OnRay(8, most=True).enough(asked, 1) == 1
-    assert OnRay(8, most=True).enough(SimpleNamespace(own="somebody's", rehearsal=asked.rehearsal), 1) == 8
+    assert OnRay(8).choose_workers(asked, 1) == InProcess(8).choose_workers(asked, 1) == 8
+    assert OnRay(8, most=True).choose_workers(asked, 1) == 1
+    assert OnRay(8, most=True).choose_workers(SimpleNamespace(own="somebody's", rehearsal=asked.rehearsal), 1) == 8

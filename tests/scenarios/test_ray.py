@@ -34,7 +34,7 @@ from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import silent
-from scenarios.places.supervising import room_for
+from scenarios.places.supervising import await_capacity
 from scenarios.run.experiment import run
 from scenarios.run.job import Job, Result, run_job
 
@@ -214,5 +214,5 @@ def test_what_devices_refuse_as_they_start_is_told_without_rays_trace(ray_sessio
 
     refusing: Any = ray.remote(num_cpus=0)(refuse)
     with pytest.raises(InputError) as told:
-        room_for([refusing.remote()], 0)
+        await_capacity([refusing.remote()], 0)
     assert (type(told.value), str(told.value)) == (InputError, "design 'unheard' is unknown to devices")

@@ -14,7 +14,7 @@ from runs import Command, refused
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.places import cluster
 from scenarios.places.cluster import on_ray
-from scenarios.places.supervising import patient, room_for
+from scenarios.places.supervising import await_capacity, wait_patiently
 
 pytestmark = pytest.mark.usefixtures("nobody_asks")
 
@@ -103,7 +103,7 @@ def test_a_cluster_whose_cpus_others_hold_is_told_and_given_up(
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
     free = "(0.5 of 4 CPUs are free)"
     with pytest.raises(LostError) as given_up:
-        room_for([], 4)
+        await_capacity([], 4)
     assert str(given_up.value) == (
         f"the cluster had no room for the run's actors for 600 s {free}; free CPUs, add a node or lower workers"
     )
@@ -125,7 +125,7 @@ def test_a_cluster_that_makes_room_after_a_while_is_used(
     monkeypatch.setattr("ray.get", wait)
     for name in ("available", "cluster"):
         monkeypatch.setattr(f"ray.{name}_resources", lambda: {"CPU": 4.0})
-    room_for([], 4)
+    await_capacity([], 4)
     assert waited == [60, 540]
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -145,7 +145,7 @@ def test_a_cluster_that_lost_a_node_is_given_up_after_a_minute(monkeypatch: pyte
     monkeypatch.setattr("ray.wait", wait)
     monkeypatch.setattr("ray.get", get)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 1.0})
-    for waiting in (room_for, patient):
+    for waiting in (await_capacity, wait_patiently):
         with pytest.raises(LostError, match=r"^the cluster has 1 CPUs left, the run needs 2; add a node, then resume$"):
             waiting([object()], 2)
     assert waited == [60, 60]
@@ -156,5 +156,5 @@ def test_answers_that_take_long_are_waited_for_while_the_cluster_is_whole(monkey
     monkeypatch.setattr("ray.wait", lambda answers, **_: (answers[: next(times)], []))
     monkeypatch.setattr("ray.get", lambda answers: [f"{one}'s" for one in answers])
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
-    assert patient(["a device"], 2) == ["a device's"]
+    assert wait_patiently(["a device"], 2) == ["a device's"]
     assert next(times, None) is None

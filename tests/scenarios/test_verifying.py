@@ -94,7 +94,7 @@ def test_stored_rounds_say_that_they_verify() -> None:
     common: dict[str, Any] = {"devices": SMALL["users"], "budget": population.scenario.epsilon}
     parts = RunSpec(population.scenario).policy, RunSpec(population.scenario).learner, emulated_devices(population)
     first = conduct(*parts, **common, keep=kept.append)
-    again = conduct(*parts, **common, earlier=[ROUNDS.read(*ROUNDS.tell(one)) for one in kept])
+    again = conduct(*parts, **common, earlier=[ROUNDS.decode(*ROUNDS.encode(one)) for one in kept])
     assert [ask.verifies for ask in again.state.asked][-3:] == [False, True, True]
     assert first.posterior is not None
     assert again.posterior is not None

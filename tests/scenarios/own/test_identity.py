@@ -17,7 +17,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.own.identity import identity, settings_of
-from scenarios.own.importing import import_class, made
+from scenarios.own.importing import build_mechanism, import_class
 
 SOURCE = Path(foreign.__file__)
 
@@ -160,25 +160,25 @@ class Mine(Mechanism):
 def test_settings_are_read_as_they_are_annotated(folder: Path) -> None:
     package(folder, "typed", mine=TYPED)
     texts = {"share": "0.25", "rounds": "3", "exact": "2/7", "sharp": "true", "word": "7"}
-    found = made(import_class("typed.mine:Mine"), texts)
+    found = build_mechanism(import_class("typed.mine:Mine"), texts)
     told = {name: getattr(found, name) for name in texts}
     assert told == {"share": 0.25, "rounds": 3, "exact": Fraction(2, 7), "sharp": True, "word": "7"}
-    assert identity(made(import_class("typed.mine:Mine"), {"share": 0.25})) == identity(
-        made(import_class("typed.mine:Mine"), {"share": "0.25"})
+    assert identity(build_mechanism(import_class("typed.mine:Mine"), {"share": 0.25})) == identity(
+        build_mechanism(import_class("typed.mine:Mine"), {"share": "0.25"})
     )
     with pytest.raises(InputError, match="setting rounds of design Mine is 'many': "):
-        made(import_class("typed.mine:Mine"), {"rounds": "many"})
+        build_mechanism(import_class("typed.mine:Mine"), {"rounds": "many"})
     with pytest.raises(InputError, match="setting nothing is none of design Mine; it has exact, rounds, share, sharp"):
-        made(import_class("typed.mine:Mine"), {"nothing": 1})
+        build_mechanism(import_class("typed.mine:Mine"), {"nothing": 1})
 
 
 def test_what_is_no_mechanism_is_refused(folder: Path) -> None:
     package(folder, "third")
     with pytest.raises(PolicyError, match=r"design third.nowhere:Mine cannot be imported: ModuleNotFoundError"):
-        made(import_class("third.nowhere:Mine"), {})
+        build_mechanism(import_class("third.nowhere:Mine"), {})
     with pytest.raises(PolicyError, match=r"nothing called Nobody that makes a design; it has OUE, Liar"):
-        made(import_class("third.mine:Nobody"), {})
+        build_mechanism(import_class("third.mine:Nobody"), {})
     with pytest.raises(InputError, match=r"design third.mine:independent_bits is no mechanism"):
-        made(import_class("third.mine:independent_bits"), {})
+        build_mechanism(import_class("third.mine:independent_bits"), {})
     with pytest.raises(InputError, match="design foreign_bad:Lacking lacks channel, sketch, estimate"):
-        made(import_class("foreign_bad:Lacking"), {})
+        build_mechanism(import_class("foreign_bad:Lacking"), {})

@@ -25,9 +25,9 @@ from scenarios.own.admission import improbable_count
 from scenarios.scrutiny import server_checks
 from scenarios.scrutiny.checks import Check, at_the_runs_size, conformance, layouts, log_ratio, sampler
 from scenarios.scrutiny.laws import chances, largest_ratio
-from scenarios.scrutiny.mechanism import TINY, Subject, every_rating, subjects
+from scenarios.scrutiny.mechanism import TINY, MechanismUnderTest, every_rating, subjects
 from scenarios.scrutiny.server_checks import estimates, prediction
-from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, Failed, Row, Unchecked
+from scenarios.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Failed, Unchecked
 
 MECHANISMS = ("unary", "matrix")
 LEVEL = np.array([0.5, 0.5, -0.5, -0.5])
@@ -35,7 +35,7 @@ RADIUS = float(t.isf(1e-5 / 4, 19)) * math.sqrt(20 / 19) / math.sqrt(20)
 """Of a mean of 20 numbers, half of them 1 above it and half of them 1 below, at a quarter of the false alarm."""
 
 
-def row_of(holds: Callable[[Subject], str], tested: Subject | Mechanism) -> Row:
+def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTest | Mechanism) -> CheckRow:
     """What a check says; of one's own class in the last of the ways in which it can be asked."""
     subject = subjects(tested)[-1] if isinstance(tested, Mechanism) else tested
     return Check("the check", "its meaning", holds).of(subject)
@@ -120,16 +120,16 @@ def test_everything_that_can_be_rated_is_tried() -> None:
 
 
 def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
-    def broken(subject: Subject) -> str:
+    def broken(subject: MechanismUnderTest) -> str:
         raise ZeroDivisionError("a\nb")
 
-    def refused(subject: Subject) -> str:
+    def refused(subject: MechanismUnderTest) -> str:
         raise InputError("items is 5; give more")
 
-    def reason(subject: Subject) -> str:
+    def reason(subject: MechanismUnderTest) -> str:
         raise Unchecked("there is none")
 
-    def failed(subject: Subject) -> str:
+    def failed(subject: MechanismUnderTest) -> str:
         raise Failed("here")
 
     checks = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
@@ -224,7 +224,7 @@ def test_a_prediction_of_all_or_nothing_is_held_to_it(information: float) -> Non
     assert "of the items are right" in row.told
 
 
-def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 1.0, give: float = 1.0) -> Row:
+def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 1.0, give: float = 1.0) -> CheckRow:
     """What is said of twenty runs in which values rise by ``rise``, give or take, and spread by ``spread``."""
     around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
     runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)

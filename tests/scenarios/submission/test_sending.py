@@ -13,7 +13,7 @@ from ray._private.runtime_env.packaging import create_package
 from coordinator.protocol.errors import InputError
 from scenarios import PACKAGES
 from scenarios.places.sending import check_folder, entrypoint, environment, left_out, run_folders
-from scenarios.places.withheld import told
+from scenarios.places.withheld import secrets_warning
 
 ROOT = Path(__file__).parents[3]
 KEPT = {".gitignore", "mypolicy.py", "small.toml", "notes/plan.md"}
@@ -68,10 +68,10 @@ def test_keys_and_tokens_never_travel_and_are_named(folder: Path, tmp_path_facto
     folders = {"in/.docker", ".aws", ".ssh", ".kube"}
     named = {path.as_posix() for path in left_out(folder)} - {"secret.txt"}
     assert named == {name for name in SECRETS if not any(name.startswith(f"{one}/") for one in folders)} | folders
-    line = told(left_out(folder))
+    line = secrets_warning(left_out(folder))
     assert ".aws, .env, .env.local" in line
     assert line.endswith(f"and {len(left_out(folder)) - 5} more; rename what the job needs")
-    assert told([]) == ""
+    assert secrets_warning([]) == ""
 
 
 def test_blindrecs_own_code_goes_along_where_the_folder_does_not_hold_it(folder: Path) -> None:

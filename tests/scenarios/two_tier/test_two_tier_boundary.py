@@ -69,13 +69,13 @@ def test_on_ray_the_coordinator_is_handed_public_rows_only(monkeypatch: pytest.M
     handed = dict[str, Any]()
 
     def conducted(work: Any, devices: Any, *_: Any) -> Any:
-        handed.update(plan=work.plan, devices=devices, crew=work.crews[PRIVATE], secret=work.secret)
+        handed.update(plan=work.plan, devices=devices, crew=work.device_groups[PRIVATE], secret=work.secret)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(on_ray, "ray", SimpleNamespace(put=lambda _: "reference", kill=lambda _: None))
     monkeypatch.setattr(on_ray, "start_host", lambda *_, **__: "a handle")
     monkeypatch.setattr(on_ray, "start_keeper", lambda _: SimpleNamespace(actor="the keeper"))
-    monkeypatch.setattr(on_ray, "conducted", conducted)
+    monkeypatch.setattr(on_ray, "run_supervised", conducted)
     flags = {"planted": "60,60,2000", "public": 20, "private": 12, "rank": 2, "regularisation": 1, "epsilon": 5}
     with pytest.raises(KeyboardInterrupt):
         run(TwoTier.model_validate({**flags, "mechanism": "laplace", "seed": SEED}), on_ray.OnRay(2))

@@ -14,7 +14,7 @@ from coordinator.server.completion.crowd import cut_users
 from coordinator.server.rounds.tally import Tally
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
-from scenarios.places.session import Progress, Session, silent
+from scenarios.places.session import Backend, Progress, silent
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import read_table, run, world_of
 
@@ -54,7 +54,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
                     killed.append(victims.pop(0))
                     return
 
-    def told(session: Session, mechanism: str = "pmd", progress: Progress = silent) -> dict[str, Any]:
+    def told(session: Backend, mechanism: str = "pmd", progress: Progress = silent) -> dict[str, Any]:
         found = run(
             wanted.model_copy(update={"mechanism": mechanism}), session, watched=lambda _: nullcontext(progress)
         )
