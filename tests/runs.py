@@ -137,7 +137,7 @@ def split_of(rows: Sequence[Sequence[tuple[int, bool]]], held: Sequence[Sequence
     return Split(
         train=train,
         likes=np.array([liked for _, liked in flat], np.bool_),
-        held=RowTable(
+        holdout=RowTable(
             starts=np.cumsum([0, *map(len, held)]),
             items=np.array([item for row in held for item in row], np.int32),
             values=None,

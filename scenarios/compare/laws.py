@@ -112,8 +112,8 @@ def _add_person(place: Ints, value: Floats, pool_size: int, total: Floats) -> No
     sizes, at = np.empty(FEW), np.empty(FEW, np.int64)
     for i in range(place.size):
         for j in range(i + 1, place.size):
-            low, high, size = min(place[i], place[j]), max(place[i], place[j]), value[i] * value[j]
-            here = low * pool_size - low * (low + 1) // 2 - low - 1 + high
+            smaller, larger, size = min(place[i], place[j]), max(place[i], place[j]), value[i] * value[j]
+            here = smaller * pool_size - smaller * (smaller + 1) // 2 - smaller - 1 + larger
             if few:
                 sizes[pair], at[pair] = size, here
                 pair += 1

@@ -38,7 +38,7 @@ def answer(
         return aggregate(query, release), release
     assert isinstance(ratings, BlockRatings)
     booked = cohort.book(query, first, stop)
-    bits, counts = _flip_turn_and_count(booked.query, ratings, secret, range(first, stop), booked.answering())
+    bits, counts = _release_and_count_block(booked.query, ratings, secret, range(first, stop), booked.answering())
     release = booked.release(bits)
     return score_statistic(query, release, counts), release
 
@@ -51,7 +51,7 @@ def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> N
         return
     assert isinstance(ratings, BlockRatings)
     query = check(query, ratings)
-    _flip_turn_and_count(query, ratings, secret, range(cohort.first, cohort.first + 1), None)
+    _release_and_count_block(query, ratings, secret, range(cohort.first, cohort.first + 1), None)
 
 
 def _shares(query: Query, ratings: Ratings, cohort: Cohort) -> bool:
@@ -62,7 +62,7 @@ def _shares(query: Query, ratings: Ratings, cohort: Cohort) -> bool:
     return type(cohort) is Cohort and isinstance(ratings, BlockRatings) and half_of(query.design) is MAXSENSE
 
 
-def _flip_turn_and_count(
+def _release_and_count_block(
     query: Query, ratings: BlockRatings, secret: bytes, devices: range, answering: Bits | None
 ) -> tuple[Bits2, Ints2]:
     """Turn flips into released bits, and count; those who are silent keep their flips, and do not count."""
@@ -71,12 +71,12 @@ def _flip_turn_and_count(
     heard = np.ones(len(bits), np.uint8) if answering is None else answering
     key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
     counts = np.zeros((2, table.items), np.int64)
-    _in_one_go(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
+    _release_and_count(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
     return bits, counts
 
 
 @compiled
-def _in_one_go(
+def _release_and_count(
     model: BlockModelRatings,
     master: Words,
     key: Words,
@@ -90,17 +90,17 @@ def _in_one_go(
     """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
     scratch, tally, stamp, counted = scratch_for(model, table), tally_for(counts[0], counts[1]), 0, 0
     for start in range(0, bits.size, TILE):
-        some = slice(start, start + TILE)
-        secret = ratings_streams(master, first + start, bits[some].size)
+        tile = slice(start, start + TILE)
+        secret = ratings_streams(master, first + start, bits[tile].size)
         public = device_streams(key, first + start, secret.size)
-        stamp, counted = _some(
-            model, secret, public, table, pool, heard[some], bits[some], scratch, stamp, tally, counted
+        stamp, counted = _count_tile(
+            model, secret, public, table, pool, heard[tile], bits[tile], scratch, stamp, tally, counted
         )
     move_out(tally.shared, tally.sensed, tally.scores)
 
 
 @borrowing
-def _some(
+def _count_tile(
     model: BlockModelRatings,
     secret: Words,
     public: Words,
@@ -117,7 +117,7 @@ def _some(
     for k in range(bits.size):
         if heard[k]:
             stamp = next_stamp(scratch.room.marks, stamp)
-            many, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
+            sensed_count, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
             bits[k] ^= likes
-            counted = count_set(scratch.sensed, many, bits[k], tally, counted)
+            counted = count_set(scratch.sensed, sensed_count, bits[k], tally, counted)
     return stamp, counted

@@ -55,9 +55,9 @@ def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
     are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to
     play, a count is less spread than a binomial one with its mean (Hoeffding, 1956), so that the bound holds as well.
     """
-    low = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
+    hit_bound = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
     with np.errstate(divide="ignore"):
-        bounds: Floats = np.log(low) - np.log(_at_most(misses, plays, doubt))
+        bounds: Floats = np.log(hit_bound) - np.log(_at_most(misses, plays, doubt))
     return bounds
 
 
@@ -75,7 +75,7 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     choosing, measuring = parts == CHOOSE, parts == MEASURE
     plays, measured = int(choosing.sum()), int(measuring.sum())
     best, surest = -math.inf, 0.0
-    event = guess = mine = np.zeros(secret.size, np.bool_)
+    event = guess = with_side = np.zeros(secret.size, np.bool_)
     by = "nothing"
     for name, score in scores.items():
         for side in (True, False):  # whether the event speaks for a or for b
@@ -86,10 +86,10 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
             nats, right = at_least(hits, misses, plays, doubt), (hits + other.size - misses) / max(plays, 1)
             if nats.size and nats.max() > best + MARGIN:
                 best, by = float(nats.max()), name
-                event, mine = rather >= cuts[nats.argmax()], secret == side
+                event, with_side = rather >= cuts[nats.argmax()], secret == side
             if right.size and right.max() > surest + MARGIN / 10:
                 surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
-    hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (mine, ~mine))
+    hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
     bound = max(float(at_least(hits, misses, measured, doubt)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
     return Event(bound, by, measured, share, int(hits[0]), int(misses[0]))
@@ -160,8 +160,8 @@ def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: 
     """Return the probability that `at_least` is above so much, if plays hit and miss with these probabilities."""
     # Over 200 quantiles of the misses: the fewest hits that suffice, and how probable it is that there are as many.
     misses = binom.ppf((np.arange(200) + 0.5) / 200, plays, miss)
-    low = np.exp(nats) * _at_most(misses, plays, doubt)
-    hits = np.where(low < 1, binom.isf(doubt / 2, plays, np.minimum(low, 1)) + 1, plays + 1)
+    threshold = np.exp(nats) * _at_most(misses, plays, doubt)
+    hits = np.where(threshold < 1, binom.isf(doubt / 2, plays, np.minimum(threshold, 1)) + 1, plays + 1)
     return float(np.mean(binom.sf(hits - 1, plays - misses, hit / (1 - miss))))
 
 
@@ -199,13 +199,13 @@ def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Fl
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (only an attack waits for it)
     from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 (as above)
 
-    some = np.flatnonzero(parts == FIT)[:MOST_LEARNED]
-    if np.unique(secret[some]).size < 2:
+    fit_subset = np.flatnonzero(parts == FIT)[:MOST_LEARNED]
+    if np.unique(secret[fit_subset]).size < 2:
         return {}
-    mean, spread = features[some].mean(axis=0), features[some].std(axis=0)
+    mean, spread = features[fit_subset].mean(axis=0), features[fit_subset].std(axis=0)
     scaled = (features - mean) / np.where(spread > 0, spread, 1)
     models: dict[str, Any] = {"learned line": LogisticRegression(C=0.01, max_iter=20)}
     if features.shape[1] <= WIDE:
         models["learned tree"] = DecisionTreeClassifier(max_depth=6, min_samples_leaf=50, random_state=0)
-    fits = {name: model.fit(scaled[some], secret[some]) for name, model in models.items()}
+    fits = {name: model.fit(scaled[fit_subset], secret[fit_subset]) for name, model in models.items()}
     return {name: np.asarray(model.predict_proba(scaled)[:, 1], np.float64) for name, model in fits.items()}

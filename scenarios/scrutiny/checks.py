@@ -137,7 +137,7 @@ def log_ratio(subject: MechanismUnderTest) -> str:
 
     It compares exact fractions over all that a device of a tiny catalogue can have rated, and looks whether epsilon is
     reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
-    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one epsilon in these.
+    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one.
     """
     every, figures = isinstance(subject.public, OwnPublic), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]

@@ -201,13 +201,13 @@ def largest_ratio(shares: Shares) -> tuple[Fraction | None, str]:
     """Return the largest ratio of one release's probabilities over all pairs of sketches, None for an infinite one."""
     largest, pair, sketches = Fraction(1), "equal sketches", list(shares)
     for release, column in enumerate(zip(*shares.values(), strict=True)):
-        high, low = max(column), min(column)
-        if high * largest.denominator > low * largest.numerator:
-            most, least = (list(sketches[column.index(share)]) for share in (high, low))
+        largest_share, smallest_share = max(column), min(column)
+        if largest_share * largest.denominator > smallest_share * largest.numerator:
+            most, least = (list(sketches[column.index(share)]) for share in (largest_share, smallest_share))
             pair = f"sketches {most} and {least} at release {release}"
-            if low == 0:
+            if smallest_share == 0:
                 return None, pair
-            largest = Fraction(high, low)
+            largest = Fraction(largest_share, smallest_share)
     return largest, pair
 
 

@@ -69,9 +69,9 @@ RUN = Size(items=200, rated=20, users=1_000_000)
 
 def every_rating(size: Size) -> Iterator[Rated]:
     """Yield all that a device may have rated: every set of at most ``rated`` items, and every like."""
-    for many in range(size.rated + 1):
-        for items in combinations(range(size.items), many):
-            for likes in product((False, True), repeat=many):
+    for count in range(size.rated + 1):
+        for items in combinations(range(size.items), count):
+            for likes in product((False, True), repeat=count):
                 yield tuple(zip(items, likes, strict=True))
 
 
@@ -84,15 +84,15 @@ class Neighbours(NamedTuple):
 
 def inputs(size: Size, coins: np.random.Generator) -> list[Rated]:
     """Return what a device may have rated: everything in a tiny catalogue, else plain inputs and drawn ones."""
-    if sum(comb(size.items, many) << many for many in range(size.rated + 1)) <= ENUMERATED:
+    if sum(comb(size.items, count) << count for count in range(size.rated + 1)) <= ENUMERATED:
         return list(every_rating(size))
     whole = range(min(size.rated, size.items))
     plain: list[Rated] = [(), *(tuple((item, like) for item in whole) for like in (True, False))]
     plain += [((item, like),) for item in (0, 1, size.items - 1) for like in (True, False)]
     plain += [tuple((item, like == (item > 0)) for item in whole) for like in (True, False)]
     for _ in range(DRAWN):
-        some = np.sort(coins.choice(size.items, coins.integers(1, len(whole) + 1), replace=False))
-        plain.append(tuple((int(item), bool(coins.integers(2))) for item in some))
+        rated_items = np.sort(coins.choice(size.items, coins.integers(1, len(whole) + 1), replace=False))
+        plain.append(tuple((int(item), bool(coins.integers(2))) for item in rated_items))
     return list(dict.fromkeys(plain))
 
 

@@ -51,8 +51,8 @@ def require_booked(answered_ranges: Iterable[AnsweredRange], keeper: Books) -> N
 def _covered(stretches: list[tuple[int, int]], first: int, stop: int) -> int:
     """Return how many devices from ``first`` to ``stop - 1`` lie in any of the stretches."""
     count = 0
-    for low, high in sorted(stretches):
-        first, end = max(first, low), min(stop, high)
+    for left, right in sorted(stretches):
+        first, end = max(first, left), min(stop, right)
         if first < end:
             count, first = count + end - first, end
     return count

@@ -174,8 +174,8 @@ def stand_apart(values: Floats) -> str:
     order = np.argsort(levels := np.asarray(counted.field("values"), np.float64))
     levels, counts = levels[order], np.asarray(counted.field("counts"), np.int64)[order]
     for sign in (1, -1):  # what stands above all others, then what stands below
-        ends, many = (levels, counts) if sign == 1 else (-levels[::-1], counts[::-1])
-        below, width, gap = np.cumsum(many), ends[:-1] - ends[0], np.diff(ends)
+        ends, multiplicities = (levels, counts) if sign == 1 else (-levels[::-1], counts[::-1])
+        below, width, gap = np.cumsum(multiplicities), ends[:-1] - ends[0], np.diff(ends)
         tenth = np.searchsorted(ends, ends[:-1] - width / 10)
         last = below[:-1] - np.where(tenth > 0, below[tenth - 1], 0)
         wide = (gap > APART * width) & (width > 0) & (2 * below[:-1] > values.size)
