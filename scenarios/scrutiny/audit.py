@@ -22,7 +22,7 @@ from scenarios.scrutiny.laws import ClaimedLaw
 from scenarios.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
 from scenarios.scrutiny.sampling import sample_attack
 from scenarios.scrutiny.second_order import second_order_audit
-from scenarios.scrutiny.verdicts import Attack, Audit, Failed
+from scenarios.scrutiny.verdicts import AttackResult, Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
@@ -70,7 +70,9 @@ def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
     return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
 
 
-def _attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> Attack:
+def _attack(
+    plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
+) -> AttackResult:
     sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
     width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
     devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))

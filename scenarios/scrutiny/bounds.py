@@ -12,7 +12,7 @@ from scipy.stats import beta, binom
 
 from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
-from scenarios.scrutiny.verdicts import Attack, Detectable, Power
+from scenarios.scrutiny.verdicts import AttackResult, Detectable, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
@@ -95,9 +95,9 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     return Event(bound, by, measured, share, int(hits[0]), int(misses[0]))
 
 
-def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> Attack:
+def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> AttackResult:
     """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
-    return Attack(
+    return AttackResult(
         name=name,
         meaning=meaning,
         times=times,
@@ -111,7 +111,7 @@ def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Eps
     )
 
 
-def power_of(attacks: Sequence[Attack], doubt: float) -> Power | None:
+def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
     """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`.
 
     It is computed for the attack that measured most among those that look at the least, as one release.

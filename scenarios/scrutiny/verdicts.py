@@ -97,7 +97,7 @@ class Conformance(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attack:
+class AttackResult:
     """One attack on real releases."""
 
     name: str
@@ -187,7 +187,7 @@ class Audit(Scrutiny):
         cannot be enumerated.
     confidence : float
         Probability that all lower bounds hold.
-    attacks : tuple of Attack
+    attacks : tuple of AttackResult
         Those that were made.
     power : Power or None
         Which leaks these attacks would have found; None where nothing is claimed, or no attack saw anything.
@@ -203,7 +203,7 @@ class Audit(Scrutiny):
     epsilon: Epsilon
     log_ratio: LogRatio | None
     confidence: float
-    attacks: tuple[Attack, ...]
+    attacks: tuple[AttackResult, ...]
     power: Power | None = None
     dust: Fraction = Fraction(0)
     refused: str = ""
