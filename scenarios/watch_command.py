@@ -20,7 +20,7 @@ EVERY = 1.0
 """Seconds between two looks at a folder."""
 RESUMABLE = 3
 What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
-Lines = Annotated[bool, typer.Option("--json", help="Write every standing as a line of JSON, for programs.")]
+Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]
 
 
 def watch(what: What, address: Address = AT, json: Lines = False) -> None:
@@ -45,7 +45,7 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
             if json and status.snapshot and status.snapshot != last:
                 as_json(asdict(status.snapshot))
             elif not json:
-                show(status.rows(), status.snapshot.line() if status.snapshot else "starting: nothing was told yet")
+                show(status.rows(), status.snapshot.line() if status.snapshot else "starting: there is no progress yet")
             last = status.snapshot
             time.sleep(EVERY)
         if not json:

@@ -55,7 +55,7 @@ class Running:
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
         """Tell how far a seed has come; see `scenarios.watch.progress.ProgressReporter.progress`."""
-        from scenarios.watch.progress import ProgressReporter
+        from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
         return telling.progress(total, f"seed {seed}", done, unit)

@@ -55,7 +55,7 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
-        from scenarios.watch.progress import ProgressReporter
+        from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         experiment.warn(wanted, console)
         mark = None if out is None else read_manifest(out)

@@ -1,4 +1,4 @@
-"""Where a curve of worth over numbers of people reaches a height: which numbers to measure, and how sure that is.
+"""The number of people at which a curve of worth crosses a height: which numbers to measure, and the interval.
 
 Worth rises with the logarithm of people, and flatly where 95 % of popularity is reached. Between numbers of people ten
 apart interpolation was wrong by up to seven; so the place is bracketed by numbers of people within a factor of two.
@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Floats
 from scenarios.report.intervals import CONFIDENCE, mean_interval
 
 REACHED = 0.95
-"""Share of plain popularity's NDCG that a number of people is told for."""
+"""Share of plain popularity's NDCG for which the number of people is reported."""
 BRACKET, FLANK = 2.0, 4.0
 """How far apart numbers of people may be, in ratio: those between which the height is reached, and those beside."""
 NORMAL = 1.96
@@ -43,7 +43,7 @@ def over_seeds_and_people(
 
 
 def among_files(popularity: Floats, people: int, power: int) -> float:
-    """Return how far an interval reaches on the logarithm of people because others might have been in the file.
+    """Return how far an interval reaches on the logarithm of people, because the file is a sample of people.
 
     The number of people goes with ``1 / f^power``, f the share who like the tenth most liked item, itself a share of so
     many people.
@@ -67,7 +67,7 @@ def bracket(heights: Mapping[int, float], height: float) -> tuple[int | None, in
 
 
 def next_users(heights: Mapping[int, float], height: float, people: int) -> int | None:
-    """Return a number of people that is to be measured next, or None where the place is known well enough.
+    """Return the number of people to be measured next, or None where the crossing is bracketed closely enough.
 
     The place is bracketed by numbers of people within `BRACKET` of each other, and the next ones on both sides, which
     single splits need, are within `FLANK` of these. It is sought among the numbers that were measured; below them only
@@ -95,7 +95,7 @@ def _beside(users: int, people: int, few: int, many: int) -> int | None:
 
 
 def refined(grid: Iterable[int], worth: Mapping[int, float | None], height: float, people: int) -> list[int]:
-    """Return the numbers of people beyond a grid's that a height's place takes; the last may be still to measure."""
+    """Return the numbers of people beside a grid's that bracket a height; the last may have to be measured yet."""
     heights, more = {users: float(worth[users] or 0) for users in grid}, list[int]()
     while (users := next_users(heights, height, people)) is not None:
         more.append(users)
@@ -135,7 +135,7 @@ def people_for(heights: Heights, plain: Floats, share: float, file_error: float)
     mean, low, _ = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
     across = math.hypot(mean - low, file_error)
     ends = math.exp(middle - across), math.exp(middle + across)
-    # A split that reaches the height beyond what was measured does so nobody knows where.
+    # Where a split crosses the height outside of what was measured, that end is unknown.
     open_low = ends[0] <= users[0] or crossed[:, 0].min() <= logs[0]
     open_high = ends[1] >= users[-1] or crossed[:, 0].max() >= logs[-1]
     return {

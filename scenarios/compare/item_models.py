@@ -1,4 +1,4 @@
-"""Models of items that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
+"""Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scenarios.compare.row import LearnedScores, Scorer
 from scenarios.compare.settings import Comparison
 
 CONFIDENCE = 10.0
-"""What a like counts for in alternating least squares, beside what anything counts for."""
+"""The additional weight of a like in alternating least squares."""
 _COLUMNS = 1 << 25
-"""Similarities that are computed at a time."""
+"""Number of similarities that are computed at a time."""
 
 
 def neighbours(likes: Any, count: int) -> Scorer:
@@ -109,19 +109,19 @@ def of_gram(gram: Floats2, ridge: float) -> Floats2:
 
 
 def pair_constants(settings: Comparison, items: int) -> dict[str, int]:
-    """Return of how many items pairs are counted, and how many likes of a person, for curators and devices alike."""
+    """Return how many items' pairs, and how many of a person's likes, are counted, by curators and devices alike."""
     return {"pair_items": settings.top, "pair_likes": min(settings.co_liked, settings.top, items)}
 
 
 def pair_design(settings: Comparison, items: int) -> LikedPairs:
-    """Return what devices are asked about pairs, whose M and w a curator takes, too."""
+    """Return the design of queries about pairs, whose M and w a curator uses, too."""
     return LikedPairs(items=items, rated=min(settings.likes, items), **pair_constants(settings, items))
 
 
 def pair_advice(
     model: ItemToItem, popularity: Floats, ties: Ints, *, noise: float, simulated: str | None = None
 ) -> LearnedScores:
-    """Return advice by a model of pairs that noisy totals told: the model's items, and all others by popularity behind.
+    """Return scores by a model of noisy pairs: first the model's items, then all others by popularity.
 
     ``ties`` is a permutation of all items: many shares are equal where few people answered, and by number they would
     come as the file has its items. ``noise`` is the standard error of popularity.

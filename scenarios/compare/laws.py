@@ -1,4 +1,4 @@
-"""Exact laws of the sums that devices' answers have, for more people than answer one by one."""
+"""Exact laws of the sums of devices' answers, for more people than can be simulated one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scenarios.compare.worlds import LikesFold
 def shares_of(query: Query, fold: LikesFold) -> Floats:
     """Return how many of the people have each value in their sets, a share each: items, pairs, or numbers of likes.
 
-    One of l likes in the pool is among the w that are kept with probability ``min(1, w / l)``, a pair of them with
+    One of l likes in the pool is among the w of a set with probability ``min(1, w / l)``, a pair of them with
     ``min(1, w (w - 1) / l (l - 1))``.
     """
     liked, padded, pool = fold.liked, query.parameters[PADDED], pool_of(query)
@@ -61,9 +61,9 @@ def _add_pairs(starts: Ints, places: Indices, weights: Floats, both: Floats2) ->
 
 
 def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> GroupStatistic:
-    """Draw how many subsets of a group's devices name each value; see `scenarios.compare.laws`.
+    """Sample how many subsets of a group's devices name each value.
 
-    Where a device names one range of how many items it likes, all counts are drawn together, from their exact law.
+    Where a device names one range of how many items it likes, all counts are sampled together, from their exact law.
     """
     rates, counts = subset_rates(query), np.zeros(Pairs().values(query), np.int64)
     shares = shares_of(query, fold)
@@ -74,12 +74,12 @@ def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Gen
 
 
 FEW = 10
-"""Pairs of a device whose signs are all gone through."""
+"""Up to this many pairs of a device, all combinations of their signs are enumerated."""
 
 
 @compiled
 def _exactly(sizes: Floats, at: int) -> float:
-    """Return G of one of a few products, by all signs of the others."""
+    """Return G of one of a few products, by enumerating all signs of the others."""
     others = sizes.size - 1
     speaks = 0.0
     for signs in range(1 << others):
@@ -93,7 +93,7 @@ def _exactly(sizes: Floats, at: int) -> float:
 
 @compiled
 def _nearly(size: float, second: float, fourth: float) -> float:
-    """Return G of one of many products from sums of squares and of fourth powers of all of them."""
+    """Return G of one of many products, from sums of squares and of fourth powers of all of them."""
     if second - size**2 <= 1e-12 * second:  # the others say nothing
         return 1.0
     spread = math.sqrt(second - size**2)
@@ -128,7 +128,7 @@ def _add_person(place: Ints, value: Floats, pool_size: int, total: Floats) -> No
 def _add_up(
     starts: Ints, items: Indices, likes: Bools, places: Indices, centres: Indices, unit: int, total: Floats
 ) -> None:
-    """Add what every person tells of each pair of the pool to a total."""
+    """Add every person's mean answer about each pair of the pool to a total."""
     pool_size = centres.size
     place, value = np.empty(pool_size, np.int64), np.empty(pool_size)
     for person in range(starts.size - 1):
@@ -143,7 +143,7 @@ def _add_up(
 
 def pair_means(query: Query, fold: LikesFold) -> Floats:
     """Return what answers without noise agree with each pair's sign on average, float64, shape (M (M - 1) / 2,)."""
-    assert query.pool is not None  # a device answers no other
+    assert query.pool is not None  # a query about pairs has a pool
     pool_size, rows = query.pool.size, fold.train
     places = np.full(query.items, -1, np.int32)
     places[query.pool] = np.arange(pool_size)
@@ -175,7 +175,7 @@ def mean_of_likers(fold: LikesFold, weights: Floats) -> Floats:
 
 def set_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Generator) -> Statistic:
     """Draw how many subsets name each item; one of l likes is in a set of w with probability ``min(1, w / l)``."""
-    if query.design != Set.name:  # a group tells how many items it likes
+    if query.design != Set.name:  # a group that reports how many items it likes
         return group_counts(query, fold, users, coins)
     inclusion = np.minimum(1.0, query.parameters[PADDED] / np.maximum(fold.liked.degrees, 1))
     return _named(query, mean_of_likers(fold, inclusion), Set().values(query), users, coins)
@@ -187,7 +187,7 @@ def subset_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Ge
 
 
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
-    """Draw counts ``Binomial(n, q + (p - q) f)``; nobody reads those of values that are no items."""
+    """Sample counts ``Binomial(n, q + (p - q) f)``; counts of values that are no items stay 0 and are not read."""
     rates, counts = subset_rates(query), np.zeros(values, np.int64)
     counts[: asked(query)] = coins.binomial(users, rates.others + rates.contrast * share)
     return CountStatistic(sums=counts, asked=users, answered=users, refused=0, told=0)

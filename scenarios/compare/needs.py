@@ -1,4 +1,4 @@
-"""How many people like a file's private advice takes: drawn for more and more people until it is worth enough."""
+"""How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from scenarios.data.item_files import read_descriptions
 from scenarios.report.tables import interval_of, remark, short, show_table
 
 RUNGS = 10 ** np.arange(1, 10.25, 0.5)
-"""Numbers of people that are looked at; nobody has more than the last."""
+"""Numbers of people that are tried."""
 EVALUATED = 200
 """People of the file whose lists are scored in each split, at most."""
 ROWS: tuple[LocalRow, ...] = (SET, PAIRS)
-"""The best that is known of single items, and of pairs of them."""
+"""The best local mechanisms for single items and for pairs of them."""
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
 
@@ -45,14 +45,14 @@ class ForecastSplit:
 
     seed: int
     world: FileWorld
-    people: Ints  # Who is evaluated
+    people: Ints  # The people who are evaluated
     # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
     plain: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What private advice is worth among people like a file's, as shares of what plain popularity is worth."""
+    """The worth of private advice among people like a file's, as shares of plain popularity's."""
 
     settings: Comparison  # The file, its splits (``seeds``), and public constants; epsilons and scales do not matter
 
@@ -74,20 +74,20 @@ class Forecast:
         return splits
 
     def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
-        """Return what advice is worth with so many people, by whether devices use public features."""
+        """Return the worth of advice with this many people, by whether devices use public features."""
         return _shares(self, row, epsilon, users)
 
     def here(self, row: LocalRow, epsilon: Epsilon, users: int, *, features: bool) -> Reach:
-        """Return what advice is worth with so many people."""
+        """Return the worth of advice with this many people, with its interval."""
         shares = self.worth(row, epsilon, users)[features]
         return over_seeds_and_people(shares[:, 0].tolist(), list(shares[:, 1:]))
 
     def people(self, row: LocalRow, epsilon: Epsilon, *, features: bool, share: float, guess: float) -> Reach | None:
         """Return how many people it takes until advice is worth a share of plain popularity; None where none suffice.
 
-        It is sought from a guess on, which only saves time as long as more people never make advice worse.
-        Between `RUNGS` it is interpolated on the logarithm of people, split by split and sample by sample. That the
-        file's people were chosen, of whom the tenth most liked item has a share f, makes the number uncertain as well:
+        The search starts at a guess, which only saves time as long as more people never make advice worse.
+        Between `RUNGS` it interpolates on the logarithm of people, split by split and sample by sample. That the
+        file's people are a sample, whose tenth most liked item has a share f, makes the number uncertain as well:
         it goes with ``1 / f^2``.
         """
 
@@ -133,20 +133,20 @@ def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people
 
 SPLITS = 5
 EPSILONS = ("1", "2", "4")
-"""Where no epsilon is named."""
+"""The epsilons where none is named."""
 WORTH, BEATS = 0.95, 1.05
-"""Shares of plain popularity's NDCG that people are told for: keeping it, and beating it beyond doubt."""
+"""Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
 NOISE = 0.1
 """Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
 USEFUL = 0.5
-"""Share of plain popularity below which volunteers or a curator serve better than what is local."""
+"""Share of plain popularity below which volunteers or a curator serve better than local mechanisms."""
 ELSEWHERE = "volunteers or curator"
 
 
 def needs(
     settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
-    """Return what private advice takes among people like a file's, and what to use.
+    """Return how many people private advice takes, among people like a file's, and which advice to use.
 
     ``epsilons`` in nats.
     """
@@ -168,7 +168,7 @@ def needs(
 
 
 def needs_or_why(settings: Comparison, **options: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """Return `needs`, or why a file that can be read has none."""
+    """Return `needs`, or the reason why a readable file has none."""
     table = table_of(settings)
     if settings.features is not None:
         read_descriptions(settings.features, table.item_labels)

@@ -1,4 +1,4 @@
-"""Users' own mechanisms in a comparison: each is a row of its own under the local trust model."""
+"""Custom mechanisms in a comparison: each is one more row of the local trust model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scenarios.own.halves import OwnSettings
 from scenarios.own.identity import identity
 
 SHOWN = 8
-"""Digits of the digest of its source and settings that a row's name has: changed code is another row."""
+"""Digits of the digest of source and settings that a row's name carries: changed code is another row."""
 ORDER = 1000
 
 
@@ -27,18 +27,18 @@ def _row(own: OwnSettings) -> LocalRow:
 
 
 def own_rows(settings: Comparison) -> Mapping[str, LocalRow]:
-    """Return the rows of users' own mechanisms, by name as `scenarios.compare.rows.registered_rows` has others."""
+    """Return the rows of custom mechanisms, by name as in `scenarios.compare.rows.registered_rows`."""
     return {f"{row.trust_model}: {row.mechanism}": row for row in map(_row, settings.design)}
 
 
 def rows_of(settings: Comparison) -> Mapping[str, Row]:
-    """Return all rows that are wanted, by name, in the order of tables."""
+    """Return all rows that are to be measured, by name, in the order of tables."""
     named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
     return {**named, **own_rows(settings)}
 
 
 def check_own(settings: Comparison, people: int, items: int) -> list[str]:
-    """Check the channels of users' own mechanisms at every epsilon, before anything is measured."""
+    """Check the channels of custom mechanisms at every epsilon, before anything is measured, and describe them."""
     remarks = []
     for own, row in zip(settings.design, own_rows(settings).values(), strict=True):
         path, people_at_least = own.half.name, people * settings.scale[0]
@@ -46,7 +46,7 @@ def check_own(settings: Comparison, people: int, items: int) -> list[str]:
             raise InputError(f"design is {path}, a row of trust model {row.trust_model}; add that to --trust-models")
         if not row.reaches(people_at_least, settings):
             raise InputError(
-                f"design is {path}, of which at most {settings.devices} devices answer, because there is no law to draw "
+                f"design is {path}, of which at most {settings.devices} devices answer, as there is no law to draw "
                 f"the sum of {people_at_least} answers from; raise --devices, or lower --scale"
             )
         hows = []

@@ -1,6 +1,6 @@
 """A trusted coordinator and curious clients: p-REC on a file's rounds, a panel beside the rows, in losses, not lists.
 
-It is what `blindrec sweep online --ratings` measures, on the comparison's own reading of the file.
+It is what `blindrec sweep online --ratings` measures, on the same ratings as the comparison's other rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scores of advice: every device's own top ten among what it has not rated, for each unit of a comparison."""
+"""Scores of advice: each device's top ten among the items that it has not rated, for each unit of a comparison."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from scenarios.places.worker_threads import stop_if_abandoned
 TOP = 10
 """Length of a list."""
 RESAMPLED = 100
-"""Samples of people with replacement, the same ones for all rows of all seeds."""
+"""Number of samples of people with replacement, the same ones for all rows of all seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListScores:
-    """What lists are worth; means over people with likes held out."""
+    """The worth of lists; means over people with held-out likes."""
 
-    features: bool  # Whether devices used public features beside what was learned
-    hit_rate: float  # Share of people with a held-out like among their ten
+    features: bool  # Whether devices used public features beside the learned scores
+    hit_rate: float  # Share of people with a held-out like among their ten items
     ndcg: float  # Normalised discounted cumulative gain at 10
-    recall: float  # Share of a person's held-out likes among its ten
-    coverage: float  # Share of the catalogue that is recommended to anybody
-    people: int  # People that were evaluated
+    recall: float  # Share of a person's held-out likes among its ten items
+    coverage: float  # Share of the catalogue that is recommended to at least one person
+    people: int  # Number of people who were evaluated
     resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
 
 
 def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
-    """Score what a row learned, with or without public features on the device."""
+    """Score the lists that follow from learned scores, with or without public features on the device."""
     people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
     if not people.size:
         raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
-    order = request.coins.permutation(world.items)  # of equal scores the first in this order wins
+    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
     if learned.order is not None:
         order = learned.order.astype(np.int64)
     rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
@@ -62,7 +62,7 @@ def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, feat
 
 
 def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
-    """Return the lists of some people, int32, shape (people, TOP); -1 where they have rated all other items."""
+    """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
     own = world.matrix[people]
     if learned.scorer is not None:
         scores = learned.scorer(own if learned.holds is None else learned.holds[people])
@@ -80,7 +80,7 @@ def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, 
 
 @compiled
 def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
-    """Write everybody's best items that it has not rated, best first; of equal ones the first in the order."""
+    """Write each person's best unrated items, best first; equal ones stand in the given order."""
     best = np.empty(lists.shape[1])
     hidden = np.zeros(scores.shape[1], np.bool_)
     for row in range(scores.shape[0]):
@@ -119,7 +119,7 @@ def _weights(people: int) -> Floats2:
 
 
 class CompareKey(NamedTuple):
-    """A unit: its row, and what it was asked; epsilon is empty where the row has none, public where nobody is."""
+    """A unit's row and request; ``epsilon`` is empty where the row has none, ``public`` where no ratings are public."""
 
     trust_model: str
     mechanism: str
@@ -131,7 +131,7 @@ class CompareKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareUnit:
-    """What is measured at one go."""
+    """A unit of a comparison: the settings and the key of what is measured."""
 
     settings: Comparison
     key: CompareKey
@@ -139,7 +139,7 @@ class CompareUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareMeasurement:
-    """What one unit found."""
+    """The measurement of one unit."""
 
     scores: tuple[ListScores, ...]  # Without public features, and with them where the file has any
     simulated: str | None  # See `scenarios.compare.row.LearnedScores`

@@ -1,4 +1,4 @@
-"""What a comparison compares: a file, its split, privacy, numbers of people, and constants that are public."""
+"""The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scenarios.given.settings import (
 from scenarios.own.halves import OwnSettings
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
-"""Who is trusted: with everybody's ratings, with noise of a curator, with public people's ratings, nobody."""
+"""Who is trusted: whoever learns, a curator who adds noise, a server with some people's public ratings, or nobody."""
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
 it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
@@ -48,7 +48,7 @@ PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
     *("curated", "top", "co_liked", "lift_items", "paired"),
 )
-"""Constants that no file is asked for."""
+"""Constants that are declared and never taken from a file."""
 
 
 def _parts(value: Any) -> list[Any]:
@@ -110,7 +110,7 @@ def _designs(value: Any) -> Any:
 
 
 class Comparison(BaseModel):
-    """What is compared. The constants w, p, k and M are declared here and hold for any file: they are public."""
+    """The settings of a comparison. The constants w, p, k and M are declared here for any file: they are public."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -142,10 +142,10 @@ class Comparison(BaseModel):
         description=f"Some of {', '.join(EVERY_MODEL)}, by ',' [all but {PUBLIC_RATES}].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
-        default=None, description="Some of their rows, by ',', such as set or EASE [all]."
+        default=None, description="Rows to measure, by ',', such as set or EASE [all]."
     )
     design: Annotated[tuple[OwnSettings, ...], BeforeValidator(_designs)] = Field(
-        default=(), description=f"Rows of your own mechanisms beside the others: {OWN}, by ','."
+        default=(), description=f"Custom mechanisms, each measured as one more row: {OWN}, by ','."
     )
     public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
@@ -156,17 +156,17 @@ class Comparison(BaseModel):
     seed: Seed = Field(default=0, description=SEED)
     devices: Annotated[int, Field(ge=0)] = Field(
         default=1_000_000,
-        description="Up to so many devices answer one by one; of more the sum is drawn from its law [1000000].",
+        description="Up to this many devices answer one by one; for more, their sum is sampled from its law [1000000].",
     )
     clients: Annotated[int, Field(ge=2)] = Field(
-        default=20, description="Coordinator: people of the file who are served as clients, a seed [20]."
+        default=20, description="Coordinator: people of the file who are served as clients in each seed [20]."
     )
     likes: Annotated[int, Field(ge=1)] = Field(
         default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
     )
     counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
         default=0.0,
-        description="Local set and pairs: share of devices that first tell how many items they like, under their "
+        description="Local set and pairs: share of devices that first report how many items they like, with their "
         "whole epsilon; w follows from that, not from --likes [0].",
     )
     sensed: Annotated[float, Field(gt=0)] = Field(
@@ -182,7 +182,7 @@ class Comparison(BaseModel):
         default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
     )
     lift_items: Annotated[int, Field(ge=11)] = Field(
-        default=800, description="Public: items whose pairs public people's lifts tell, the most liked ones [800]."
+        default=800, description="Public: the most liked items, whose lifts are estimated from public people [800]."
     )
     co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
         default=0,
@@ -190,16 +190,16 @@ class Comparison(BaseModel):
         "--likes, 2 to 20 [0]; a curator's Gaussian counts have as many.",
     )
     paired: Annotated[int, Field(ge=2, le=1024)] = Field(
-        default=70, description="Public: items M, the most liked ones, whose pairs' signs devices tell [70]."
+        default=70, description="Public: items M, the most liked ones, whose pairs' signs devices report [70]."
     )
 
     @property
     def liked_from(self) -> float | None:
-        """The rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+        """The least rating of a liked item, or None for above a person's mean; without ratings all is liked."""
         return like_bar(self.columns, self.like_from)
 
     def content(self) -> dict[str, Any]:
-        """Return what every row depends on, as JSON values; not which rows there are."""
+        """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
         names = (
             "like_from",
             "held_out",
@@ -217,7 +217,7 @@ class Comparison(BaseModel):
         return {"sweep": "compare", "columns": columns, **digests, **shared}
 
     def includes(self, trust_model: str, mechanism: str) -> bool:
-        """Return whether a row is wanted."""
+        """Return whether a row is to be measured."""
         return trust_model in self.trust_models and (self.mechanisms is None or mechanism in self.mechanisms)
 
 

@@ -1,4 +1,4 @@
-"""What all seeds of a comparison say together, and as tables on a terminal."""
+"""The summary of a comparison over all seeds, and its tables on a terminal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from scenarios.report.intervals import CONFIDENCE
 from scenarios.report.tables import interval_of, percent, remark, short, show_table, whole
 
 NEIGHBOURS = "replace"
-"""One person's ratings are replaced by others, in every row with an epsilon; how many people there are is public."""
+"""In every row with an epsilon, neighbours differ in one person's ratings; the number of people is public."""
 NEIGHBOURS_NOTE = (
     "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
     "there are is public"
 )
 POWERS = {"local": 2, "curator": 1}
-"""How the number of people that it takes goes with a share of likes, by trust model: with ``1 / f^power``."""
+"""The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``."""
 RESAMPLED_NOTE = (
     "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
     "and nobody in the file is protected by it"
@@ -86,7 +86,7 @@ def _promised(key: CompareKey, deltas: Mapping[tuple[str, str], float | None]) -
 
 
 def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Tell of guarantees that may fail for somebody: delta is above 1 / n."""
+    """Warn of guarantees that may fail for somebody, whose delta is above 1 / n."""
     failing: dict[tuple[str, float], int] = {}
     for row in rows:
         if row["delta"] is not None and row["delta"] * row["users"] > 1:
@@ -100,7 +100,7 @@ def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _taken(settings: Comparison) -> str:
-    """Return where the constants of mechanisms are from."""
+    """Say where the constants of mechanisms come from."""
     group = (
         f", and w of set and pairs what {percent(settings.counted)} of their devices tell" if settings.counted else ""
     )
@@ -203,7 +203,7 @@ WITH = "+ features"
 
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
-    """Print what was measured, a table for each trust model."""
+    """Print the measurements, a table for each trust model."""
     summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
     remark(console, f"{title}: {result['ratings']}, {summary}")
     for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
@@ -295,7 +295,7 @@ def _needed(row: Mapping[str, Any] | None) -> str:
 
 
 def needed(row: Mapping[str, Any]) -> str:
-    """Return how many people are needed, with the interval; an end beyond what was measured is told by that.
+    """Return how many people are needed, with the interval; an end outside of the measured range is shown as < or >.
 
     >>> row = {"users": 50_000, "users_low": 29_000, "users_high": None, "at_most": False, "least": 610, "most": 61_000}
     >>> needed(row), needed({**row, "users": 610, "at_most": True}), needed({**row, "users": None})

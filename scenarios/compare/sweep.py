@@ -1,4 +1,4 @@
-"""A comparison as a sweep: its units, what they say together, and how all that is shown."""
+"""A comparison as a sweep: its units, their summary, and how both are shown."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     ) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
         """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
 
-        Those that the numbers of people for a share of popularity take follow where a grid of people is done.
+        Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
         """
         settings, table = self.settings, table_of(self.settings)
         rows = [row for row in rows_of(settings).values() if row.fits(table)]
@@ -88,7 +88,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         )
 
     def result(self, units: Mapping[CompareKey, CompareMeasurement]) -> dict[str, Any]:
-        """Return every row with its intervals, and what they say together."""
+        """Return every row with its intervals, and their summary."""
         table = table_of(self.settings)
         summary = summarize(self.settings, units, table)
         losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
@@ -121,7 +121,7 @@ def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[Co
 def _refining(
     settings: Comparison, rows: Sequence[Row], people: int, done: Mapping[CompareKey, CompareMeasurement]
 ) -> dict[CompareKey, bool]:
-    """Return units beyond the grid's by which numbers of people become known, and whether their sums are drawn."""
+    """Return further units, which locate numbers of people more closely, and whether their sums are sampled."""
     seeds, more = range(settings.seed, settings.seed + settings.seeds), dict[CompareKey, bool]()
     plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
     asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]

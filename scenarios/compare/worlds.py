@@ -1,4 +1,4 @@
-"""What the experimenter knows of a file for one seed: its split for all rows, likes as a matrix, public features."""
+"""The experimenter's view of a file for one seed: its split for all rows, likes as a matrix, public features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scenarios.data.rating_split import judge_likes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikesFold:
-    """What is learned from, and what is held out."""
+    """One split of a file: what rows learn from, and likes that are held out."""
 
     train: Likes = field(repr=False)  # What every person rated, without what is held out, and whether it was liked
     liked: Held = field(repr=False)  # The likes among these
@@ -41,7 +41,7 @@ class LikesFold:
 def fold_of(
     table: RatingTable, *, like_from: float | None, share: float, seed: int, times: Floats | None = None
 ) -> LikesFold:
-    """Split a table of ratings, at random or by time, so that nothing held out says what is a like in training.
+    """Split a table of ratings, at random or by time, so that held-out ratings have no influence on labels in training.
 
     Where ``like_from`` is given, a rating's label is its own alone: of a person's likes, and of its dislikes, ``share``
     is held out, rounded down, but at least one of two or more. Where it is not, a label depends on the person's mean,
@@ -71,7 +71,7 @@ def fold_of(
 
 
 def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools:
-    """Return the last ratings of every person among some of them, by a number of each rating."""
+    """Mark the latest share of every person's ratings among some of them, where ``late`` numbers ratings by time."""
     places = np.flatnonzero(among)
     owners = table.owners[places]
     places = places[np.argsort((owners + 1) * table.ratings - late[places])]  # no two are equal, so any sort will do
@@ -84,7 +84,7 @@ def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools
 
 
 BLOCK = 1 << 22
-"""Scores that are computed at a time."""
+"""Number of scores that are computed at a time."""
 _ONE = threading.Lock()
 _ANY = {
     "epsilon": (),
@@ -97,7 +97,7 @@ _ANY = {
     "mechanisms": None,
     "design": (),
 }
-"""What a file does not depend on."""
+"""Settings that the world of a file does not depend on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +130,14 @@ class FileWorld:
         return FileWorld(fold=subset, matrix=self.matrix[people], features=self.features)
 
     def blocks(self, people: Ints) -> Iterator[Ints]:
-        """Yield some of the people, so many at a time that their scores fit into memory."""
+        """Yield the people in blocks whose scores fit into memory."""
         size = max(1, BLOCK // self.items)
         for first in range(0, people.size, size):
             yield people[first : first + size]
 
 
 def world_of(settings: Comparison, seed: int) -> FileWorld:
-    """Return the world of a seed; the last two are kept, since all rows of a seed share it."""
+    """Return the world of a seed; the last two are cached, since all rows of a seed share one."""
     with _ONE:  # threads that begin together wait for the first
         return _world(
             settings.model_copy(update=_ANY), seed, version_of(settings.ratings), version_of(settings.features)

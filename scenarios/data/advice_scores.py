@@ -1,4 +1,4 @@
-"""Real catalogues: what clusters of real items follow, and what devices' advice is worth."""
+"""Scores on real catalogues: whether item clusters reflect popularity or taste, and the worth of devices' advice."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ ADVICE = (
     "random_hit_rate",
     "random_ndcg",
 )
-"""What advice is scored by."""
+"""The scores of advice."""
 FEWEST_RATERS = 5
-"""Items with fewer ratings say too little of taste to be counted."""
+"""Items with fewer ratings do not count for taste."""
 NOISE = 0.05
 """Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
 CHANCE, SHUFFLES = 0.001, 1999
-"""What clusters explain counts where shuffled labels explain as much with at most this probability; their number."""
+"""The largest probability that shuffled labels explain as much, for an explanation to count; number of shuffles."""
 LEAST = 0.05
-"""What clusters explain counts from this share of the variance on: among many items chance alone explains far less."""
+"""The least share of the variance for an explanation to count: among many items chance explains far less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """What item clusters follow."""
+    """How far item clusters reflect popularity and taste."""
 
     popularity: float  # Share of the variance of the items' numbers of ratings that lies between clusters, 0 to 1
     taste: float  # The same for the share of likes among an item's ratings, items with five ratings or more
@@ -47,7 +47,7 @@ class Following:
 
     @property
     def verdict(self) -> str:
-        """``"noise"``, ``"popularity"`` or ``"taste"``: what they explain most of, if it counts."""
+        """``"noise"``, ``"popularity"`` or ``"taste"``: whichever they explain best, if it counts."""
         shares = {"taste": self.taste, "popularity": self.popularity}
         chances = {"taste": self.by_chance[1], "popularity": self.by_chance[0]}
         strong = [name for name in shares if shares[name] >= LEAST and chances[name] <= CHANCE]
@@ -137,6 +137,8 @@ def _by_chance(unrated: Ints, holdout: Ints, k: int) -> tuple[float, float]:
 def _log_choose(total: Ints, subset: Ints) -> Floats:
     safe_total = np.maximum(total, subset)
     choose: Floats = (
-        scipy.special.gammaln(safe_total + 1) - scipy.special.gammaln(subset + 1) - scipy.special.gammaln(safe_total - subset + 1)
+        scipy.special.gammaln(safe_total + 1)
+        - scipy.special.gammaln(subset + 1)
+        - scipy.special.gammaln(safe_total - subset + 1)
     )
     return np.where(total >= subset, choose, -np.inf)

@@ -41,7 +41,7 @@ class RatingTable(RowTable[Floats]):
 
     @property
     def remarks(self) -> list[str]:
-        """What whoever reads the file should know, a line each."""
+        """Notes for whoever reads the file, a line each."""
         skipped = f"bad lines of the file that were left out: {self.skipped:,}"
         return [*([skipped] if self.skipped else []), *([f"warning: {self.apart}"] if self.apart else [])]
 
@@ -93,11 +93,11 @@ class FileSettings(Protocol):
 
 
 def read_for(settings: FileSettings, **how: Any) -> Dated:
-    """Return the ratings of a scenario's file, as it says; the last file is kept (see `read_once`).
+    """Return the ratings of a scenario's file, read by its settings; the last file is cached (see `read_once`).
 
-    Times are read where something asks for them, so that a file whose times are of no use is read nevertheless.
+    Times are read only where they are needed, so that unreadable times do not matter otherwise.
     """
-    assert settings.ratings is not None  # nobody asks otherwise
+    assert settings.ratings is not None  # callers check that there is a file
     timed = settings.duplicates is not None or len(settings.columns or ()) == TIMED
     return read_once(
         settings.ratings,
@@ -114,7 +114,7 @@ def lines_skipped(settings: FileSettings, table: RatingTable) -> dict[str, int]:
 
 
 def tell_remarks(table: RatingTable, console: Console) -> None:
-    """Print what whoever reads a file should know of it."""
+    """Print the notes for whoever reads the file."""
     for line in table.remarks:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
@@ -128,7 +128,7 @@ def read_dated(
     min_ratings: int = 1,
     times: bool = True,
 ) -> Dated:
-    """Read a file of ratings as people have them; see `read_ratings` for formats and errors."""
+    """Read a file of ratings with their times, where it has any; see `read_ratings` for formats and errors."""
     raw = read_columns(open_ratings(Path(path)), columns, times=times, skip=bad_lines == "skip")
     table, dates = _assemble(raw, duplicates)
     frequent = table.degrees >= min_ratings
@@ -143,7 +143,7 @@ def read_dated(
 
 
 def read_once(path: Path, **how: Any) -> Dated:
-    """Return what `read_dated` returns: what the last call read, if nobody has written to the file since."""
+    """Return what `read_dated` returns, from a cache of the last file unless somebody has written to it since."""
     return _read_once(path.absolute(), version_of(path), **how)
 
 

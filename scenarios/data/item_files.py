@@ -1,4 +1,4 @@
-"""Files that tell of items: their public features, and what they are called."""
+"""Files that describe items: their public features and their titles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scenarios.given.parsing import brief
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
-"""A word counts as a feature if it stands beside so many items at least; a column of more words has none."""
+"""A word is a feature if at least this many items have it; a column with more words than `MOST` has no features."""
 _ITEM = (
     "itemid",
     "item",
@@ -39,15 +39,15 @@ _NOTHING = ("", "(no genres listed)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemDescriptions:
-    """What a file tells of a catalogue's items."""
+    """The descriptions of a catalogue's items."""
 
     features: PublicFeatures  # Words of its columns, split by ``|``, and decades of titles
-    # shape (N,); What they are called, an item's id where the file does not tell of it; None without a column of titles
+    # shape (N,); Titles, with an item's id where the file does not name it; None without a column of titles
     titles: Labels | None = field(repr=False)
 
 
 def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
-    """Read what a file tells of a catalogue's items.
+    """Read a file's descriptions of a catalogue's items.
 
     Shapes: ``item_labels`` (N,).
     """

@@ -1,4 +1,4 @@
-"""How right a result is: item clusterings against the truth under the best matching, and lists against likes."""
+"""Scores of results: item clusterings against the truth under the best matching, and lists against likes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RankingScores:
 
 
 def contingency(predicted: Ints | Indices, truth: Ints | Indices) -> Ints:
-    """Return how many items have each label found (rows) and each true one (columns), labels in ascending order."""
+    """Return how many items have each predicted label (rows) and each true one (columns), labels in ascending order."""
     rows, row = np.unique(predicted, return_inverse=True)
     columns, column = np.unique(truth, return_inverse=True)
     counts = np.bincount(row * columns.size + column, minlength=rows.size * columns.size)
@@ -126,8 +126,8 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
 
     Examples
     --------
-    >>> held = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
-    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), held)
+    >>> holdout = RowTable(starts=np.array([0, 1, 2]), items=np.array([2, 3], np.int32), values=None, count=5)
+    >>> scores = ranking_scores(np.array([[4, 2], [1, -1]]), holdout)
     >>> scores.hit_rate, round(scores.ndcg, 3)
     (0.5, 0.315)
     """
@@ -151,7 +151,7 @@ def ranking_scores(recommended: Ints | Indices, holdout: RowTable[Any]) -> Ranki
 
 
 def _hits(recommended: Ints, rows: RowTable[Any]) -> tuple[Bools, Ints]:
-    """Which recommendations are held out, shape (users, k), and how many distinct items each user has held out."""
+    """Return which recommendations are held out, shape (users, k), and each user's number of held-out items."""
     users = recommended.shape[0]
     stride = 1 + max(int(recommended.max(initial=0)), int(rows.items.max(initial=0)))
     holdout = np.unique(rows.owners * stride + rows.items)
@@ -175,5 +175,5 @@ def _check_ranking(recommended: Ints | Indices, holdout: RowTable[Any]) -> None:
 
 
 def _mean_and_error(values: Floats) -> tuple[float, float]:
-    """Mean and its standard error."""
+    """Return the mean and its standard error."""
     return float(values.mean()), float(values.std()) / math.sqrt(values.size)

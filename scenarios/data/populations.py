@@ -25,20 +25,18 @@ from scenarios.given.run_spec import RunSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """What the experimenter knows."""
+    """The devices of a run with everything that only the experimenter knows."""
 
     scenario: Scenario  # Filled in: items, rated, users and clusters are numbers
     ratings: Ratings = field(repr=False)  # The devices' private data
     truth: Indices | None = field(repr=False)  # shape (N,); True cluster of every item; None with a ratings file
-    split: Split | None = field(repr=False)  # With a ratings file: what was held out
-    # shape (N,); What the items are called
+    split: Split | None = field(repr=False)  # With a ratings file: its split into training and held-out ratings
+    # shape (N,); Names of the items
     item_labels: np.ndarray[tuple[int], np.dtype[np.object_]] = field(repr=False)
-    copies_max: int = 1  # Most devices that one person stands behind
+    copies_max: int = 1  # The largest number of devices that one person stands behind
     people: int = 0  # With a ratings file: people among the devices; the first ones stand for one person each
-    descriptions: ItemDescriptions | None = (
-        None  # What a file tells of the items: public features, and what they are called
-    )
-    # With a ratings file: what those people like whose ratings are public; they have no device that is asked
+    descriptions: ItemDescriptions | None = None  # The items' public features and titles, where a file describes them
+    # With a ratings file: likes of the people whose ratings are public; they have no device
     public: PublicCounts | None = None
     # Public constants that were taken from the ratings file, because nobody declared them
     from_the_file: tuple[str, ...] = ()
@@ -105,8 +103,8 @@ def block_model(scenario: Scenario) -> Population:
 def from_file(scenario: Scenario) -> Population:
     """Return a population of the users of the scenario's ratings file.
 
-    More users than the file has are drawn with replacement, fewer without; as many are all of them, in its order. If
-    groups of them are asked different things, public coins say in which order.
+    More users than the file has are sampled with replacement, fewer without; as many are all of them, in its order. If
+    groups of them answer different queries, public coins order them.
     """
     table = read_for(scenario).table
     split = hold_out(table, per_user=scenario.held_out, like_from=scenario.liked_from, seed=scenario.seed)
@@ -180,13 +178,13 @@ def block_parameters(scenario: Scenario) -> BlockParameters:
 
 
 def known_world(scenario: Scenario) -> World:
-    """Return what a filled-in scenario's mechanism is told, the block model with it where there is one."""
+    """Return the public world of a filled-in scenario, with its block model where there is one."""
     world = scenario.world
     return world if scenario.ratings is not None else replace(world, block=block_parameters(scenario))
 
 
 def settle(scenario: Scenario) -> Scenario:
-    """Return a filled-in scenario with numbers for what its mechanism leaves open; refuse what `RunSpec` refuses."""
+    """Return a filled-in scenario whose mechanism's open settings are replaced by numbers."""
     settled = scenario.settings.settle(known_world(scenario), scenario.decoder)
     return RunSpec(scenario.model_copy(update={"settings": settled})).scenario
 
@@ -197,13 +195,13 @@ def settled(population: Population) -> Population:
 
 
 def liked_share(population: Population, users: int | None = None) -> Floats:
-    """Return the share of devices that like each item, float64, shape (N,): what an estimated list is held against."""
+    """Return the share of devices that like each item, float64, shape (N,), to which estimates are compared."""
     ratings = population.ratings
     if isinstance(ratings, StoredRatings):
         user = ratings.user[:users]
         rows, devices = ratings.rows, np.bincount(user, minlength=ratings.rows.users)
         liked = np.bincount(rows.items, weights=devices[rows.owners] * rows.values, minlength=rows.count)
         return liked / max(user.size, 1)
-    assert isinstance(ratings, BlockRatings)  # there is no third kind
+    assert isinstance(ratings, BlockRatings)  # there are two kinds of ratings
     share: Floats = ratings.class_shares @ ratings.like * (ratings.rated_items / ratings.items)
     return share[ratings.clusters]

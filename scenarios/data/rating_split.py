@@ -33,7 +33,7 @@ class Split:
         return np.flatnonzero(self.holdout.degrees)
 
     def __repr__(self) -> str:
-        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, held={self.holdout.items.size})"
+        return f"Split(train={self.train!r}, evaluated={len(self.evaluated)}, holdout={self.holdout.items.size})"
 
 
 def judge_likes(table: RatingTable, like_from: float | None = None, training: Bools | None = None) -> Bools:

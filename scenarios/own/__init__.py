@@ -1,1 +1,1 @@
-"""Users' own mechanisms and policies: found by import path, identified by source, checked, and sent to workers."""
+"""Custom mechanisms and policies: imported by path, identified by source, checked, and sent to workers."""

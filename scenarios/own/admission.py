@@ -1,4 +1,4 @@
-"""Admitting a user's own mechanism: it gets a name, and its question, its channel and its draws are checked."""
+"""Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from scenarios.own.identity import identity
 DRAWS = 20_000
 """Draws for each private value."""
 BLOCK = 1 << 16
-"""Devices that draw at once; their private values are mixed like those of real devices."""
+"""Devices that are sampled at once; their private values are mixed like those of real devices."""
 FALSE_ALARM = 1e-9
 """Largest probability that correct draws are refused, for one public coin."""
 CLOSE = Fraction(1, 10**6)
-"""A line says if a channel reveals less than its claim by more than this share of it."""
+"""A warning is given where a channel reveals less than its claim by more than this share of it."""
 PUBLIC_COINS = 4
 """Number of devices with whose public coins a likelihood is checked."""
 MOST_CELLS = 1 << 16
@@ -117,7 +117,7 @@ def _complaint_about_sampler(
 
 
 def _coins(block: int, devices: int) -> CoinOf:
-    """Return coins for a test, instead of devices' own."""
+    """Return coins for a test, in place of devices' coins."""
 
     def coin(question: int) -> Words:
         return np.random.default_rng([20261122, block, question]).integers(0, 1 << 64, devices, dtype=np.uint64)
@@ -158,7 +158,7 @@ def admitted_for(
 ) -> tuple[Own, ChannelCheck]:
     """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
 
-    It is refused before any device is asked, if its class asks an impossible question, its channel reveals more than
+    It is refused before any query, if its class has an impossible question, its channel reveals more than
     ``epsilon``, which one answer may cost [nats], or its source cannot be read.
     """
     require_whole_class(mechanism)
@@ -181,7 +181,7 @@ def admitted_for(
 
 
 def _check_small(own: Own, world: World, epsilon: Epsilon) -> None:
-    """Check the whole channel in a catalogue of a few items, if the class can ask there."""
+    """Check the whole channel in a catalogue of a few items, if the class has a query for it."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
         query = OwnDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
@@ -194,7 +194,7 @@ _RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[Own, ChannelCheck
 
 
 def admitted_of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[Own, ChannelCheck] | None:
-    """Return a run's admitted mechanism and the result of its check; None if the mechanism is not a user's own."""
+    """Return a run's admitted mechanism and the result of its check; None if it is no custom mechanism."""
     if not isinstance(settings, OwnSettings):
         return None
     mechanism, helpers = settings.mechanism(), settings.helpers

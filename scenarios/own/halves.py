@@ -1,4 +1,4 @@
-"""Users' own mechanisms as server halves: a class is a half with its own settings, whatever its module is."""
+"""Custom mechanisms as server halves: each class is a half with its own settings, whatever its module is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scenarios.own.importing import build_mechanism, import_class, settings_fiel
 
 
 class OwnSettings(Settings):
-    """Settings of a user's own mechanism: those that its class annotates, and packages that are sent with it."""
+    """Settings of a custom mechanism: those that its class annotates, and packages that are sent with it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
@@ -49,7 +49,7 @@ def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values:
 
 
 class OwnHalf(ServerHalf):
-    """What a scenario needs to know of a class before its settings and its world are known."""
+    """A class as scenarios see it before its settings and its world are given."""
 
     def __init__(self, kind: type[Mechanism]) -> None:
         self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
@@ -115,7 +115,7 @@ def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
 
 
 def travelling() -> frozenset[str]:
-    """Return the packages of all users' own mechanisms in this process, which are sent to other processes by value."""
+    """Return the packages of all custom mechanisms in this process, which are sent to other processes by value."""
     return frozenset(_PACKAGES)
 
 
@@ -135,7 +135,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...]], Own] = {}
 
 
 def own_of(settings: OwnSettings) -> Own:
-    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
+    """Admit a custom mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:

@@ -1,4 +1,4 @@
-"""Users' own mechanisms and policies by import path, ``package.module:Name``, including the working directory."""
+"""Custom mechanisms and policies by import path, ``package.module:Name``, including the working directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError, PolicyError
 
 
 def import_object(path: str, what: str) -> Any:
-    """Return what ``package.module:Name`` names."""
+    """Return the object that ``package.module:Name`` names."""
     module_name, _, name = path.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:

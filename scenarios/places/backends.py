@@ -1,4 +1,4 @@
-"""Backends, where a run may happen: in this process or on Ray, as objects and by their names on the command line."""
+"""Backends of runs: in this process or on Ray, as objects and by their names on the command line."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def check_backend(backend: str, workers: int | None) -> None:
 def choose(
     backend: str, *, address: str | None = None, metrics: bool = False, work: Callable[[], float] = lambda: 0.0
 ) -> tuple[str, str]:
-    """Return the name of the backend that a command runs on, and why in a few words; no answer depends on it.
+    """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
 
     Parameters
     ----------
     backend : str
-        What the command names. ``"auto"``: Ray where a cluster is named or only Ray does what is wanted; else Ray on
+        The name from the command line. ``"auto"``: Ray where a cluster is named or metrics are requested; else Ray on
         this machine where the predicted work is above `LONG`, and this process where it is not.
     address : str, optional
         ``host:port`` of a head.
     metrics : bool
-        Whether something is wanted that only Ray does.
+        Whether metrics are requested, which only Ray has.
     work : callable
-        Predicts what devices, or the units of a sweep, take [s of one processor].
+        Predicts the time of devices, or of a sweep's units [s of one processor].
     """
     if backend != AUTO:
         return backend, NAMED
@@ -97,7 +97,7 @@ def opened(backend: BackendChoice) -> Iterator[Backend]:
     if isinstance(backend, InProcess):
         yield backend
     elif isinstance(backend, Ray):
-        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # Ray reads it when it is imported: no hook for uv
+        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # read by Ray when it is imported: no hook for uv
             os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
         from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
 

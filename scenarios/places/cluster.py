@@ -33,7 +33,7 @@ _HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _SETTINGS
 """First bytes of an HTTP/2 client, which Ray's head understands; the answer starts with a frame of type SETTINGS."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-"""Ray tells nobody that it is used; and devices use no GPU, about which versions before 2.56 warn at every start."""
+"""Ray sends no usage statistics; and devices use no GPU, about which versions before 2.56 warn at every start."""
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def _require_none_here() -> None:
 
 
 def _alone() -> AbstractContextManager[None]:
-    """Keep others away from what is started; see `scenarios.places.ray_private.alone`."""
+    """Make a started instance unreachable for others; see `scenarios.places.ray_private.alone`."""
     from scenarios.places.ray_private import alone  # noqa: PLC0415 (a cluster that is joined needs nothing private)
 
     return alone()
@@ -157,7 +157,7 @@ def _join(address: str, *, ship_code: bool) -> None:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of what an error of Ray says, or its name where it says nothing."""
+    """Return the first line of a Ray error's message, or the error's name where that is empty."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

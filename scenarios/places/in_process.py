@@ -44,7 +44,7 @@ class InProcess:
         return self.workers
 
     def run(self, job: BackendJob[R, O, T], progress: Progress) -> T:
-        """Conduct a run; see `scenarios.places.session.Backend.run`."""
+        """Run a job; see `scenarios.places.session.Backend.run`."""
         from scenarios.places.local_fleet import run_in_threads  # noqa: PLC0415 (a run elsewhere needs no devices here)
 
         return run_in_threads(job, self.workers, progress)

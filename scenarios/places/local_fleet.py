@@ -1,4 +1,4 @@
-"""Devices and server in threads of one process, and how queries go from one to the other."""
+"""Devices and server in threads of one process, and the transport of queries between them."""
 
 from __future__ import annotations
 

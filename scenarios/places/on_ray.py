@@ -1,4 +1,4 @@
-"""A run on Ray: devices, their keeper and the coordinator are actors, and the coordinator has actors of its own."""
+"""A run on Ray: devices, their ledger and the coordinator are actors, and the coordinator has further actors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ACTORS = 64
 """Most Ray actors for devices of one kind, each a process of some 100 MB, unless there are more workers; further
 cohorts share them."""
 BITS_A_WORKER = 1 << 21
-"""Released bits for which it pays to start another worker [bits]; a bit takes some .3 to 1 microseconds."""
+"""Released bits that make another worker worthwhile [bits]; a bit takes some .3 to 1 microseconds."""
 BY_VALUE = 64 * 2**10
 """Largest size of holdings of which every host gets its own copy [bytes]; larger holdings are stored once."""
 UNREACHABLE = "devices cannot be reached"
@@ -46,15 +46,15 @@ class OnRay:
     def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:
         """Return the workers of a run; see `scenarios.places.session.Backend.choose_workers`.
 
-        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. Nothing is known
-        about how long a mechanism of one's own takes.
+        A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. The time that a
+        custom mechanism takes is unknown.
         """
         query = plan.rehearsal() if self._most and plan.own is None else None
         return self.workers if query is None else max(1, min(self.workers, -(-answers * query.bits // BITS_A_WORKER)))
 
     @in_a_line()
     def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
-        """Conduct a run; see `scenarios.places.session.Backend.run`."""
+        """Run a job; see `scenarios.places.session.Backend.run`."""
         _by_value(work.packages)
         query = work.plan.rehearsal()  # before anything is started, because it may refuse
         keeper = start_keeper(work.ledger)
@@ -98,7 +98,7 @@ class OnRay:
                 try:
                     with in_a_line(ENDS):
                         result = got(one)
-                except LOST as error:  # Ray itself has repeated it in vain
+                except LOST as error:  # Ray's own retries have failed
                     pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
                     losses[place] += 1
                     flying[task.remote(arguments[place])] = place
@@ -135,7 +135,7 @@ class DeviceActors:
         return self.actors * self._cpus
 
     def warm_up(self, query: Query, needs: float) -> None:
-        """Start all devices' processes, and compile what a query will need."""
+        """Start all devices' processes, and compile the kernels that a query needs."""
         await_capacity([host.warm_up.remote(query) for host in self._hosts()], needs)
 
     def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
@@ -159,7 +159,7 @@ class DeviceActors:
 
 
 def _by_value(packages: Iterable[str]) -> None:
-    """Send the user's own code by value, so that workers need not be able to import it."""
+    """Send the code of custom mechanisms by value, so that workers need not be able to import it."""
     for package in packages:
         if package in sys.modules:
             ray.cloudpickle.register_pickle_by_value(sys.modules[package])  # type: ignore[no-untyped-call] # no types

@@ -1,4 +1,4 @@
-"""What is sent with a job: the working directory without data, runs and caches, and blindrec's own code."""
+"""The files that are sent with a job: the working directory without data, runs and caches, and blindrec's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every place does: it runs devices, and a server that learns from them in rounds."""
+"""The interface of all backends: they run devices, and a server that learns from them in rounds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.tally import Tally
 
 R = TypeVar("R")
-"""What is stored of a round."""
+"""The record of a round."""
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")
 """The experiment's result."""
 Progress = Callable[["Tally"], None]
-"""Called with how far the server has come."""
+"""Called with the server's progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class DeviceGroup:
     kind: DeviceKind  # The kind of devices, and what these agreed to
     holdings: Any = field(repr=False)  # The private data of all devices of the kind, which only devices receive
     bounds: list[tuple[int, int]]  # Their cohorts, ``[first, stop)`` each, ascending
-    # Most processes for them, which several cohorts may share; None for as many as the place has for devices
+    # The largest number of processes for them, which cohorts may share; None for as many as the backend has for devices
     hosts: int | None = None
 
 
@@ -55,12 +55,12 @@ class ExperimenterView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What a run took at a place."""
+    """The costs of a run."""
 
-    # Seconds from the first question to the outcome, including the time until a dead coordinator was noticed
+    # Seconds from the first query to the outcome, including the time until a dead coordinator was noticed
     seconds: float = 0.0
     actors: int = 0  # Number of Ray actors that ran devices; 0 in process
-    retries: int = 0  # Blocks and rounds that were asked again because a process died
+    retries: int = 0  # Blocks and rounds that were repeated because a process died
     restarts: int = 0  # Coordinators that were started because one died
 
 
@@ -90,17 +90,17 @@ class BackendJob(Generic[R, O, T]):
     ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
     # A context in which the first query is tried, so that a refusal names the policy that asks it
     naming: Callable[[], AbstractContextManager[None]] = nullcontext
-    packages: frozenset[str] = frozenset()  # The user's own packages, whose code is sent to workers
+    packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
 
 
 NAMED = "as called"
-"""Why a run is where it is: its caller named the backend, or called from Python, where none is chosen."""
+"""The reason for a backend that its caller named, on the command line or in Python."""
 
 
 class Backend(Protocol):
-    """A place that is ready to run."""
+    """A backend that is ready to run jobs."""
 
-    reason: str  # Why it is this one, in a few words
+    reason: str  # Why this backend was chosen, in a few words
 
     @property
     def name(self) -> str:
@@ -113,11 +113,11 @@ class Backend(Protocol):
         ...
 
     def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:
-        """Return with how many of the workers a run is done soonest, in which devices give so many answers."""
+        """Return the number of workers with which a run of this many answers ends soonest."""
         ...
 
     def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
-        """Start the devices, conduct the rounds, end all that was started, and return what `BackendJob.finish` returned."""
+        """Start the devices, run all rounds, end all processes, and return the result of `BackendJob.finish`."""
         ...
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:

@@ -1,7 +1,7 @@
-"""Both sides of a block in one place: the public sensing sets are made once instead of once a side.
+"""Both sides of a block in one function: the public sensing sets are made once instead of once a side.
 
-The experimenter's own process does this, which holds the devices and the server anyway. The devices book the query and
-let out the same release as ever, and the sums are those that the server would have made of it.
+Only the experimenter's process does this, which holds the devices and the server anyway. Devices charge the query and
+make the same release as elsewhere, and the sums are those that the server would compute from it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAXSENSE = registered()["maxsense"]
 def answer(
     query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
 ) -> tuple[Statistic, Release]:
-    """Return what devices ``first`` to ``stop - 1`` of a cohort let out, and what the server sums it up to."""
+    """Return the release of devices ``first`` to ``stop - 1`` of a cohort, and the server's statistic of it."""
     if not _shares(query, ratings, cohort):
         release = cohort.answer(query, first, stop)
         return aggregate(query, release), release
@@ -44,7 +44,7 @@ def answer(
 
 
 def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
-    """Compile what `answer` needs: nothing is charged, nothing is answered; see there."""
+    """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
     if not _shares(query, ratings, cohort):
         cohort.rehearse(query)
         aggregate(query, no_release(query))

@@ -1,4 +1,4 @@
-"""What devices have spent, as the experimenter reads it in their keeper's book."""
+"""The budget that devices have spent, as the experimenter reads it in their ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LostError
 
 Spent = tuple[int, int, Epsilon]
-"""First device, the one after the last, and what each of them has spent [nats]."""
+"""First device, the one after the last, and the budget that each of them has spent [nats]."""
 
 
 def spent_by(keeper: LedgerClient, devices: int) -> list[Spent]:

@@ -1,4 +1,4 @@
-"""Supervising a coordinator on Ray: rounds are stored as they end, and a coordinator that dies is replaced."""
+"""Supervision of a coordinator on Ray: rounds are stored as they end, and a coordinator that dies is replaced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL, POLL_AGAIN = 0.2, 0.02
 ROOM = 600.0
 """Seconds in which a run's actors must have started."""
 PATIENCE = 60.0
-"""Seconds without an answer after which a user is told of the wait, and a cluster with too few CPUs is given up."""
+"""Seconds without an answer after which the user is informed, and a cluster with too few CPUs is given up."""
 
 
 def run_supervised(
@@ -38,7 +38,7 @@ def run_supervised(
     devices_ready: Callable[[], None],
     measured: str | None = None,
 ) -> tuple[O, Costs]:
-    """Let a coordinator conduct the rounds; if it dies, a new one continues after the last stored round."""
+    """Let a coordinator run the rounds; if it dies, a new one continues after the last stored round."""
     before, retries = 0.0, 0
     for restarts in itertools.count():
         server = start_coordinator(work.plan, devices, work.layout, measured)

@@ -1,4 +1,4 @@
-"""Functions that run in threads, and stop when their results are no longer wanted."""
+"""Functions that run in threads, and stop when their results are no longer needed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ R = TypeVar("R")
 
 
 class AbandonedError(Exception):
-    """The result of this call is no longer wanted."""
+    """The result of this call is no longer needed."""
 
 
 _own = threading.local()
 
 
 def stop_if_abandoned() -> None:
-    """End a call of `InProcess.each` if its result is no longer wanted, as after Ctrl-C; long loops call this."""
+    """End a call of `InProcess.each` if its result is no longer needed, as after Ctrl-C; long loops call this."""
     stop: threading.Event | None = getattr(_own, "stop", None)
     if stop is not None and stop.is_set():
         raise AbandonedError

@@ -1,4 +1,4 @@
-"""The attacks: which two inputs are told apart, what devices are asked for it, and how their releases are read."""
+"""The attacks: which two inputs are distinguished, by which queries, and how releases are scored."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ AT_ONCE = 1 << 20
 MOST_PAIRS = 4
 """Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
 SEARCHED = 1 << 18
-"""Releases that a search looks at, at most."""
+"""The largest number of releases that a search inspects."""
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
 CHUNK, MOST_CHUNKS = 8, 8
-"""Bits of a long release that are looked at together, and how many times so many of them."""
+"""Bits of a long release that are inspected together, and the largest number of such chunks."""
 FAR = 15
 """Differing bits are counted up to here where they are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackPlan:
-    """One attack before it is made."""
+    """One attack, before it is run."""
 
     name: str
     meaning: str
@@ -169,7 +169,7 @@ def _cautious_log_ratio(counts: Ints, devices: Ints, pairs: Ints) -> Floats:
 
 
 def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
-    """Return pairs of inputs without the inputs that are in none of them."""
+    """Return pairs of inputs, without the inputs that no pair has."""
     used, places = np.unique(pairs, return_inverse=True)
     return Neighbours(tuple(rows[place] for place in used.tolist()), places.reshape(pairs.shape))
 
@@ -198,7 +198,7 @@ def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
 
 
 def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
-    """Return all that is known of one query, as whole numbers: of the victim, and of its company."""
+    """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
     victims, pairs = sample.victims, one.answers.pairs
     releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
     columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
@@ -251,7 +251,7 @@ def _differing_bits(one: Bits2, two: Bits2) -> Ints:
 
 
 def _chunks(sample: AttackSample) -> dict[str, Ints]:
-    """Return a few bits of long releases, with what they should say: low bits may tell what others hide."""
+    """Return a few bits of long releases, with their pair of inputs: single bits may leak more than the whole."""
     first, victims = sample.observations[0], sample.victims
     width, ends = first.query.bits, CHUNK * MOST_CHUNKS // 2
     if width <= CHUNK:
@@ -267,7 +267,7 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
 
 
 def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None) -> Floats:
-    """Return what a learner is shown: bits, what they should say, other scores, and the public address."""
+    """Return a learner's features: bits, the likeliest bits, other scores, and the public address."""
     victims = sample.victims
     columns: list[np.ndarray[Any, Any]] = [score[:, None] for score in scores]
     columns += [] if noise is None else [noise]

@@ -1,4 +1,4 @@
-"""Audits of a mechanism, by its name or one's own: every attack is made, and held against the claim and the channel."""
+"""Audits of a mechanism, by its name or a custom one: every attack is run, and compared with claim and channel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
 FEWEST, MOST = 1000, 1 << 24
 """Releases that an attack may look at."""
 MOST_HELD = 1 << 24
-"""Bits of releases and sketches that are held at once: of long ones there are fewer."""
+"""Bits of releases and sketches in memory at once: of long ones there are fewer."""
 
 
 def local_audit(
@@ -36,7 +36,7 @@ def local_audit(
 ) -> Audit:
     """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
 
-    First stands how a run asks it, then the other kinds of queries that it has, as about some items only.
+    The first subject has a run's queries, the others further kinds of queries, as about some items only.
     """
     coins, main = np.random.default_rng(20261123), subjects[0]
     queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
@@ -65,7 +65,7 @@ def local_audit(
 
 
 def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
-    """Return the largest log-ratio; None where one is not known."""
+    """Return the largest log-ratio; None where one is unknown."""
     finite_ratios = [one for one in ratios if one is not None]
     return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
 
@@ -102,7 +102,7 @@ def audit(
     Parameters
     ----------
     design : str or Mechanism
-        A mechanism's name, also one of two tiers, or ``package.module:Name`` of one's own, or one's own itself.
+        A mechanism's name, also one of two tiers, or ``package.module:Name`` of a custom one, or a custom one itself.
     epsilon : Fraction, float or str
         What one release may cost [nats].
     settings : dict, optional
@@ -145,5 +145,5 @@ def audit(
 
 
 def every_name() -> list[str]:
-    """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
+    """Return the names of all mechanisms: of the local model and the curator's, then those of two tiers."""
     return [*local_mechanisms(), *second_order_mechanisms.found()]

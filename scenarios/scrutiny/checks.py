@@ -137,7 +137,7 @@ def log_ratio(subject: MechanismUnderTest) -> str:
 
     It compares exact fractions over all that a device of a tiny catalogue can have rated, and looks whether epsilon is
     reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
-    digits may exceed it (`DUST`). One's own classes are asked at every epsilon in all `ROUNDS`, others at one in these.
+    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one.
     """
     every, figures = isinstance(subject.public, OwnPublic), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
@@ -452,7 +452,7 @@ def check(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon
     Parameters
     ----------
     mechanism : str or Mechanism
-        Its name, or ``package.module:Name`` of one's own, or one's own with its settings.
+        Its name, or ``package.module:Name`` of a custom one, or a custom one with its settings.
     settings : dict, optional
         Its settings that are not the default; by default every choice that can be listed is checked.
     epsilon : Fraction, optional

@@ -61,7 +61,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(OwnPublic):
-    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
+    """The public half of a custom mechanism, which does not refuse a channel that reveals too much."""
 
     def channel(self, query: Query) -> OwnChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -253,7 +253,7 @@ class LogRatios:
     def distance(self, ours: Sketches, theirs: Sketches) -> Floats:
         """Return how far apart the laws of two sketches of each device are: the log-ratio, else how much differs.
 
-        Where likelihoods are claimed they are gone through for a few devices only.
+        Where likelihoods are claimed they are enumerated for a few devices only.
         """
         enumerable = self._law.enumerable
         if enumerable and len(ours) <= FEW and not self.alike(ours):

@@ -1,4 +1,4 @@
-"""The mechanism under test: its three halves with one choice of its settings, as scenarios ask it in small worlds."""
+"""The mechanism under test: its three halves with one choice of its settings, and its queries in small worlds."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from scenarios.given.run_spec import RunSpec
 from scenarios.own.halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
-"""Where channels are enumerated, if nothing else is said [nats]."""
+"""The default epsilons at which channels are enumerated [nats]."""
 PLAIN = Fraction(1)
-"""An epsilon at which everything but the channel is looked at [nats]."""
+"""The epsilon of all checks but those of the channel [nats]."""
 SECRET, PUBLIC = derive(0, "devices"), derive(0, "public")
 ROUNDS = ((0, PUBLIC), (1, PUBLIC), (0, bytes(16)), (7, derive(1, "public")))
-"""Rounds and public seeds that channels are looked at with: what is honest in one of them must be so in all."""
+"""Rounds and public seeds with which channels are checked: an honest mechanism is so in all of them."""
 Rated = tuple[tuple[int, bool], ...]
 """Items that a device rated, ascending, each with whether it liked it."""
 Choice = Mapping[str, Any]
-"""Settings by name, those that are not the default."""
+"""Settings that differ from the default, by name."""
 ENUMERATED = 250
 """Inputs of a catalogue up to which every one is tried."""
 DRAWN = 40
-"""Inputs of a larger catalogue that are drawn, beside plain ones."""
+"""Random inputs of a larger catalogue, beside plain ones."""
 
 
 class Size(NamedTuple):
-    """How large a world is."""
+    """The size of a world."""
 
     items: int
     rated: int
@@ -62,9 +62,9 @@ class Size(NamedTuple):
 TINY = Size(items=5, rated=3, users=1000)
 """So small that everything a device may have rated can be enumerated, up to ``rated`` items."""
 MIDDLE = Size(items=60, rated=20, users=1000)
-"""Where what a tiny catalogue cannot reach is looked for by drawing ratings."""
+"""A larger world, in which random ratings reach cases that a tiny catalogue does not have."""
 RUN = Size(items=200, rated=20, users=1_000_000)
-"""Of the size of a run."""
+"""The size of a typical run."""
 
 
 def every_rating(size: Size) -> Iterator[Rated]:
@@ -119,7 +119,7 @@ def stored(rows: Sequence[Rated], user: Sequence[int] | Ints, items: int) -> Sto
 
 
 class Asks(Protocol):
-    """How a mechanism asks in a small world of two clusters."""
+    """Makes a mechanism's query in a small world of two clusters."""
 
     def __call__(self, size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
         """Return the query of a round; ``epsilon`` is what a scenario says [nats]."""
@@ -130,7 +130,7 @@ class Asks(Protocol):
 class MechanismUnderTest:
     """A mechanism with one choice of its settings."""
 
-    label: str  # its name, with what of its settings is not the default
+    label: str  # its name, with the settings that differ from the default
     public: PublicHalf
     device: DeviceHalf
     server: ServerHalf
@@ -139,7 +139,7 @@ class MechanismUnderTest:
     scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
 
     def query(self, size: Size, epsilon: Epsilon, *, round_number: int = 0, public_seed: bytes = PUBLIC) -> Query:
-        """Return what is asked in a small world of two clusters."""
+        """Return the query in a small world of two clusters."""
         return self.asks(size, epsilon, round_number, public_seed)
 
 

@@ -1,4 +1,4 @@
-"""Releases that are sampled: devices that hold one of two inputs, or one sketch, answer as they do in a run."""
+"""Samples of releases: devices with one of two inputs, or with one sketch, answer as they do in a run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from scenarios.scrutiny.laws import ClaimedLaw, LogRatios, Sketches
 from scenarios.scrutiny.mechanism import SECRET, Neighbours, cohort, coins_of, stored
 
 COMPANY = 3
-"""Devices that stand together where an attack looks at neighbours by address: the victim is the one in the middle."""
+"""Size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle."""
 BLOCK = 1 << 15
-"""Devices that draw at once where releases of one sketch are sampled."""
+"""Number of devices that are sampled at once for releases of one sketch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledAnswers:
-    """What all devices let out, once: their bits, whether they answered, and the public pairs that bits are about."""
+    """All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
 
     bits: Bits2
     answered: Bools
@@ -31,9 +31,9 @@ class SampledAnswers:
 
 
 def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
-    """Return what devices let out when they are asked these queries in turn; each says what it says in a run.
+    """Return devices' answers to these queries in turn, as they would be in a run.
 
-    With another ``secret`` they draw other noise: what is chosen by some releases is measured on others.
+    With another ``secret`` their noise differs: events are selected on some releases and measured on others.
     """
     devices, rounds = cohort(ratings, 0, ratings.users, secret=secret), []
     for law in laws:
@@ -50,7 +50,7 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
 
 
 def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[Bits2]:
-    """Yield what devices draw that all have one private sketch, block by block.
+    """Yield the releases of devices that all have one private sketch, block by block.
 
     Where the channel is a likelihood given public coins, they all have one public stream, too.
     """
@@ -65,9 +65,9 @@ def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the attacker knows of one query's releases, device by device; arrays of one length.
+    """The attacker's knowledge of one query's releases, device by device; arrays of one length.
 
-    The attacker also knows what the device would have to say with either input: no promise rests on the coins that
+    The attacker also knows the device's sketch for either input: no promise rests on the coins that
     a sketch is made with.
     """
 
@@ -75,14 +75,14 @@ class Observation:
     answers: SampledAnswers
     ours: Sketches  # with input a, shape (devices, k)
     theirs: Sketches  # with input b
-    log_ratio: Floats  # of what was released, as the channel claims it
+    log_ratio: Floats  # log-ratio of the release, by the claimed channel
     likely_ours: Bits2 | None  # the likeliest release with input a, shape (devices, bits)
     likely_theirs: Bits2 | None  # the same with b; None where the other one is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackSample:
-    """What one attack observes."""
+    """The observations of one attack."""
 
     observations: list[Observation]  # a query each
     victims: Ints  # addresses of the devices that are attacked, those whose sketches may differ
@@ -131,7 +131,7 @@ def sample_attack(
 
 
 def _sketches(law: ClaimedLaw, neighbours: Neighbours, devices: int) -> dict[int, Sketches]:
-    """Return what all devices would have to say with each of the inputs."""
+    """Return all devices' sketches for each of the inputs."""
     rows, same = neighbours.rows, np.zeros(devices, np.int64)
     places = np.unique(neighbours.pairs).tolist()
     return {place: law.sketch(stored([rows[place]], same, law.query.items))[0] for place in places}

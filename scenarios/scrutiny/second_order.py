@@ -26,7 +26,7 @@ from scenarios.scrutiny.verdicts import Audit
 ITEMS, RANK, BLOCK = 8, 2, 1 << 14
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
 MOST = 60_000
-"""Releases that an attack looks at, at most: each is a message of its own."""
+"""The largest number of releases that an attack inspects: each is a separate message."""
 
 
 def model() -> ItemFeatures:
@@ -45,7 +45,7 @@ def model() -> ItemFeatures:
 
 
 def inputs(features: ItemFeatures) -> Iterator[tuple[str, str, Floats, Floats]]:
-    """Yield what is told apart, as ratings of all items; 0 stands for none."""
+    """Yield the pairs of inputs that are distinguished, as ratings of all items; 0 stands for none."""
     first, second = (np.where(features.vectors[:, place] > 0, 5.0, 1.0) for place in (0, 1))
     one, others = np.zeros(ITEMS), np.where(np.arange(ITEMS) > ITEMS // 2, 1.0, 0.0)
     one[0] = 5.0

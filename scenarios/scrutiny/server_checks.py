@@ -85,8 +85,8 @@ def _right(result: Result) -> float:
 def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
     """Return users with whom most, but not all of the items should be right, their share, and whether it is too small.
 
-    Where a design of one's own predicts that the fewest are as good as any, it is held to that; where it predicts that
-    the most are too few, it is held to what it says of `ENOUGH`.
+    Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that
+    the most are too few, its prediction for `ENOUGH` is tested.
     """
     own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"

@@ -1,4 +1,4 @@
-"""What came of a scrutiny: a table of checks that held or failed, or epsilon claimed, exact and measured."""
+"""Results of scrutiny: a table of checks that held or failed, or epsilon claimed, exact and measured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unchecked(Exception):  # noqa: N818 (a verdict)
 
 
 class Scrutiny(ABC):
-    """What came of a scrutiny: a verdict, what contradicts it, and a table."""
+    """The result of a scrutiny: a verdict, its counter-examples, and a table."""
 
     __slots__ = ()
     table: ClassVar[str]  # the key of the table's rows in `as_json`
@@ -35,7 +35,7 @@ class Scrutiny(ABC):
     @property
     @abstractmethod
     def failures(self) -> Sequence[object]:
-        """What contradicts the claim."""
+        """The counter-examples to the claim."""
 
     @abstractmethod
     def as_json(self) -> dict[str, Any]:
@@ -59,9 +59,9 @@ class CheckRow:
 
     mechanism: str  # its name, with its settings where they are not the default
     check: str
-    meaning: str  # what the check makes sure of
+    meaning: str  # the property that is checked
     verdict: str  # held, failed or not checked
-    told: str  # figures, the counter-example, or why nothing was checked; one line
+    told: str  # figures, the counter-example, or the reason why nothing was checked; one line
 
     def as_json(self) -> dict[str, str]:
         """Return the row by the names of its columns."""
@@ -70,7 +70,7 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True)
 class Conformance(Scrutiny):
-    """All that was checked of one mechanism.
+    """All checks of one mechanism.
 
     Attributes
     ----------
@@ -101,10 +101,10 @@ class AttackResult:
     """One attack on real releases."""
 
     name: str
-    meaning: str  # what is told apart by what
-    times: int  # how often the claimed epsilon may be spent on what is seen: a new query each, or a coordinate each
-    epsilon: Epsilon  # what all of them together may cost, exactly [nats]; None where nothing is promised
-    measured: float  # lower bound of what they give away [nats], at the audit's confidence
+    meaning: str  # the inputs that are distinguished, and the releases that are observed
+    times: int  # how often the claimed epsilon may be spent on the observation: once a new query, or once a coordinate
+    epsilon: Epsilon  # the exact cost that is allowed for all of them together [nats]; None where nothing is promised
+    measured: float  # lower bound of their privacy loss [nats], at the audit's confidence
     right: float  # share of victims whose input was guessed right; a half says nothing
     plays: int  # victims that were measured
     hits: int  # how often the event that it counts happened among them, with the input that it speaks for
@@ -113,7 +113,7 @@ class AttackResult:
 
     @property
     def claimed(self) -> float | None:
-        """What all of them together may cost [nats]; None where nothing is promised."""
+        """The cost that is allowed for all of them together [nats]; None where nothing is promised."""
         return None if self.epsilon is None else as_float(self.epsilon)
 
     @property
@@ -137,7 +137,7 @@ class Detectable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """What an audit would have found, computed from its numbers of releases and attacks."""
+    """An audit's power to find leaks, computed from its numbers of releases and attacks."""
 
     probability: float  # that a leak of the size that is stated is found; smaller ones are found less often
     attack: str  # the attack that it is computed for
@@ -151,7 +151,7 @@ class Power:
 
 
 def in_words(powers: Sequence[Power]) -> str:
-    """Return what audits find, and that smaller leaks may pass; of several mechanisms from which size to which."""
+    """Say which leaks audits find, and that smaller ones may pass; for several mechanisms the range of sizes."""
     parts = []
     for leaks in zip(*(one.leaks for one in powers), strict=True):
         sizes = [
@@ -172,7 +172,7 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit(Scrutiny):
-    """What an audit of one mechanism found.
+    """The result of an audit of one mechanism.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Audit(Scrutiny):
         Epsilon of one release, exactly [nats]; None where none is promised.
     log_ratio : LogRatio or None
         Largest log-ratio of the exact channel; infinite where ratings are told as they are, None where the channel
-        cannot be gone through.
+        cannot be enumerated.
     confidence : float
         Probability that all lower bounds hold.
     attacks : tuple of AttackResult
@@ -230,7 +230,7 @@ class Audit(Scrutiny):
 
     @property
     def failures(self) -> list[str]:
-        """What is not as it is claimed, a line each."""
+        """The violations of the claim, a line each."""
         if self.epsilon is None:
             return []
         lines = [self.refused] if self.refused else []

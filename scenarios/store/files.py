@@ -44,7 +44,7 @@ def try_file(target: Path, complaint: str, remedy: str) -> None:
 
 
 def size_of(file: Path) -> int:
-    """Return the size of a file [bytes]; 0 where there is none, which is for others to refuse."""
+    """Return the size of a file [bytes]; 0 where there is none."""
     return file.stat().st_size if file.is_file() else 0
 
 
@@ -74,7 +74,7 @@ def write_table(target: Path, table: pd.DataFrame) -> None:
 
 
 def tables_in(folder: Path) -> dict[str, pd.DataFrame]:
-    """Return the tables of a finished folder by their names without endings, CSV before Parquet."""
+    """Return the tables of a finished folder by their names without suffixes, CSV before Parquet."""
     tables: dict[str, pd.DataFrame] = {}
     for ending in (".csv", ".parquet"):
         for path in sorted(folder.glob(f"*{ending}")):
@@ -88,7 +88,7 @@ def left_over(path: Path) -> bool:
 
 
 def clear(out: Path) -> None:
-    """Remove what processes that died left half written in a folder and in its journal; whoever holds it may do so."""
+    """Remove half-written files of dead processes from a folder and its journal; only for the holder of its lock."""
     for folder in (out, *out.glob("rounds/**")):
         for part in folder.glob(f".*{PART}"):
             part.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ def clear(out: Path) -> None:
 
 @contextmanager
 def locked_folder(out: Path | None) -> Iterator[None]:
-    """Hold an output folder while a command works there; make it if needed, and remove it if it stays empty.
+    """Lock an output folder while a command works there; make it if needed, and remove it if it stays empty.
 
     Unfinished files of processes that died are removed.
 

@@ -1,4 +1,4 @@
-"""The journal of a run: every round is stored as soon as it is over, once all its answers are booked."""
+"""The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scenarios.store.record_log import Codec, Numbers, RecordLog
 
 
 class AnsweredRange(NamedTuple):
-    """A stored round: so many of devices ``first`` to ``stop - 1`` answered something that is charged."""
+    """The devices of a stored round: ``devices`` of ``first`` to ``stop - 1`` answered, and are charged for it."""
 
     what: str
-    """Words for the round, for the error."""
+    """The round's name in error messages."""
     id: bytes
     first: int
     stop: int

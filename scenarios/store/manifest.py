@@ -1,4 +1,4 @@
-"""The mark of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
+"""The manifest of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scenarios.store.files import write_json
 
 FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"
-"""How far a run has come, beside its mark: for whoever watches it; no run goes on from that."""
+"""The run's progress, beside its manifest, for whoever watches it; no run resumes from that file."""
 RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
 """Commands whose experiments can be resumed."""
 _KEPT = {
@@ -35,14 +35,14 @@ UNCLAIMED = "0" * 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What a folder records about its run."""
+    """The facts about a run that its folder records."""
 
     kind: str = RUN  # The experiment's command, one of `KINDS`
     # The run's name: 32 random hexadecimal digits, which distinguish it from other runs of the same scenario
     run: str = field(default_factory=lambda: os.urandom(16).hex())
     scenario: dict[str, Any]  # The scenario's given values; for a sweep, the settings that all of its units depend on
     source_sha256: str | None  # Digest of the file of ratings, or of the world file, that it reads
-    code_sha256: str  # Digest of the code that asks; see `scenarios.given.policies.code_digest`
+    code_sha256: str  # Digest of the code that makes queries; see `scenarios.given.policies.code_digest`
     repeat: int = 1  # Number of seeds
 
     @property
@@ -52,18 +52,18 @@ class Manifest:
 
     @property
     def whole(self) -> str:
-        """The digest of what makes a finished run the same: its identity, its seeds and its code."""
+        """The digest of everything that two equal finished runs share: identity, seeds and code."""
         return digest([self.identity, self.repeat, self.code_sha256])
 
     def resume_hint(self, count: int, out: Path) -> str:
-        """Return how many of its records its folder holds and how to resume, in words."""
+        """Say how many records the folder holds and how to resume."""
         one, several = _KEPT[self.kind]
         stored = f"{count} {one} is kept" if count == 1 else f"{count} {several} are kept"
         how = "the same command" if self.kind == SWEEP else f"the same command or blindrec resume {out}"
         return f"{stored} in {out}, {how} goes on"
 
     def write(self, out: Path) -> None:
-        """Write the mark to a run's folder."""
+        """Write the manifest to a run's folder."""
         content = {"format": FORMAT, **asdict(self)}
         write_json(out / FOLDER / MANIFEST, {**content, "sha256": digest(content)})
 
@@ -79,7 +79,7 @@ def digest(value: object) -> str:
 
 
 def read_manifest(out: Path) -> Manifest | None:
-    """Return the mark of a run's folder, or None where there is none."""
+    """Return the manifest of a run's folder, or None where there is none."""
     path = out / FOLDER / MANIFEST
     remedy = "put it back as it was, or run the scenario in a new folder"
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 M = TypeVar("M")
 Reader = Callable[[dict[str, Any]], tuple[K, M]]
-"""Takes a line's JSON value and returns the unit's key and what it found."""
+"""Takes a line's JSON value and returns the unit's key and its measurement."""
 Writer = Callable[[K, M], dict[str, Any]]
 """The reverse."""
 UNITS = "units"
@@ -46,7 +46,7 @@ UNIT = LogKind(
 
 
 class Units(Generic[K, M]):
-    """The finished units of a sweep, bound to the mark of its folder; see `actors.log.Log`."""
+    """The finished units of a sweep, bound to the manifest of its folder; see `actors.log.Log`."""
 
     def __init__(self, out: Path, read: Reader[K, M], write: Writer[K, M]) -> None:
         self.folder, self._read, self._write = out / FOLDER / UNITS, read, write
@@ -77,7 +77,7 @@ class Codec(Generic[T]):
     """How records of one kind are converted to numbers and back."""
 
     noun: str  # What errors call a record, such as ``"round"``
-    number: Callable[[T], int]  # A record's place in its chain, from 0
+    number: Callable[[T], int]  # A record's position in its log, from 0
     encode: Callable[[T], Numbers]  # Returns its numbers; the names ``format``, ``before`` and ``told`` are reserved
     decode: Callable[[dict[str, Any], dict[str, Any]], T]  # Returns the record with these numbers
     # Takes records and the devices' book, and refuses them if an answer is not booked
@@ -105,7 +105,7 @@ class RecordLog(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """Yield the stored records in order, up to the first one that is missing, torn or damaged.
 
-        That record and all later ones are renamed, and their rounds will be conducted again; devices then repeat their
+        That record and all later ones are renamed, and their rounds will be run again; devices then repeat their
         answers and spend nothing. `damaged` names the record.
         """
         before, noun = self._first, self.codec.noun
@@ -128,7 +128,7 @@ class RecordLog(Generic[T]):
             if after != before:
                 raise InputError(
                     f"{path} is no {noun} {number} of this run, or another {noun} before it was exchanged; put the "
-                    f"run's own file there, or remove it: then this {noun} and those after it are gone through again"
+                    f"run's own file there, or remove it: then this {noun} and those after it are run again"
                 )
             yield record
             before = content[:_DIGEST].hex()
@@ -166,7 +166,7 @@ class RecordLog(Generic[T]):
             raise LostError(f"{self.codec.noun} {number} cannot be kept in {self.folder} ({error.strerror})") from None
 
     def _digest(self, number: int) -> str:
-        """Return the digest of a stored record; before the first record, the digest that binds the chain to its run."""
+        """Return the digest of a stored record; before the first record, the digest that binds the log to its run."""
         if number < 0:
             return self._first
         with open_regular(self._path(number)) as file:
@@ -182,7 +182,7 @@ def count_records(out: Path) -> int:
 
 
 def drop(out: Path) -> None:
-    """Remove everything that a finished run kept. The mark goes last, so that an interrupted removal can be repeated.
+    """Remove everything that a finished run stored. The manifest goes last: an interrupted removal can be repeated.
 
     Records are removed before the devices' book, because a run cannot be resumed from records that are not booked.
     """
@@ -222,7 +222,7 @@ def from_bytes(codec: Codec[T], content: bytes) -> tuple[T, str]:
     numbers: dict[str, Any] = json.loads(arrays.pop("told").tobytes())
     if numbers["format"] != FORMAT:
         raise InputError(
-            f"a kept {codec.noun} has format {numbers['format']}, this version of blindrec reads {FORMAT}; go on with the "
-            "version that kept it, or name a new folder"
+            f"a kept {codec.noun} has format {numbers['format']}, this version of blindrec reads {FORMAT}; go on with "
+            "the version that kept it, or name a new folder"
         )
     return codec.decode(numbers, arrays), numbers["before"]

@@ -1,4 +1,4 @@
-"""Where a run stores its rounds: nowhere, in memory, or in a `scenarios.store.journal.Journal` on disk."""
+"""Stores of a run's rounds: none, in memory, or a `scenarios.store.journal.Journal` on disk."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class RoundStore(RecordStore["Round"], Protocol):
 
     @property
     def trusted(self) -> bool:
-        """Whether the present code asked them; if not, they are compared with what it would ask."""
+        """Whether the present code made their queries; if not, they are compared with the queries it would make."""
         ...
 
 
 class NoStore:
-    """Stores nothing: an interrupted run starts again, and its devices repeat their answers."""
+    """A store of nothing: an interrupted run starts again, and its devices repeat their answers."""
 
     trusted = True
     run = UNCLAIMED
 
     def keep(self, over: Any) -> None:
-        """Forget a round."""
+        """Drop a round."""
 
     def __iter__(self) -> Iterator[Any]:
         """Yield nothing."""
@@ -55,7 +55,7 @@ class NoStore:
 
 
 class InMemoryRounds:
-    """Rounds in memory, so that the caller can look at them afterwards."""
+    """Rounds in memory, which the caller can inspect afterwards."""
 
     trusted = True
     run = UNCLAIMED
@@ -64,7 +64,7 @@ class InMemoryRounds:
         self.rounds = list(rounds)
 
     def keep(self, over: Round) -> None:
-        """Hold a round."""
+        """Append a round."""
         self.rounds.append(over)
 
     def __iter__(self) -> Iterator[Round]:

@@ -1,4 +1,4 @@
-"""An experiment and its folder: claimed for a new run or the rest of an interrupted one, held until the result."""
+"""An experiment's folder: claimed for a new run or the rest of an interrupted one, and locked until the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUN_SHA256 = "run_sha256"
 def claim_folder(out: Path, manifest: Manifest) -> None:
     """Claim a folder for a new run, or for the rest of an interrupted one.
 
-    A resumed run keeps its name even if nothing of it is found here, because its ledgers may be on other nodes.
+    A resumed run keeps its name even if its folder holds no record, because its ledgers may be on other nodes.
     """
     if not used(out):
         try_folder(out)
@@ -43,9 +43,8 @@ def claim_folder(out: Path, manifest: Manifest) -> None:
         message = "another sweep; name a new one, or the same settings"
         message = message if stored.kind == SWEEP else "another run; name a new one, or the same scenario"
         raise InputError(f"output folder {out} holds part of {message}")
-    if (
-        stored.kind != RUN and stored.code_sha256 != manifest.code_sha256
-    ):  # a run compares its rounds with what it would ask
+    # a main run may go on with changed code, because it compares stored rounds with the queries it would make
+    if stored.kind != RUN and stored.code_sha256 != manifest.code_sha256:
         raise InputError(
             f"the code of blindrec has changed since it began what is in {out}, and may end otherwise; go on with the "
             "version that began it, or start in a new folder"
@@ -55,7 +54,7 @@ def claim_folder(out: Path, manifest: Manifest) -> None:
 
 
 def finished_result(out: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of a folder in which the same experiment is over; None where it is not, or another one is."""
+    """Return the result of a folder whose finished experiment is the same; None where there is no such result."""
     if (out / FOLDER / MANIFEST).exists():
         return None
     try:
@@ -79,13 +78,13 @@ def _write(manifest: Manifest, out: Path) -> None:
 
 
 def used(out: Path) -> bool:
-    """Return whether there is a result, an entry of a book, a record or a unit."""
+    """Return whether a folder holds a result, a ledger entry, a record or a unit."""
     inside = (one for one in (out / FOLDER).glob("*/**/*") if not left_over(one))
     return (out / RESULT).exists() or any(one.is_file() for one in inside)
 
 
 def _require_empty(out: Path) -> None:
-    """Refuse a folder unless it is empty, or holds only what a run leaves that is killed before it books anything."""
+    """Refuse a folder unless it is empty, or holds only the files of a run that was killed before any charge."""
     own = {out / FOLDER, out / FOLDER / MANIFEST, out / FOLDER / PROGRESS}
     for one in (*out.iterdir(), *out.glob(f"{FOLDER}/**/*")):
         inside = one.is_dir() and (out / FOLDER) in one.parents
@@ -94,7 +93,7 @@ def _require_empty(out: Path) -> None:
 
 
 def manifest_of(kind: str, scenario: BaseModel, *files: str, repeat: int = 1) -> Manifest:
-    """Return the mark of a new online or two-tier run."""
+    """Return the manifest of a new online or two-tier run."""
     values, source, _ = _values_of(scenario, files)
     return Manifest(kind=kind, scenario=values, source_sha256=source, code_sha256=code_digest(""), repeat=repeat)
 
@@ -194,7 +193,7 @@ def require_counts(repeat: int, devices_per_actor: int | None) -> None:
 
 
 def _resume_hint(out: Path | None) -> str | None:
-    """Return how many records there are and how to resume, in words; None if there is nothing to resume from."""
+    """Say how many records there are and how to resume; None where there is nothing to resume from."""
     if out is None or not (records := count_records(out)) or not (manifest := read_manifest(out)):
         return None
     return manifest.resume_hint(records, out)

@@ -1,4 +1,4 @@
-"""A Ray head, reached by its dashboard's job service: every request ends in time, every failure is one line."""
+"""A Ray head, reached by its dashboard's job service: every request has a time limit, every failure is one line."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Head:
                 raise InputError(f"Ray at {self.address} does not take the job ({_line(error)}){remedy}") from None
 
     def details(self, job: str) -> JobDetails:
-        """Return what the head knows of a job."""
+        """Return the head's details of a job."""
         with _explained(self.address), _known(self.address, job):
             return self.client.get_job_info(job)
 
@@ -199,7 +199,9 @@ def ending(details: Any, job: str) -> str:
     if status == "STOPPED":
         out_folder = (details.metadata or {}).get("out")
         again = (
-            f"goes on from what is kept in {out_folder}" if out_folder else "begins anew, for want of an --out to keep rounds in"
+            f"goes on from what is kept in {out_folder}"
+            if out_folder
+            else "begins anew, for want of an --out to keep rounds in"
         )
         return f"job {job} was stopped; submitted again it {again}"
     if code:

@@ -203,7 +203,7 @@ def _follow(head: Head, job: str, json: str | None) -> NoReturn:
 
 
 def _deliver(log: JobLog, job: str, json: str) -> None:
-    """Put the result where it is wanted."""
+    """Write the result to the file or to standard output."""
     content = log.received.content()
     if content is None:
         raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")

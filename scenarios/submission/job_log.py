@@ -1,6 +1,6 @@
-"""A job's log, the only channel that every Ray cluster has: it is followed, and brings a result or a folder along.
+"""A job's log, the only channel that every Ray cluster has: it is followed, and carries a result or a folder.
 
-What is sent is cut into lines, each with its number, so that lines of others in between do no harm; the last line has
+The content is sent in numbered lines, so that other lines in between do no harm; the last line has
 their number and the digest of all, so that a loss is noticed. ``python -m scenarios.submission.job_log FOLDER`` puts a
 folder of the cluster into the log of its job.
 """
@@ -92,14 +92,14 @@ def send_folder(folder: Path, say: Callable[[str], object]) -> None:
 
 
 class ResultReceiver:
-    """What lines bring, put together; the last of several counts."""
+    """Assembles the content that lines carry; of several results the last one counts."""
 
     def __init__(self, stream: IO[bytes] | None = None) -> None:
         self._stream = io.BytesIO() if stream is None else stream
         self._count, self._lost, self._digest, self._end = 0, False, hashlib.sha256(), ""
 
     def take(self, line: str) -> str:
-        """Take what a line brings, and return the rest of the line."""
+        """Take the content that a line carries, and return the rest of the line."""
         if not (match := _LINE.search(line)):
             return line
         number, text, count, digest = match.groups()
@@ -125,7 +125,7 @@ class ResultReceiver:
 
     @property
     def any(self) -> bool:
-        """Whether anything has come."""
+        """Whether any line with content has arrived."""
         return bool(self._count or self._end)
 
     def check(self) -> str:
@@ -158,7 +158,7 @@ class ResultReceiver:
 
 
 class JobLog:
-    """A job's log as it arrives: new lines are shown, lines that bring the result are taken, and standings told."""
+    """A job's log as it arrives: it shows new lines, collects the result's lines, and reports snapshots."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is to run on the cluster: a command of blindrec, checked here before anything is sent."""
+"""The request for a cluster: a command of blindrec, checked here before anything is sent."""
 
 from __future__ import annotations
 

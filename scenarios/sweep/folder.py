@@ -94,7 +94,7 @@ def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Pat
 
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
-    """Make a folder a sweep's own, or see that it is already; see `scenarios.store.run_folder.claim_folder` for errors."""
+    """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
     if (out / EARLIER).is_file():
         raise InputError(
             f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "

@@ -1,4 +1,4 @@
-"""A run's folder from outside: what it says is read and shown, and nothing there is locked."""
+"""The status of a run's folder, read from outside without locking anything, and shown on a terminal."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from scenarios.store.record_log import count_records
 from scenarios.watch.progress import ProgressSnapshot, read_snapshot
 
 SILENT = 60.0
-"""Seconds after which a process of another machine is taken for dead."""
+"""Seconds of silence after which a process of another machine counts as dead."""
 RUNNING, STARTING, INTERRUPTED, OVER = "running", "starting", "interrupted", "over"
 _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "epsilon", "seconds", "devices_per_second")
-"""What a result has of what is watched."""
+"""The numbers of a result that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderStatus:
-    """What a folder shows."""
+    """The status of a run's folder."""
 
-    state: str  # `RUNNING`, `STARTING` (nothing was told yet), `INTERRUPTED` or `OVER`
-    snapshot: ProgressSnapshot | None = None  # Where the run stood when it last told
-    resume_hint: str = ""  # What is kept there and how to go on, in words; empty where nothing is
+    state: str  # `RUNNING`, `STARTING` (there is no snapshot yet), `INTERRUPTED` or `OVER`
+    snapshot: ProgressSnapshot | None = None  # The run's last snapshot
+    resume_hint: str = ""  # Says what is stored and how to resume; empty where nothing is stored
     result: dict[str, Any]  # Numbers of a result, by their names
 
     def rows(self) -> dict[str, str]:
-        """Return what is shown, by the rows' names; what would move a terminal's cursor is written out."""
+        """Return the rows to show, by name; characters that would move a terminal's cursor are escaped."""
         rows = {
             "state": self.state,
             **(self.snapshot.rows() if self.snapshot and self.state != OVER else {}),
@@ -56,7 +56,7 @@ class FolderStatus:
 
 
 def read_status(out: Path) -> FolderStatus:
-    """Look at the folder of a run or sweep that goes on, was killed or is over."""
+    """Read the status of the folder of a run or sweep that is running, was killed or is over."""
     mark, result, locked = read_manifest(out), _result(out), _locked(out)
     if result is not None and not locked:
         return FolderStatus(state=OVER, result=result)
@@ -92,7 +92,7 @@ def _snapshot(out: Path) -> ProgressSnapshot | None:
 
 
 def _locked(out: Path) -> bool:
-    """Return whether a command holds the folder's lock, as the system lists locks; nothing is locked for that."""
+    """Return whether a command holds the folder's lock, by the system's list of locks, without locking anything."""
     try:
         locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     except OSError:  # a system without this list
@@ -101,7 +101,7 @@ def _locked(out: Path) -> bool:
 
 
 def _alive(snapshot: ProgressSnapshot | None) -> bool:
-    """Return whether the process that told a standing lives: on this machine by its number and when it began."""
+    """Return whether the process of a snapshot lives: on this machine by its number and start time."""
     if snapshot is None:
         return False
     if snapshot.host != platform.node():
@@ -119,7 +119,7 @@ def _result(out: Path) -> dict[str, Any] | None:
 
 
 Show = Callable[[Mapping[str, str], str], None]
-"""Takes all rows, and the same in a line."""
+"""Takes all rows, and the same as one line."""
 
 
 def table(rows: Mapping[str, str]) -> Table:
@@ -132,7 +132,7 @@ def table(rows: Mapping[str, str]) -> Table:
 
 @contextmanager
 def moving() -> Iterator[Show]:
-    """Show rows in their place on a terminal; elsewhere a line as soon as the last one is old enough, and the last."""
+    """Show rows in place on a terminal; elsewhere print lines at intervals of `EVERY`, and the last."""
     console = Console()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:

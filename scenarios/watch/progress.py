@@ -37,37 +37,39 @@ if TYPE_CHECKING:
 Whole = Annotated[int, Ge(0)]
 Amount = Annotated[float, Ge(0)]
 ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
-"""What rounds are called, by the experiment."""
+"""The name of rounds, by the experiment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressSnapshot:
-    """Where a run stood at a time. No field is a seed: from it all ratings and secrets of a simulation follow."""
+    """A run's progress at one time. No field is a seed, since that reveals all ratings and secrets of a simulation."""
 
     kind: str  # The experiment's command
     run: str  # The run's public name
-    repeat: Whole = 1  # Which of the seeds runs, from 1 on, and how many there are
+    repeat: Whole = 1  # The number of the running seed, from 1 on, and the number of seeds
     repeats: Whole = 1
-    unit: str = "devices"  # What is counted
-    count: Whole = 0  # How many have come in, of how many at most
+    unit: str = "devices"  # The unit of ``count`` and ``total``
+    count: Whole = 0  # How many units have arrived, of how many at most
     total: Whole = 0
-    rounds: Whole = 0  # Rounds, batches or clients that are over; how many there will be, or None where nobody knows
+    rounds: Whole = 0  # Rounds, batches or clients that are over; how many are planned, or None where that is unknown
     planned: Whole | None = None
-    answers: Whole | None = None  # Answers in these
-    refused: Whole | None = None  # Devices in these that refused for lack of budget; None where devices do not say so
-    # What a device has spent at most in these [nats]; infinite where answers have no noise, None for sweeps
+    answers: Whole | None = None  # Answers in these rounds
+    refused: Whole | None = (
+        None  # Devices in these that refused for lack of budget; None where devices do not report it
+    )
+    # The most that a device has spent in these [nats]; infinite where answers have no noise, None for sweeps
     epsilon: Amount | None = None
-    undecided: Whole | None = None  # Items that are not decided; None where the policy does not ask about these only
-    seconds: Amount = 0.0  # Since this seed began here
-    rate: Amount = 0.0  # Units a second, lately
+    undecided: Whole | None = None  # Undecided items; None where the policy does not restrict its queries to these
+    seconds: Amount = 0.0  # Seconds since this seed began in this process
+    rate: Amount = 0.0  # Recent units per second
     left: Amount | None = None  # Seconds until all planned rounds are over; None where that is not known
-    at: float = 0.0  # When this was [seconds since 1970]
-    pid: Whole = 0  # The process that told it, and when that began
+    at: float = 0.0  # The time of the snapshot [seconds since 1970]
+    pid: Whole = 0  # The process that took it, and that process's start time
     born: float = 0.0
-    host: str = ""  # Its machine
+    host: str = ""  # The process's machine
 
     def rows(self, now: float | None = None) -> dict[str, str]:
-        """Return what is shown of it, in words and with units, by the rows' names."""
+        """Return the rows to show, in words and with units, by name."""
         rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
         words = {
             "command": self._command(),
@@ -88,7 +90,7 @@ class ProgressSnapshot:
         return {name: value for name, value in words.items() if value is not None}
 
     def line(self) -> str:
-        """Return what matters most of it in a line."""
+        """Return the most important numbers in one line."""
         rounds, rows = ROUNDS.get(self.kind, "rounds"), self.rows(self.at)
         parts = [f"{rows[self.unit]} {self.unit}", f"{self._speed()} a second"]
         if rounds in rows:
@@ -108,11 +110,11 @@ _STANDING = TypeAdapter(ProgressSnapshot)
 
 
 def read_snapshot(numbers: Any) -> ProgressSnapshot:
-    """Return the standing that a file or a log tells."""
+    """Return the snapshot that a file or a log holds."""
     try:
         return _STANDING.validate_python({**numbers, "epsilon": _finite(numbers.get("epsilon"))})
     except (ValidationError, TypeError, AttributeError) as error:
-        raise InputError(f"it tells no standing of a run ({type(error).__name__})") from None
+        raise InputError(f"it holds no progress of a run ({type(error).__name__})") from None
 
 
 def _finite(value: object) -> object:
@@ -133,11 +135,11 @@ def duration(seconds: float) -> str:
 
 
 EVERY = 1.0
-"""Seconds between two times that a folder is told."""
+"""Seconds between two reports to a folder."""
 LATELY = 30.0
-"""Seconds over which the rate is taken."""
+"""Seconds over which the rate is measured."""
 _HERE = ("at", "pid", "born", "host")
-"""What only a folder is told: the log has a time of its own."""
+"""Fields that are reported to folders only: the log has its own time."""
 
 
 @cache
@@ -147,20 +149,20 @@ def _born() -> float:
 
 @dataclass(slots=True, kw_only=True)
 class ProgressReporter:
-    """Tells how far an experiment has come, seed after seed."""
+    """Reports the progress of an experiment, seed after seed."""
 
     kind: str  # The experiment's command
     run: str  # The run's public name
-    console: Console  # Where a bar moves, or lines appear now and then
+    console: Console  # It shows a bar, or a line now and then
     repeats: int = 1  # Number of seeds
-    out: Path | None = None  # Folder that is told as well
+    out: Path | None = None  # Folder that progress is reported to as well
     _repeat: int = field(default=0, init=False)
 
     @contextmanager
     def progress(
         self, total: int, label: str, done: str = "devices answered", unit: str = "devices"
     ) -> Iterator[Progress]:
-        """Tell about one seed."""
+        """Report the progress of one seed."""
         self._repeat += 1
         with progress(self.console, total, label, done) as show:
             course = SeedProgress(self, total, unit)
@@ -174,7 +176,7 @@ class ProgressReporter:
             course.end()
 
     def snapshot(self, **numbers: Any) -> ProgressSnapshot:
-        """Return a standing of the seed that runs."""
+        """Return a snapshot of the running seed."""
         return ProgressSnapshot(
             kind=self.kind,
             run=self.run,
@@ -188,7 +190,7 @@ class ProgressReporter:
         )
 
     def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
-        """Tell the log of a standing, and the folder as well; a folder that cannot be written stops nothing."""
+        """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""
         numbers = asdict(snapshot)
         event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
         if folder and self.out is not None:
@@ -206,7 +208,7 @@ class SeedProgress:
         self._last = Tally()
 
     def tell(self, tally: Tally) -> None:
-        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
+        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:
@@ -215,7 +217,7 @@ class SeedProgress:
         self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
-        """Tell how it ended."""
+        """Report the end."""
         now = time.monotonic()
         self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
@@ -243,7 +245,7 @@ class SeedProgress:
         )
 
     def _rate(self, now: float, count: int) -> float:
-        """Return units a second over the last seconds; what a resumed run takes from its folder comes at once."""
+        """Return recent units per second; records that a resumed run reads from its folder arrive at once."""
         self._past.append((now, count))
         while len(self._past) > 2 and now - self._past[1][0] >= LATELY:
             self._past.popleft()
@@ -260,14 +262,14 @@ _LAST = "over"
 
 
 class JobLogHandler(logging.Handler):
-    """Writes standings into a job's log, each line in one piece."""
+    """Writes snapshots into a job's log, each line in one piece."""
 
     def __init__(self) -> None:
         super().__init__()
         self._said = -LOG_EVERY
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a standing, where the last line is old enough or a seed is over."""
+        """Write a snapshot, where the last line is old enough or a seed is over."""
         what, now = record.getMessage(), time.monotonic()
         if what == _LAST or (what in _TOLD and now - self._said >= LOG_EVERY):
             self._said = now
@@ -276,7 +278,7 @@ class JobLogHandler(logging.Handler):
 
 
 def split_snapshot(line: str) -> tuple[str, ProgressSnapshot | None]:
-    """Return what else a line of a log holds, and the standing in it, if there is one."""
+    """Split a line of a log into its snapshot, if there is one, and the rest."""
     if not (match := _SNAPSHOT_LINE.search(line)):
         return line, None
     try:

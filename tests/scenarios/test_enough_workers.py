@@ -28,7 +28,13 @@ def test_workers_grow_with_released_bits(design: str, least: int) -> None:
     assert query is not None
     assert query.bits >= least
     each = BITS_A_WORKER // query.bits
-    assert [place.choose_workers(asked, answers) for answers in (1, each, each + 1, 3 * each, 9 * each)] == [1, 1, 2, 3, 8]
+    assert [place.choose_workers(asked, answers) for answers in (1, each, each + 1, 3 * each, 9 * each)] == [
+        1,
+        1,
+        2,
+        3,
+        8,
+    ]
 
 
 def test_who_names_a_number_gets_it_and_whose_mechanism_is_unknown_gets_all() -> None:

@@ -186,4 +186,4 @@ def test_bad_arguments_are_refused_and_the_text_form_shows_no_data() -> None:
     with pytest.raises(InputError, match="per_user=-1"):
         hold_out(table, per_user=-1, like_from=None, seed=0)
     split = hold_out(table, per_user=1, like_from=None, seed=0)
-    assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, held=1)"
+    assert repr(split) == "Split(train=RatingTable(users=1, items=9, ratings=2, source='test'), evaluated=1, holdout=1)"

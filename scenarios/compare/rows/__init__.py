@@ -1,4 +1,4 @@
-"""The rows of a comparison, found by what the modules here declare: a new row is a class, and a line in its module."""
+"""The rows of a comparison, collected from what the modules here declare: a new row is a class and a line in `ROWS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody is trusted: every device answers one question, and ranks by scores, pairs or directions of taste."""
+"""Rows where nobody is trusted: each device answers one query, and ranks items by scores, pairs or taste directions."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 
 PRIOR = 1.0
-"""Likes and dislikes that every item is thought to have, beside those that are public."""
+"""Likes and dislikes that are added to every item's public ones (a beta prior)."""
 
 
 class ItemRates(NamedTuple):
-    """What is known of single items."""
+    """Rates of single items."""
 
     rated: Floats  # shape (N,); Share of people who rated each item, and their mean rating from -1 to 1
     liked: Floats
@@ -67,10 +67,10 @@ def public_rates(world: FileWorld) -> ItemRates:
 
 
 def estimated_rates(liking: Model, judging: Model, share: float) -> ItemRates:
-    """Return the rates that devices told: shares of likes, and mean ratings if a share of all items is rated.
+    """Return rates estimated from devices: shares of likes, and mean ratings if a share of all items is rated.
 
     An item with a share f of likes and a mean s over all people, for whom no rating counts 0, was rated by ``2 f - s``.
-    Both are first shrunk to their means over items, as far as they vary by noise.
+    Both are first shrunk to their means over items, to the degree that noise explains their variance.
     """
     score = np.maximum(_shrunk(liking.score, typical_error(liking.error)), LEAST_SCORE)
     mean = _shrunk(share * judging.score, share * typical_error(judging.error))
@@ -85,15 +85,15 @@ def _shrunk(values: Floats, error: float) -> Floats:
 
 
 def asking_of(settings: Comparison, items: int) -> AnchorSensing:
-    """Return what asks about pairs, from public constants."""
+    """Return the design of queries about pairs, from public constants."""
     return AnchorSensing(items=items, rated=min(settings.likes, items))
 
 
 def question(request: RowRequest, rates: ItemRates) -> Query:
-    """Return the question about pairs of the items that most people like, centred on their mean ratings."""
+    """Return the query about pairs of the items that most people like, centred on their mean ratings."""
     pool = np.sort(request.ranked(rates.score)[: request.settings.paired]).astype(np.int32)
     return asking_of(request.settings, rates.score.size).query(
-        round_number=2,  # after those about single items
+        round_number=2,  # after the rounds about single items
         public_seed=derive(request.seed, "public"),
         epsilon=request.epsilon,
         pool=pool,
@@ -103,22 +103,22 @@ def question(request: RowRequest, rates: ItemRates) -> Query:
 
 def pool_of(query: Query) -> Indices:
     """Return the items whose pairs a query is about."""
-    assert query.pool is not None  # no device answers another one
+    assert query.pool is not None  # a query about pairs has a pool
     return query.pool
 
 
 def collected_sums(query: Query, world: FileWorld, user: Ints, request: RowRequest) -> AnchorStatistic:
-    """Return what the devices of these people answer: by ledgers and coins of their own."""
+    """Return the sums of what the devices of these people answer, each with its own ledger and coins."""
     ratings = StoredRatings(rows=world.fold.train, user=user.astype(np.int32), rated_public=False)
     cohort = Cohort(ratings, derive(request.seed, "devices of pairs"), 0, user.size, request.epsilon)
     blocks = [(first, min(first + PIECE, user.size)) for first in range(0, user.size, PIECE)]
     statistic = merge(*(aggregate(query, cohort.answer(query, *block)) for block in blocks))
-    assert isinstance(statistic, AnchorStatistic)  # of no other query
+    assert isinstance(statistic, AnchorStatistic)  # the statistic of queries about pairs
     return statistic
 
 
 def sampled_sums(query: Query, world: FileWorld, users: int, request: RowRequest) -> AnchorStatistic:
-    """Return the sum of so many answers, drawn from its law."""
+    """Return the sum of this many answers, sampled from its law."""
     return pair_agreements(query, pair_means(query, world.fold), users, request.coins)
 
 
@@ -135,7 +135,7 @@ def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, setting
 
 @lru_cache(maxsize=4)
 def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
-    """Return what any number of answers without noise tell, with public rates: the pool, and its directions."""
+    """Return the pool and its directions in the limit of infinitely many answers without noise, with public rates."""
     world = world_of(settings, seed)
     query = question(RowRequest(settings=settings, epsilon=None, users=0, public=0, seed=seed), public_rates(world))
     pool = pool_of(query)
@@ -162,7 +162,7 @@ def in_catalogue(pool: Indices, vectors: Floats2, items: int) -> Floats2:
 
 
 def people_of(world: FileWorld, request: RowRequest) -> Ints:
-    """Return the person behind each device: everybody once, or people drawn at random if more or fewer are asked."""
+    """Return the person behind each device: everybody once, or a random sample for another number of devices."""
     if request.users == world.people:
         return np.arange(world.people)
     return request.coins.integers(world.people, size=request.users)
@@ -174,8 +174,8 @@ class LocalRow(Row):
 
     mechanism: str
     order: int
-    design: str | Mechanism  # The mechanism's name there, or a user's own
-    # Draws the sum of so many answers; see `scenarios.compare.laws`. None: devices answer, or nobody
+    design: str | Mechanism  # The mechanism's name there, or a custom mechanism
+    # It samples the sum of this many answers; see `scenarios.compare.laws`. With None only devices can answer
     law: laws.Law | None
     # Its settings from the comparison's public constants and the number of items
     settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
@@ -184,11 +184,11 @@ class LocalRow(Row):
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def reaches(self, users: int, settings: Comparison) -> bool:
-        """Return whether there is a law to draw from, where so many people are too many to answer one by one."""
+        """Return whether there is a law to sample from, where there are too many people to answer one by one."""
         return self.law is not None or users <= settings.devices
 
     def scenario_of(self, items: int, request: RowRequest) -> Scenario:
-        """Return what `blindrec run` would be told; of the file it knows how many items there are."""
+        """Return the scenario that `blindrec run` would have; it knows only the number of items in the file."""
         scenario = Scenario(
             design=self.design,
             ratings=request.settings.ratings,
@@ -201,13 +201,13 @@ class LocalRow(Row):
         return scenario.complete(items=items)
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or draw the sum of their answers; rank items by what that tells."""
+        """Let devices answer, or sample the sum of their answers; rank items by the estimates."""
         few = request.users <= request.settings.devices
         model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
         return LearnedScores.noisy(model.score, typical_error(model.error), DEVICES if few else AGGREGATE)
 
     def model_of_answers(self, world: FileWorld, request: RowRequest, user: Ints | None = None) -> Model:
-        """Return the model that is learned from devices: through rounds, the ledger and everybody's own coins.
+        """Return the model that is learned from devices, through rounds, ledgers and each device's own coins.
 
         ``user`` holds the person behind each device; by default `people_of`.
         """
@@ -228,10 +228,10 @@ class LocalRow(Row):
         return run(scenario, InProcess(1), population=population).outcome.model
 
     def model_of_sample(self, world: FileWorld, request: RowRequest) -> Model:
-        """Return the model that is learned from sums that were drawn from their laws, round by round."""
+        """Return the model that is learned from sums that are sampled from their laws, round by round."""
         spec = RunSpec(settle(self.scenario_of(world.items, request)))
         policy, learner, state = spec.policy, spec.learner, ServerState(devices=request.users)
-        assert self.law is not None  # no unit asks for it otherwise
+        assert self.law is not None  # `reaches` leaves out other units
         while (ask := policy.next_query(state)) is not None:
             statistic = self.law(ask.query, world.fold, ask.stop - ask.first, request.coins)
             state = learner.absorb(state, ask, statistic)
@@ -239,7 +239,7 @@ class LocalRow(Row):
 
 
 def set_sizes(settings: Comparison, items: int) -> Mapping[str, Any]:
-    """Return the size of sets, or how many devices tell it first."""
+    """Return the size of sets, or the share of devices that report how many items they like first."""
     return {"counted_group": settings.counted} if settings.counted else {"padded": min(settings.likes, items)}
 
 
@@ -249,10 +249,10 @@ SIGN = LocalRow("sign", 20, "sign", laws.sign_agreements)
 
 @dataclass(frozen=True, slots=True)
 class PairsRow(LocalRow):
-    """Pairs of liked items, the policy's three groups; above a number of people each group's sum is drawn."""
+    """Pairs of liked items, in the policy's three groups; above a number of people each group's sum is sampled."""
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or draw the sums of their answers; devices apply what follows to their own likes."""
+        """Let devices answer, or sample the sums of their answers; devices apply the model to their own likes."""
         few = request.users <= request.settings.devices
         model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
         noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
@@ -263,7 +263,7 @@ class PairsRow(LocalRow):
 
 
 def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
-    """Return the constants that a curator's pairs have, too, and how many devices tell how many items they like."""
+    """Return the constants shared with a curator's pairs, and which share of devices reports numbers of likes."""
     return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
@@ -271,26 +271,26 @@ PAIRS = PairsRow("pairs", 50, "pairs", group_counts, pair_settings)
 
 
 LIKING, JUDGING = 0.3, 0.15
-"""Shares of devices that tell which items they like, and what they think of all items, where rates are not public."""
+"""Shares of devices that report which items they like, and how they rate all items, where rates are not public."""
 
 
 class Directions(Row):
     """Directions of taste by signs of pairs."""
 
     trust_model, mechanism, order = "local", "directions", 60
-    rates_public: ClassVar[bool] = False  # Whether rates of single items are public; otherwise devices tell them
+    rates_public: ClassVar[bool] = False  # Whether rates of single items are public; otherwise devices report them
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or draw the sums of their answers; devices apply directions to their own ratings."""
-        # Equal rates, as where few people answered, would come by number, as the file has its items.
+        """Let devices answer, or sample the sums of their answers; devices apply directions to their own ratings."""
+        # Where few people answered many rates are equal; in the file's order these would be old items first.
         model = self.learn(world, request)
         return replace(self.ranking_of(world, request, model), order=request.ranked(model.score).astype(np.int32))
 
     def ranking_of(self, world: FileWorld, request: RowRequest, model: Model) -> LearnedScores:
         """Return how devices rank items by a model, as `actors.advice.recommend_featured` does."""
         rows, tastes = world.fold.train, model.tastes
-        assert tastes is not None  # perhaps without any direction
+        assert tastes is not None  # it may have no direction
 
         def scores(own: Any) -> Floats2:
             starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
@@ -308,7 +308,7 @@ class Directions(Row):
         )
 
     def learn(self, world: FileWorld, request: RowRequest) -> Model:
-        """Return the model that devices' answers tell."""
+        """Return the model that is learned from devices' answers."""
         if request.users > request.settings.devices:
             return self._learn_from_sample(world, request)
         rates, user = public_rates(world), people_of(world, request)
@@ -333,7 +333,7 @@ class Directions(Row):
         return model_of_sums(query, sampled_sums(query, world, users, request), rates, request.settings)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
-        """Tell from how many people on a direction stands out of the noise, among people like the file's."""
+        """Say from how many people on a direction stands out of the noise, among people like the file's."""
         share = 1.0 if self.rates_public else 1 - LIKING - JUDGING
         thresholds = [(epsilon, threshold(settings, settings.seed, epsilon) / share) for epsilon in settings.epsilon]
         needed = ", ".join(
@@ -353,7 +353,7 @@ class WithPublicRates(Directions):
 
 
 def _groups(users: int) -> list[int]:
-    """Return how many devices tell which items they like, and how many what they think of all."""
+    """Return how many devices report which items they like, and how many report how they rate all."""
     return [max(1, round(share * users)) for share in (LIKING, JUDGING)]
 
 

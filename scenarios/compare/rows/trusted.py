@@ -1,4 +1,4 @@
-"""No privacy, or a trusted curator who has everybody's ratings and publishes noisy totals."""
+"""Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scenarios.compare.worlds import FileWorld
 from scenarios.data.datasets import RatingTable
 
 MOST = 20_000
-"""A matrix of so many rows can be inverted."""
+"""Matrices of up to this many rows are inverted."""
 
 
 class Chance(Row):
@@ -42,7 +42,7 @@ class Chance(Row):
 
 
 class Popularity(Row):
-    """What most people like."""
+    """Items by how many people like them."""
 
     trust_model, mechanism, order = "none", "popularity", 20
 
@@ -79,15 +79,15 @@ MODELS = (
     ModelRow("EASE", 50, lambda likes, settings: ease(likes, settings.ridge), inverts=True),
 )
 CHECK = ModelRow("ALS", 60, lambda likes, settings: alternating(likes, settings.rank, 1.0))
-"""A library's model, which is no part of blindrec: only where its package is installed."""
+"""The model of an external library, for comparison; the row exists only where that package is installed."""
 
 
 COPIES = 4
-"""Where a person is drawn more often, so many of its copies choose which likes count."""
+"""Where a person is sampled more often, this many of its copies choose which likes count."""
 DELTA = 1e-6
-"""Of the curator's totals whose noise is Gaussian."""
+"""Delta of the curator's totals with Gaussian noise."""
 CHOICE = 10
-"""One part in so many of what is spent, in squares of sensitivity over noise, chooses which items are paired."""
+"""One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired."""
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
@@ -184,7 +184,7 @@ class CuratorPairs(Row):
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Choose items with a tenth of what is spent, and count their pairs with the rest."""
+        """Choose items with a tenth of the budget, and count their pairs with the rest."""
         people, design = contributors(world, request), pair_design(request.settings, world.items)
         most = design.kept
         # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
@@ -202,17 +202,17 @@ class CuratorPairs(Row):
 
 
 def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
-    """Return the noise of counts: whose ratings are replaced takes ``most`` likes away and brings as many others."""
+    """Return the noise of counts; replacing a person's ratings removes ``most`` likes and adds as many others."""
     return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
 
 
 def item_change(most: int) -> float:
-    """Return by how much counts change (L2) where ratings of a person with ``most`` likes are replaced."""
+    """Return the L2 sensitivity of counts where the ratings of a person with ``most`` likes are replaced."""
     return math.sqrt(2 * most)
 
 
 def pair_change(most: int) -> float:
-    """Return by how much totals of pairs and of single items change (L2) where a person's ratings are replaced.
+    """Return the L2 sensitivity of totals of pairs and of single items where a person's ratings are replaced.
 
     Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
     """

@@ -1,4 +1,4 @@
-"""Some people's ratings are public: models are learned from these, and weighed by what private devices say."""
+"""Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from scenarios.two_tier.course import follow
 from scenarios.two_tier.split import UserSplit
 
 KAPPA = 1.0
-"""Pairs that every two items are thought to have, beside those counted: lifts of rare pairs are shrunk towards 1."""
+"""Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1."""
 
 
 def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:
@@ -65,7 +65,7 @@ class PublicModelRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class WeightedRow(Row):
-    """Popularity among public people and private devices' answers, weighted by their precision."""
+    """Popularity that combines public people's and private devices' estimates, weighted by their precision."""
 
     mechanism: str
     order: int
@@ -75,10 +75,10 @@ class WeightedRow(Row):
     asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Ask private devices by the set mechanism, and weigh."""
+        """Ask private devices by the set mechanism, and combine both estimates."""
         public, private = split_people(world, request)
         likes = world.matrix[public]
-        declared = request.settings.model_copy(update={"counted": 0.0})  # what is weighed has to know w
+        declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
         model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
         sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
         of_public = PublicCounts(counts=counts, sizes=sizes)
@@ -114,22 +114,22 @@ def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRow(Row):
-    """Ratings that public people's tell, and what private devices release once about their completed ones."""
+    """Ratings predicted from public people's, and one release by each private device about its completed ratings."""
 
     mechanism: str
     order: int
-    how: str  # The mechanism of `blindrec two-tier`; `NONE` if no private device is asked
+    how: str  # The mechanism of `blindrec two-tier`; `NONE` where private devices release nothing
 
     trust_model: ClassVar[str] = "two-tier"
     asks: ClassVar[frozenset[str]] = frozenset({"public"})
 
     def fits(self, table: RatingTable) -> bool:
-        """Return whether ratings differ, and have a finite scale where devices draw one."""
+        """Return whether ratings differ, and have a finite scale where devices sample a rating."""
         levels = np.unique(table.values).size
         return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Fit public people's ratings, and take in what private devices release."""
+        """Fit public people's ratings, and absorb what private devices release."""
         dealt, fitting = settled(request.settings, request.public, request.seed)
         plan = experiment.plan_of(
             replace(dealt, wanted=_two_tier_settings(request.settings, request.seed, self.how)), fitting

@@ -1,4 +1,4 @@
-"""Opening a rating file: plain or inside a zip archive, with what its first bytes and line tell."""
+"""Opening a rating file: plain or inside a zip archive, recognised by its first bytes and line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAMPLE = 1 << 16
 _SHORTEST = len("1,2,3\n")
 """Bytes of the shortest line that holds a rating."""
 _MARK = b"\xef\xbb\xbf"
-"""What some programs write before text in UTF-8: the mark of the order of bytes."""
+"""The byte order mark, which some programs write before text in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class RatingFile:
 
 
 def open_ratings(path: Path) -> RatingFile:
-    """Look at the file at ``path`` and say what it is."""
+    """Inspect the file at ``path`` and say how it is read."""
     if nameable(path, "file").is_dir():
         raise InputError(f"'{path}' is a directory: give the rating file inside it")
     if not path.exists():

@@ -23,7 +23,7 @@ _USUAL = {
     "rating": "rating ratings score stars overall bookrating userrating",
 }
 _TIMES = ["timestamp", "time", "date", "datetime", "ts", "ratedat", "createdat", "reviewtime", "unixreviewtime"]
-_WIDEST = 1e9  # of a named column, whose scale nobody has stated
+_WIDEST = 1e9  # the range of a named column, whose scale nobody has declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class RatingFormat:
 
     @property
     def stated(self) -> bool:
-        """Whether it is known which ratings there can be."""
+        """Whether the range of ratings is declared."""
         return self.high < _WIDEST
 
 
