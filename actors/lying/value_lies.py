@@ -40,7 +40,7 @@ from coordinator.protocol.channels import (
     unary_channel,
 )
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.custom import Own, admitted
+from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
@@ -183,7 +183,7 @@ class ChosenSubset(Lie):
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the subsets, as their values' numbers or as a bit for each value."""
         channel = _channel(view)
-        subset = _sample(view, self.wishes(view), channel.chosen)
+        subset = _sample(view, self.wishes(view), channel.subset_size)
         if channel.listed:
             _, width = channel.form
             return as_bits(subset.ravel(), width).reshape(honest.shape)
@@ -262,7 +262,7 @@ class _OnlyOne:
 class Search(Lie):
     """The lie about one custom mechanism, by a search for the worst release."""
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: CustomMechanism) -> None:
         self.names, self._half = (own.name,), device_half(own)
 
     def _sketch(self, view: LiarsView, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:

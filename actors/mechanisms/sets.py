@@ -19,7 +19,8 @@ from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, pool_of
+from coordinator.protocol.one_item import pool_of
+from coordinator.protocol.one_item import pool_size as asked
 from coordinator.protocol.subset_form import PADDED
 
 

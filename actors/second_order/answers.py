@@ -21,7 +21,7 @@ class Answer:
     device: int
     query_id: bytes  # The query's digest, 16 bytes
     model: bytes  # The model's digest, 16 bytes
-    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.found`
+    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
     epsilon: Epsilon  # In nats; None where the mechanism has none
     guarantee: str  # The promise that the device was given, in words
     payload: bytes  # The bytes of the release

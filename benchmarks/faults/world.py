@@ -11,9 +11,9 @@ from actors.host import DeviceHost
 from actors.keeper import Keeper, LedgerClient
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.rounds.conductor import Conductor, Plan, Transport
+from coordinator.server.rounds.conductor import Conductor, ServerSpec, Transport
 from scenarios.places.session import DeviceGroup
 from scenarios.store.record_log import RecordLog
 
@@ -34,7 +34,7 @@ class World:
         Most calls in flight, devices in one call, and number of the server's own processes.
     """
 
-    plan: Plan[Any, Any]
+    plan: ServerSpec[Any, Any]
     crews: Mapping[str, DeviceGroup]
     secret: bytes
     window: int = 2
@@ -83,7 +83,7 @@ class Straight:
         """Return the devices of a kind."""
         return LocalHosts(self.devices[kind])
 
-    def queries(self, _: Own | None) -> Transport:
+    def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices."""
         assert self._queries is not None
         (cohorts,) = self.devices.values()
@@ -93,7 +93,7 @@ class Straight:
         """Return the server's own cohorts, all in one part."""
         return spread_here(host, shared, bounds)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Do nothing, because no progress is shown."""
 
 
@@ -101,5 +101,5 @@ def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
     conductor = Conductor(world.plan.begin(fleet))
     for over in rounds:
-        conductor.repeat(over)
+        conductor.replay(over)
     return conductor.run(lambda _: None)

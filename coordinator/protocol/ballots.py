@@ -200,13 +200,13 @@ class Offer(Checked):
 
     client: int
     round: int
-    chosen: int
+    recommendation: int
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""
         require_whole("client", self.client, 0, MOST_DEVICES)
         require_whole("round", self.round, 0, MOST_ROUNDS - 1)
-        require_whole("recommended object", self.chosen, 0, MOST_OBJECTS - 1)
+        require_whole("recommended object", self.recommendation, 0, MOST_OBJECTS - 1)
 
 
 def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:

@@ -273,7 +273,7 @@ def reveals(streams: Words, share: float) -> Bools:
 
 
 @compiled
-def kept(streams: Words, starts: Ints, most: int) -> Bools:
+def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
     """Return which entries of each device's list are kept: all of a short list, a uniform ``most`` of a longer one.
 
     Shapes: ``streams`` (count,); ``starts`` (count + 1,).

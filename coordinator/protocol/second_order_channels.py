@@ -72,7 +72,7 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     --------
     >>> from fractions import Fraction
     >>> channel = cap_channel(Fraction(5), 55)
-    >>> channel.vectors, channel.choice.kept, round(channel.second_moment / 55, 2)
+    >>> channel.vectors, channel.choice.best_count, round(channel.second_moment / 55, 2)
     (512, 34, 0.3)
     """
     if epsilon is None or epsilon > LARGEST_EPSILON:
@@ -85,14 +85,14 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     nearest = _nearest(dimension, vectors)
 
     def length(kept: int) -> float:
-        return choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast * nearest(kept)
+        return choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * nearest(kept)
 
     low, high = 1, vectors
     while low < high:  # the length rises up to the best number, and falls from there on
         middle = (low + high) // 2
         low, high = (middle + 1, high) if length(middle) < length(middle + 1) else (low, middle)
     return CapChannel(
-        dimension, choice_channel(epsilon, choices=2 * vectors, kept=low), significant(length(low), _BITS)
+        dimension, choice_channel(epsilon, choices=2 * vectors, best_count=low), significant(length(low), _BITS)
     )
 
 

@@ -35,7 +35,7 @@ from scenarios.own.admission import admitted_of_run
 from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
-    from coordinator.protocol.custom import Own
+    from coordinator.protocol.custom import CustomMechanism
     from coordinator.server.decoding.public_counts import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
@@ -103,7 +103,7 @@ class RunSpec:
         return half_of(self.half.query_name(self.scenario.settings)).promise
 
     @cached_property
-    def own(self) -> tuple[Own, ChannelCheck] | None:
+    def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
         """The mechanism of one's own, checked and admitted, and how; None where it is none.
 
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it

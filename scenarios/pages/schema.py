@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import found as recommenders
+from coordinator.server.online.recommenders import named_recommenders as recommenders
 from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, read_table
 from scenarios.given.parsing import brief
 from scenarios.pages.traced import Traced

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
-from coordinator.server.online.recommenders import found as recommenders
+from coordinator.server.online.recommenders import named_recommenders as recommenders
 from scenarios.pictures.panel import (
     DARK,
     GREY,
@@ -203,7 +203,7 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
         ends = {"low": row["loss_low"], "high": row["loss_high"]}
         points += [
             {**own, "kind": AGAINST if row["environment"] == HALVING else MEASURED, "y": row["loss"], **ends},
-            {**own, "kind": UPPER, "y": row["loss_bound"] if recommender.bound_drawn else None},
+            {**own, "kind": UPPER, "y": row["loss_bound"] if recommender.bound_in_figures else None},
             {**own, "kind": EXACT, "y": row["loss_exact"]},
             {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
         ]

@@ -10,7 +10,7 @@ from typing import Any
 from actors.device import PIECE
 from actors.device_block import DeviceBlock
 from actors.keeper import Keeper, LedgerClient
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
@@ -41,14 +41,14 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         conductor = Conductor(job.plan.begin(fleet))
-        fleet.report = lambda count: progress(conductor.tally(count))
+        fleet.report = lambda count: progress(conductor.progress(count))
 
         def keep(over: R) -> None:
             job.records.keep(over)
-            fleet.more(0)
+            fleet.report_progress(0)
 
         for over in job.records:
-            conductor.repeat(over)
+            conductor.replay(over)
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
@@ -85,15 +85,15 @@ class LocalFleet:
         """Return the devices of a kind."""
         return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
 
-    def queries(self, _: Own | None) -> Queries:
+    def queries(self, _: CustomMechanism | None) -> Queries:
         """Return the transport that carries queries to devices."""
-        return Queries(self._job, self._cast, self._threads, self.more)
+        return Queries(self._job, self._cast, self._threads, self.report_progress)
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
         """Return the server's own cohorts."""
         return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers, and report the sum."""
         self._count += count
         self.report(self._count)
@@ -107,10 +107,15 @@ class Queries:
         job: BackendJob[Any, Any, Any],
         cast: Cast,
         threads: ThreadPoolExecutor | None,
-        more: Callable[[int], None],
+        report_progress: Callable[[int], None],
     ) -> None:
         self._ratings, self._secret, self._cohorts = _only(job, cast)
-        self._job, self._layout, self._map, self._more = job, job.layout, map if threads is None else threads.map, more
+        self._job, self._layout, self._map, self._report_progress = (
+            job,
+            job.layout,
+            map if threads is None else threads.map,
+            report_progress,
+        )
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
@@ -129,7 +134,7 @@ class Queries:
         ):
             total = statistic if total is None else merge(total, statistic)
             releases.append(seal(release))
-            self._more(release.count)
+            self._report_progress(release.count)
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from actors.device_block import DeviceKind
     from actors.keeper import LedgerClient
     from coordinator.server.fleet.layout import Layout
-    from coordinator.server.rounds.conductor import Plan
-    from coordinator.server.rounds.tally import Tally
+    from coordinator.server.rounds.conductor import ServerSpec
+    from coordinator.server.rounds.tally import RunProgress
 
 R = TypeVar("R")
 """The record of a round."""
@@ -25,7 +25,7 @@ O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")
 """The experiment's result."""
-Progress = Callable[["Tally"], None]
+Progress = Callable[["RunProgress"], None]
 """Called with the server's progress."""
 
 
@@ -78,7 +78,7 @@ class SessionResult(Generic[O]):
 class BackendJob(Generic[R, O, T]):
     """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 
-    plan: Plan[R, O]  # The server's plan
+    plan: ServerSpec[R, O]  # The server's plan
     device_groups: Mapping[str, DeviceGroup]  # Devices, by the name of their kind
     secret: bytes = field(repr=False)  # Private: the population's master secret
     layout: Layout  # It affects only speed
@@ -112,7 +112,7 @@ class Backend(Protocol):
         """Device blocks computed at the same time."""
         ...
 
-    def choose_workers(self, plan: Plan[Any, Any], answers: int) -> int:
+    def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:
         """Return the number of workers with which a run of this many answers ends soonest."""
         ...
 
@@ -125,7 +125,7 @@ class Backend(Protocol):
         ...
 
 
-def silent(_: Tally) -> None:
+def silent(_: RunProgress) -> None:
     """Report no progress."""
 
 

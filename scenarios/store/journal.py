@@ -64,7 +64,7 @@ _STATISTICS = {kind.__name__: kind for kind in _KINDS}
 
 def _answered(over: Round) -> AnsweredRange:
     ask, statistic = over.ask, over.statistic
-    devices = statistic.asked - statistic.refused
+    devices = statistic.devices - statistic.refused
     return AnsweredRange(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.log import verbose
 from scenarios.pictures.figures import draw, pictures_of
 from scenarios.places.session import Backend
@@ -49,7 +49,7 @@ def counted(telling: ProgressReporter, done: int, total: int, *, before: int) ->
         def over() -> None:
             nonlocal now, said
             now += 1
-            course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+            course.tell(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
             bar.advance(task)
             if lines and not verbose() and time.monotonic() - said >= report.EVERY:
                 said = time.monotonic()

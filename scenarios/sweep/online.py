@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
+from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of, still_names
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.given.files import file_sha256
 from scenarios.given.settings import validated
@@ -171,7 +171,7 @@ def recommenders_of(text: str | Sequence[str] | None, known: tuple[str, ...]) ->
     for name in names:
         if name not in known:
             raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
-    return tuple(name for name in found() if name in names)
+    return tuple(name for name in named_recommenders() if name in names)
 
 
 def serve(scenario: OnlineScenario, world: World) -> OnlineResult:
@@ -288,7 +288,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         sweep = cls(
             base=OnlineSetting(*(getattr(one, name) for name in OnlineSetting._fields[:-1])),
             axes=parse_axes(options.axes),
-            recommenders=recommenders_of(options.recommenders, tuple(found())),
+            recommenders=recommenders_of(options.recommenders, tuple(named_recommenders())),
             seeds=options.seeds or SEEDS,
         )
         sweep.check()

@@ -237,7 +237,7 @@ class Stopped(Successes):
 
     def _ran(self, decoder: str) -> Result:
         finished = run(self._scenario.model_copy(update={"decoder": decoder}), InProcess(1))
-        self.simulated += finished.statistic.asked
+        self.simulated += finished.statistic.devices
         return finished
 
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:

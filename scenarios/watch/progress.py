@@ -22,7 +22,7 @@ from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.report.printing import progress
 from scenarios.store.files import write_bytes
@@ -167,7 +167,7 @@ class ProgressReporter:
         with progress(self.console, total, label, done) as show:
             course = SeedProgress(self, total, unit)
 
-            def tell(tally: Tally) -> None:
+            def tell(tally: RunProgress) -> None:
                 if not verbose():
                     show(tally)
                 course.tell(tally)
@@ -205,9 +205,9 @@ class SeedProgress:
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
-        self._last = Tally()
+        self._last = RunProgress()
 
-    def tell(self, tally: Tally) -> None:
+    def tell(self, tally: RunProgress) -> None:
         """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally

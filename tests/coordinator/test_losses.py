@@ -67,7 +67,7 @@ def test_what_is_lost_is_asked_again_and_ends_in_a_line(name: str, monkeypatch: 
         raise Raised
 
     with pytest.raises(LostError) as error, retrying.in_a_line():
-        retrying.again(attempt, "devices cannot be reached")
+        retrying.with_retries(attempt, "devices cannot be reached")
     line = str(error.value)
     assert len(attempts) == (8 if FATES[name] == LOST else 1)
     assert len(line) < 400
@@ -98,7 +98,7 @@ def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.M
     task = Task(5)
     monkeypatch.setattr("scenarios.places.on_ray.ray.remote", lambda **_: lambda _: task)
     monkeypatch.setattr("scenarios.places.on_ray.ray.wait", lambda flying, **_: (flying[:1], flying[1:]))
-    monkeypatch.setattr("scenarios.places.on_ray.got", got)
+    monkeypatch.setattr("scenarios.places.on_ray.result_of", got)
     assert sorted(OnRay(2).each(abs, [0, 1, 2])) == [(0, 0), (1, 10), (2, 20)]
     assert calls.count(1) > 1
     task.most = 10**6

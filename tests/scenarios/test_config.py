@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 import blindrec
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found as mechanisms
+from coordinator.server.mechanisms import server_halves as mechanisms
 from scenarios.data.populations import populate, settle
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec, load_scenario

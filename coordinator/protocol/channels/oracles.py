@@ -15,7 +15,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels.channel import (
     COIN,
     LARGEST_EPSILON,
-    MOST_TOLD,
+    MOST_RELEASES,
     CoinOf,
     LogRatio,
     odds_within,
@@ -79,8 +79,8 @@ class KaryChannel:
         InputError
             If there are too many releases to enumerate.
         """
-        if self.values > MOST_TOLD:
-            raise InputError(f"{self.values} values are more than {MOST_TOLD} releases; look at fewer values")
+        if self.values > MOST_RELEASES:
+            raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
         own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
         return [own if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
 
@@ -147,21 +147,21 @@ class ChoiceChannel:
 
     Attributes
     ----------
-    choices, kept : int
+    choices, best_count : int
         Number of answers, and of the best among them.
     misses : int
         Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
     """
 
     choices: int
-    kept: int
+    best_count: int
     misses: int
 
     @property
     def probabilities(self) -> tuple[Fraction, Fraction]:
         """Probability of each one of the best answers, and of each one of the others, exact."""
         miss = Fraction(self.misses, COIN)
-        return (1 - miss) / self.kept, miss / (self.choices - self.kept)
+        return (1 - miss) / self.best_count, miss / (self.choices - self.best_count)
 
     @property
     def contrast(self) -> float:
@@ -197,7 +197,7 @@ class ChoiceChannel:
         found = []
         for total in signed:
             above, tied = sum(one > total for one in signed), signed.count(total)
-            among_best = min(max(self.kept - above, 0), tied)
+            among_best = min(max(self.best_count - above, 0), tied)
             found.append((among_best * best + (tied - among_best) * other) / tied)
         return found
 
@@ -214,18 +214,18 @@ def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChanne
     ----------
     epsilon : Fraction or None
         Privacy parameter in nats; None for no noise.
-    choices, kept : int
+    choices, best_count : int
         Number of answers, and of the best among them, which is smaller.
 
     Raises
     ------
     InputError
-        As `bit_channel`; if ``kept`` is not between 1 and ``choices - 1``; or if the number of choices is no power of
+        As `bit_channel`; if ``best_count`` is not between 1 and ``choices - 1``; or if the number of choices is no power of
         two and epsilon so small that the nearest whole number of coins exceeds it.
     """
     if not 1 <= kept < choices:
-        raise InputError(f"kept is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
-    return ChoiceChannel(choices, kept, share_of_coins(epsilon, kept=kept, others=choices - kept))
+        raise InputError(f"best_count is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
+    return ChoiceChannel(choices, kept, share_of_coins(epsilon, best=kept, others=choices - kept))
 
 
 _LEAST = -80.0
@@ -241,7 +241,7 @@ class SubsetChannel:
 
     Attributes
     ----------
-    values, padded, chosen : int
+    values, padded, subset_size : int
         Number of values, of those that are a device's own, exactly, and of those in a release.
     misses : int
         Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise.
@@ -249,13 +249,13 @@ class SubsetChannel:
 
     values: int
     padded: int
-    chosen: int
+    subset_size: int
     misses: int
 
     @property
     def avoiding(self) -> Fraction:
         """Share of the subsets that avoid a device's values, exact: ``C(N - w, k) / C(N, k)``."""
-        return _avoiding(self.values, self.padded, self.chosen)
+        return _avoiding(self.values, self.padded, self.subset_size)
 
     @property
     def ratio(self) -> Fraction | None:
@@ -279,7 +279,7 @@ class SubsetChannel:
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
         """Probability that a subset holds a value of the device's own, and one that is not, exact."""
-        values, own, many, avoiding = self.values, self.padded, self.chosen, self.avoiding
+        values, own, many, avoiding = self.values, self.padded, self.subset_size, self.avoiding
         miss, share = Fraction(self.misses, COIN), Fraction(many, values)
         without = Fraction(many, values - own)  # of a subset that avoids the own values
         others = (share - avoiding * without) / (1 - avoiding)  # of one that meets them
@@ -288,19 +288,19 @@ class SubsetChannel:
     @property
     def both(self) -> Fraction:
         """Probability that a subset holds two values that are not the device's own, exact."""
-        values, many, avoiding, miss = self.values, self.chosen, self.avoiding, Fraction(self.misses, COIN)
+        values, many, avoiding, miss = self.values, self.subset_size, self.avoiding, Fraction(self.misses, COIN)
         share, without = (_pairs(many, of) for of in (values, values - self.padded))
         return (1 - miss) * (share - avoiding * without) / (1 - avoiding) + miss * without
 
     @property
     def listed(self) -> bool:
         """Whether a release lists its values; see `coordinator.protocol.subset_form`."""
-        return is_listed(self.values, self.chosen)
+        return is_listed(self.values, self.subset_size)
 
     @property
     def form(self) -> tuple[int, int]:
         """Parts of a release, and bits of each; see `coordinator.protocol.subset_form`."""
-        return subset_form(self.values, self.chosen)
+        return subset_form(self.values, self.subset_size)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `Channel.chances`. ``private`` holds the device's values.
@@ -310,16 +310,18 @@ class SubsetChannel:
         InputError
             If there are too many releases to enumerate, or these are not as many values.
         """
-        if math.prod(self.form) > MOST_TOLD.bit_length() - 1:
-            raise InputError(f"subsets of {math.prod(self.form)} bits are more than {MOST_TOLD}; look at fewer values")
+        if math.prod(self.form) > MOST_RELEASES.bit_length() - 1:
+            raise InputError(
+                f"subsets of {math.prod(self.form)} bits are more than {MOST_RELEASES}; look at fewer values"
+            )
         own = {int(value) for value in np.ravel(private)}
         if len(own) != self.padded or not 0 <= min(own) <= max(own) < self.values:
             raise InputError(f"a sketch is no {self.padded} values below {self.values}; pad it to exactly as many")
-        every = math.comb(self.values, self.chosen)
-        avoid = math.comb(self.values - self.padded, self.chosen)
+        every = math.comb(self.values, self.subset_size)
+        avoid = math.comb(self.values - self.padded, self.subset_size)
         meeting, missing = Fraction(COIN - self.misses, COIN * (every - avoid)), Fraction(self.misses, COIN * avoid)
         found = [Fraction(0)] * (1 << math.prod(self.form))
-        for subset in combinations(range(self.values), self.chosen):
+        for subset in combinations(range(self.values), self.subset_size):
             found[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
         return found
 
@@ -350,7 +352,7 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, chosen: int) -
     ----------
     epsilon : Fraction or None
         Privacy parameter of the whole subset in nats; None: it always meets the device's values.
-    values, padded, chosen : int
+    values, padded, subset_size : int
         Number of values N, of a device's own w, and of those in a release k; ``w + k <= N``, both at least 1.
 
     Raises
@@ -360,7 +362,7 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, chosen: int) -
 
     Examples
     --------
-    >>> channel = subset_channel(Fraction(1), values=3756, padded=50, chosen=20)
+    >>> channel = subset_channel(Fraction(1), values=3756, padded=50, subset_size=20)
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.0103, 0.00526])
     """

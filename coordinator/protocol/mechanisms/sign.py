@@ -32,7 +32,7 @@ class Sign(PublicHalf):
     def channel(self, query: Query) -> ChoiceChannel:
         """Return the choice among the signed vectors."""
         vectors, kept = int(query.parameters["vectors"]), int(query.parameters["kept"])
-        return choice_channel(query.epsilon, choices=2 * vectors, kept=kept)
+        return choice_channel(query.epsilon, choices=2 * vectors, best_count=kept)
 
 
 PUBLIC = (Sign(),)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tables import Tabled, TableLearner
+from coordinator.server.anchor.tables import TableBelief, TableLearner
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.rounds.learner import Learner
@@ -20,7 +20,7 @@ from coordinator.server.rounds.state import ServerState
 class AnchorLearner(Protocol):
     """What rounds of anchor sensing tell, and what the next one should ask: both follow from the rounds alone."""
 
-    def believe(self, course: Course) -> Belief | Tabled:
+    def believe(self, course: Course) -> Belief | TableBelief:
         """Return what all rounds tell, of which the first was about pairs."""
         ...
 
@@ -45,7 +45,7 @@ class RoundLearner(Learner):
     anchors: AnchorLearner  # What rounds tell
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
-    own: Own | None = None  # It is no mechanism of one's own
+    own: CustomMechanism | None = None  # It is no mechanism of one's own
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.start import NEXT_LOOK, first_look
-from coordinator.server.anchor.tables import STANDS_OUT, TELLS, Tabled, TableLearner, asked, signal_of
+from coordinator.server.anchor.tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.moments.signs import sign_contrast
 from coordinator.server.rounds.setting import Setting, users_on_grid
@@ -25,7 +25,7 @@ PAIR_AGAIN = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchoring:
+class AnchorPolicy:
     """Pairs of a pool give the first anchors; turned signs of all items make everything else.
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
@@ -92,7 +92,7 @@ MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tabling:
+class TablePolicy:
     """First anchors from first-order signs or pairs of a pool; then turned signs of all items, by measured tables.
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
@@ -128,9 +128,9 @@ class Tabling:
     def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
         return self.setting.ask(state, users=users_on_grid(users))
 
-    def _turned(self, state: ServerState, course: Course, belief: Tabled) -> Ask | None:
+    def _turned(self, state: ServerState, course: Course, belief: TableBelief) -> Ask | None:
         setting, many = self.setting, state.answers_asked
-        guesses = [told for told in course.turned if asked(told)]
+        guesses = [told for told in course.turned if asks_guess(told)]
         classes = self.learner.design.classes
         kinds = 1 if classes == 2 else classes
         asks = sum(told.statistic.answered for told in guesses)
@@ -168,7 +168,7 @@ class Tabling:
             return 0.0
         many = design.pool(setting.public_seed).size
         contrast = sign_contrast(
-            many, items=design.items, rated=design.rated, vectors=1, kept=1, epsilon=setting.epsilon
+            many, items=design.items, rated=design.rated, vectors=1, best_count=1, epsilon=setting.epsilon
         )
         first = PLAIN_FIRST / contrast**2 if contrast else math.inf
         users = sum(told.statistic.answered for told in course.plain)
@@ -180,7 +180,7 @@ class Tabling:
         return PLAIN_MORE * users
 
 
-def tables_failed(course: Course, belief: Tabled, usual: float) -> bool:
+def tables_failed(course: Course, belief: TableBelief, usual: float) -> bool:
     """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
 
     That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
@@ -188,4 +188,4 @@ def tables_failed(course: Course, belief: Tabled, usual: float) -> bool:
     """
     start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
-    return any(before < share * start <= now and belief.told < least for share, least in TRIALS)
+    return any(before < share * start <= now and belief.evidence < least for share, least in TRIALS)

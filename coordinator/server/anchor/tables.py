@@ -32,7 +32,7 @@ REACH = 9.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RoundEstimates:
     """A round's means of ``H_i S``, and how they depend on the table of like rates given the guess.
 
     For an item of cluster c the mean is ``offset_i + sum_k slopes[k, i] B[k, c]``, where B[k, c] is the share of likes
@@ -48,7 +48,7 @@ class Reading:
     controls: Bools  # shape (N,); Decided items that were sensed all the same
 
 
-def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> Reading:
+def turned_estimates(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
     """Return what one round tells.
 
     Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
@@ -61,7 +61,7 @@ def read_turned(told: AnchorRound, shares: Floats, *, rated: int, control: int) 
     passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
     if len(passes) == 2:  # a plain round knows one class only
         passes = np.tile(passes, (shares.size, 1))
-    return Reading(
+    return RoundEstimates(
         means=statistic.means,
         users=statistic.sensed.astype(np.float64),
         slopes=(passes[1::2] - passes[0::2]) * shares[:, None],
@@ -125,7 +125,7 @@ class Fit:
     tables: Floats  # shape (R, K, L); Like rates given the guess, of each round
     errors: Floats  # shape (L, R, K, K); Covariances of the tables' columns
 
-    def strays(self, reading: Reading, place: int) -> float:
+    def strays(self, reading: RoundEstimates, place: int) -> float:
         """Return by how many standard deviations a round's controls are farther from its table than noise has them."""
         own = reading.controls & (reading.users > 0)
         if not own.any():
@@ -136,7 +136,7 @@ class Fit:
         return float((squares.sum() - squares.size) / np.sqrt(2 * squares.size))
 
 
-def fit_tables(readings: Sequence[Reading], first: Floats2, early: Floats2) -> Fit:
+def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> Fit:
     """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
 
     Shapes: ``first`` (K, L); ``early`` (N, L).
@@ -207,7 +207,7 @@ LEAST_ASKED_RATE = 0.02
 
 
 def turned_tables(
-    known: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
+    membership: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
 ) -> Tables:
     """Return the arrays of a round about turned signs.
 
@@ -268,7 +268,7 @@ def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Ind
     return np.where(decided, control, np.rint(SENSING_LEVELS * often)).astype(np.int32)
 
 
-def asked_guess(tables: Tables, k: int) -> Tables:
+def guess_tables(tables: Tables, k: int) -> Tables:
     """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
     lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
     return Tables(
@@ -299,7 +299,7 @@ STARTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class First:
+class InitialAnchors:
     """First anchors."""
 
     pool: Indices  # shape (M,); The items that something is known of
@@ -323,7 +323,7 @@ class First:
         return found
 
 
-def first_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> First:
+def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what first-order signs tell if they suffice, else what pairs tell."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
@@ -331,11 +331,11 @@ def first_anchors(course: Course, *, rated: int, clusters: int, classes: int) ->
         start = spectral_start(course, rated=rated)
         one = scipy.special.expit(start.odds)
         known, moments = np.stack([one, 1 - one], axis=1), start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-        return First(pool=start.pool, clusters=known, likes=_likes(moments, classes), stands=start.stands)
+        return InitialAnchors(pool=start.pool, clusters=known, likes=_likes(moments, classes), stands=start.stands)
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
-def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> First:
+def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
@@ -354,7 +354,7 @@ def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> Firs
     contrast = pair_contrast(many, items=query.items, rated=rated, epsilon=query.epsilon)
     scaled = centres / np.sqrt(np.maximum(overlap, 0.2))
     moments = scaled * strengths / (contrast * math.sqrt(many * users)) @ scaled.T
-    return First(pool=query.pool, clusters=known, likes=_likes(moments, classes), stands=stands)
+    return InitialAnchors(pool=query.pool, clusters=known, likes=_likes(moments, classes), stands=stands)
 
 
 def _likes(moments: Floats2, classes: int) -> Floats2:
@@ -383,13 +383,13 @@ def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, F
     users = np.stack([told.statistic.sensed for told in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * told.statistic.scores - told.statistic.sensed for told in rounds]).sum(axis=0)[pool]
-    one = read_turned(rounds[0], np.ones(1), rated=rated, control=0)
+    one = turned_estimates(rounds[0], np.ones(1), rated=rated, control=0)
     gain = one.slopes[0][pool] / 2  # for each unit of a mean rating in [-1, 1]
     values, errors = sums / users[pool] / gain, 1 / (np.sqrt(users[pool]) * gain)
     return values, errors, float(((values - values.mean()) ** 2 / errors**2).sum() / (values.size - 1) - 1)
 
 
-def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> First:
+def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> InitialAnchors:
     """Return what first-order signs of the pool tell of two clusters; the other class is taken to be mirrored."""
     values, errors, signal = signal_of(rounds, rated=rated)
     pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)
@@ -397,7 +397,7 @@ def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> First:
     known = scipy.special.softmax(np.clip(joint(mixture, values, errors), -1e3, 1e3), axis=1)
     rates = np.stack([mixture.levels, -mixture.levels])
     likes = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
-    return First(pool=pool, clusters=known, likes=likes, stands=signal >= TELLS)
+    return InitialAnchors(pool=pool, clusters=known, likes=likes, stands=signal >= TELLS)
 
 
 CONTROL = 1
@@ -413,18 +413,18 @@ APART = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tabled:
+class TableBelief:
     """What the server believes after some rounds."""
 
-    first: First  # What it started from
+    first: InitialAnchors  # What it started from
     fit: Fit | None  # Tables and clusters; None before the first turned signs
     table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
     shares: Floats  # shape (K,); Shares of the devices that guess each class
-    told: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
+    evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
     need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
     discarded: int  # Rounds whose controls were off
     posterior: Posterior  # Of every item's cluster
-    known: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
+    membership: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
 
     def model(self, clusters: int) -> Model:
         """Return the item model to hand to devices; an item's score is how probably devices like it."""
@@ -439,30 +439,30 @@ class TableLearner:
     design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: Course) -> Tabled:
+    def believe(self, course: Course) -> TableBelief:
         """Return what all rounds tell, at least one about pairs or first-order signs."""
         design = self.design
-        first = first_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
+        first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
         start = first.tables(items=design.items, rated=design.rated)
         early = np.full((design.items, design.clusters), 1 / design.clusters)
         early[first.pool] = first.clusters
-        sensing = [told for told in course.turned if not asked(told)]
+        sensing = [told for told in course.turned if not asks_guess(told)]
         shares = self._shares(course.turned, max(len(sensing), 1))
         if not sensing:
             posterior = _posterior(early, early @ start.mean(axis=0), apart=False)
-            return Tabled(
+            return TableBelief(
                 first=first,
                 fit=None,
                 table=start,
                 shares=shares[0],
-                told=0.0,
+                evidence=0.0,
                 need=np.full(design.items, math.inf),
                 discarded=0,
                 posterior=posterior,
-                known=early,
+                membership=early,
             )
         readings = [
-            read_turned(told, share, rated=design.rated, control=CONTROL)
+            turned_estimates(told, share, rated=design.rated, control=CONTROL)
             for told, share in zip(sensing, shares, strict=True)
         ]
         kept = readings
@@ -471,17 +471,17 @@ class TableLearner:
         if any(off := [fit.strays(one, place) > STRAYED for place, one in enumerate(kept)]) and not all(off):
             kept = [one for one, stray in zip(kept, off, strict=True) if not stray]
             fit = fit_tables(kept, start, weight)
-        told = _told(kept, fit)
-        return Tabled(
+        told = _evidence(kept, fit)
+        return TableBelief(
             first=first,
             fit=fit,
             table=fit.tables[-1],
             shares=shares[-1],
-            told=told,
+            evidence=told,
             need=self._need(kept[-1], fit),
             discarded=len(readings) - len(kept),
             posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=told >= APART),
-            known=fit.clusters,
+            membership=fit.clusters,
         )
 
     def _shares(self, turned: tuple[AnchorRound, ...], rounds: int) -> Floats:
@@ -490,7 +490,7 @@ class TableLearner:
         seen: list[tuple[int, int, float, float]] = []
         at = 0
         for told in turned:
-            if not asked(told):
+            if not asks_guess(told):
                 at += 1
                 continue
             contrast, answers = bit_channel(told.query.epsilon).contrast, max(told.statistic.answered, 1)
@@ -508,7 +508,7 @@ class TableLearner:
         shares: Floats = found / found.sum(axis=1, keepdims=True)
         return shares
 
-    def _need(self, reading: Reading, fit: Fit) -> Floats:
+    def _need(self, reading: RoundEstimates, fit: Fit) -> Floats:
         """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
         best, other = np.argsort(-fit.clusters, axis=1)[:, :2].T
         gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
@@ -518,19 +518,19 @@ class TableLearner:
         return need
 
     def ask(
-        self, belief: Tabled, *, kind: int | None = None, round_number: int, public_seed: bytes, epsilon: Epsilon
+        self, belief: TableBelief, *, kind: int | None = None, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
         coins = np.random.default_rng(int.from_bytes(derive(public_seed, f"anchor round {round_number}")))
         tables = turned_tables(
-            belief.known,
+            belief.membership,
             belief.table,
             belief.shares,
             belief.posterior.decided(self.failure),
             control=CONTROL,
             coins=coins,
         )
-        tables = tables if kind is None else asked_guess(tables, kind)
+        tables = tables if kind is None else guess_tables(tables, kind)
         return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
 
     def ask_plain(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
@@ -539,7 +539,7 @@ class TableLearner:
         return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
 
 
-def asked(told: AnchorRound) -> bool:
+def asks_guess(told: AnchorRound) -> bool:
     """Return whether a round asked for the guess itself."""
     return bool(told.query.arrays[LEAN].any())
 
@@ -557,7 +557,7 @@ def _posterior(known: Floats2, expected: Floats, *, apart: bool) -> Posterior:
     )
 
 
-def _told(readings: list[Reading], fit: Fit) -> float:
+def _evidence(readings: list[RoundEstimates], fit: Fit) -> float:
     """Return how much more probable all means are [nats] if items have clusters than if all are liked alike."""
     means = np.array([one.means - one.offset for one in readings])
     users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])

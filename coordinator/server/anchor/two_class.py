@@ -19,7 +19,7 @@ from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.signs import UNIT
 from coordinator.server.anchor.course import Course
 from coordinator.server.anchor.sensing import AnchorSensing, Tables
-from coordinator.server.anchor.start import Start, spectral_start
+from coordinator.server.anchor.start import SpectralStart, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.rounds.state import AnchorRound
@@ -29,7 +29,7 @@ from coordinator.server.rounds.state import AnchorRound
 class Belief:
     """What the server believes after some rounds."""
 
-    start: Start  # What pairs told
+    start: SpectralStart  # What pairs told
     estimates: Estimates  # Of how the first class rates every item on average, in [-1, 1], by turned signs alone
     posterior: Posterior  # Of every item's cluster; its expected levels are what anchors and centres are made of
 
@@ -121,7 +121,7 @@ LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
 """Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that tell which is best."""
 
 
-def read(told: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
+def round_estimates(told: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
     """Return a round's estimates of every item's mean rating d in the first class.
 
     For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
@@ -177,7 +177,7 @@ class TwoClasses:
         return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 
     def _read(self, rounds: Sequence[AnchorRound], expected: Floats, devices: int) -> Estimates:
-        first, *others = (read(told, expected, rated=self.design.rated, devices=devices) for told in rounds)
+        first, *others = (round_estimates(told, expected, rated=self.design.rated, devices=devices) for told in rounds)
         return sum(others, start=first)
 
     def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:

@@ -21,7 +21,7 @@ from coordinator.server.completion.fitting import FittedModel, Fitting, begin, i
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 
 SIZED_USERS = 1000
 """Most public users over whom the common h is averaged; they are taken evenly."""
@@ -126,7 +126,7 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.Plan`."""
+    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     public: Rows  # Public users' ratings
     private: int  # Addresses of private devices lie below this
@@ -169,13 +169,13 @@ class BatchPlan:
         """Return the batches, ``[first, stop)`` each."""
         return [(first, min(first + self.batch, self.private)) for first in range(0, self.private, max(self.batch, 1))]
 
-    def told_after(self, first: int, stop: int) -> bool:
+    def returns_model_after(self, first: int, stop: int) -> bool:
         """Return whether the model after a batch is returned."""
         return stop == self.private or bool(self.every and stop // self.every > first // self.every)
 
 
 class Batches:
-    """Learning from batches; see `coordinator.server.rounds.conductor.Learning`.
+    """Learning from batches; see `coordinator.server.rounds.conductor.ServerProcess`.
 
     The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
     both are the same model.
@@ -194,7 +194,7 @@ class Batches:
         self._told: FittedModel
         self._alone: FittedModel
 
-    def next(self) -> Batch | None:
+    def run_round(self) -> Batch | None:
         """Announce a model to the next batch, ask about it, and weigh the releases in the book."""
         if self._plan.mechanism is None or self._over == len(self._batches):
             return None
@@ -213,7 +213,7 @@ class Batches:
             weighed=self._weighed,
         )
 
-    def repeat(self, over: Batch) -> None:
+    def replay(self, over: Batch) -> None:
         """Take in a stored batch of an interrupted run; models are fitted again."""
         query, features = self._announce()
         self._fold(query, features, over.releases(query))
@@ -237,10 +237,10 @@ class Batches:
             alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
         )
 
-    def tally(self) -> Tally:
+    def progress(self) -> RunProgress:
         """Return how far the batches have come; a device answers once."""
         asked = self._plan.mechanism is not None
-        return Tally(
+        return RunProgress(
             rounds=self._over,
             planned=len(self._batches) if asked else 0,
             answers=self._book.devices,
@@ -277,7 +277,7 @@ class Batches:
         self._book.absorb(query, features, releases)
         first, stop = self._batches[self._over]
         self._over, self._due = self._over + 1, True
-        self._fleet.more(stop - first)
+        self._fleet.report_progress(stop - first)
 
     def _weigh(self) -> None:
         """Set the weight of releases, chosen with a model of the announced users without any releases."""
@@ -299,7 +299,7 @@ class Batches:
             self._told, self._due = self._further(self._told, self._told_to), False
             self._model = self._told if same else self._further(self._model, self._crowd)
             first, stop = self._batches[self._over - 1]
-            if self._plan.told_after(first, stop):
+            if self._plan.returns_model_after(first, stop):
                 self._models.append((stop, self._model.features))
         return self._model
 
@@ -320,7 +320,7 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
     models = [(0, model.features)]
     for first, stop in plan.blocks():
         model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
-        if plan.told_after(first, stop):
+        if plan.returns_model_after(first, stop):
             models.append((stop, model.features))
     return Course(features=announced(model, crowd).features, model=model, models=models)
 

@@ -53,7 +53,7 @@ class ReleaseBook:
                 new[release.device] = release
         told = tuple(new[device] for device in sorted(new))
         self._devices |= new.keys()
-        batch = _Batch(query=query, features=half_of(query.mechanism).kept(features), releases=told)
+        batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=told)
         if 8 * self._items * self.devices <= KEPT_BYTES:
             self._kept.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
         self._batches.append(batch)

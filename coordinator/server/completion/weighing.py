@@ -65,7 +65,7 @@ class Fold:
 
     train: Rows
     seen: Rows
-    asked: Rows
+    targets: Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,11 +89,11 @@ class Weighing:
 
     def errors(self, features: ItemFeatures) -> Floats:
         """Return the mean squared error of every validation user that is asked anything, float64."""
-        asked = self.folds[0].asked.degrees
+        asked = self.folds[0].targets.degrees
         sums = np.zeros(asked.size)
         for fold in self.folds:
             owners = np.repeat(np.arange(asked.size), asked)
-            sums += np.bincount(owners, squared_errors(features, fold.seen, fold.asked), minlength=asked.size)
+            sums += np.bincount(owners, squared_errors(features, fold.seen, fold.targets), minlength=asked.size)
         errors: Floats = sums[asked > 0] / (len(self.folds) * asked[asked > 0])
         return errors
 

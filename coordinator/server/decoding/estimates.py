@@ -63,7 +63,7 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
     vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if query.centres is None:
         one = sign_contrast(
-            query.pool.size, items=query.items, rated=rated, vectors=vectors, kept=kept, epsilon=epsilon
+            query.pool.size, items=query.items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon
         )
         return np.full(query.pool.size, one), np.zeros(query.pool.size)
     expected = (1 + query.centres / UNIT) / 2 if likes is None else likes

@@ -8,9 +8,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, pool_of, sides
+from coordinator.protocol.one_item import pool_of, pool_size, sides
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.moments.frequencies import LIKED, told_share
+from coordinator.server.moments.frequencies import LIKED, item_share
 from coordinator.server.statistics.counts import CountStatistic
 
 
@@ -57,7 +57,7 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
     If only likes are told, an estimate is the share of devices whose random item it is. If dislikes are told as well,
     it is the share that names the item as liked less the share that names it as disliked.
     """
-    many, devices = asked(query), statistic.answered
+    many, devices = pool_size(query), statistic.answered
     counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * many + 1, np.int64)
     value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
     parts = [slice(side * many, (side + 1) * many) for side in range(sides(query))]
@@ -71,7 +71,7 @@ def line_of(query: Query, *, rated: int) -> tuple[float, float]:
     If only likes are told, the slope assumes that half of the ratings are likes; it scales all items by the same
     factor.
     """
-    slope = told_share(asked(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
+    slope = item_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
     return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
 
 
@@ -84,7 +84,7 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
     pool, (slope, offset), devices = pool_of(query), line, statistic.answered
     weighted, information = np.zeros(query.items), np.zeros(query.items)
     if devices:
-        many, value = asked(query), _possible(rates, statistic.sums, devices)
+        many, value = pool_size(query), _possible(rates, statistic.sums, devices)
         typical = [np.full(many, value[side * many : (side + 1) * many].mean()) for side in range(sides(query))]
         found, _ = popularity(query, rates, statistic)
         information[pool] = slope**2 * devices / _spread_of(rates, [np.clip(one, 1 / devices, 1) for one in typical])
@@ -100,7 +100,7 @@ def _spread_of(rates: Rates, told: list[Floats]) -> Floats:
 def information_of(query: Query, rates: Rates, line: tuple[float, float], expected: Floats | None) -> Floats:
     """Return the information of one device's answer about how much users like each item of the pool, shape (M,)."""
     slope, _ = line
-    liked = np.full(asked(query), 0.5) if expected is None else np.clip(expected, 0, 1)
+    liked = np.full(pool_size(query), 0.5) if expected is None else np.clip(expected, 0, 1)
     told = [slope * liked] if sides(query) == 1 else [slope / 2 * liked, slope / 2 * (1 - liked)]
     return slope**2 / _spread_of(rates, told)
 

@@ -30,7 +30,7 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     time.sleep(pause_after(attempt))
 
 
-def got(answer: Any, *, within: float | None = None) -> Any:
+def result_of(answer: Any, *, within: float | None = None) -> Any:
     """Return the object behind a reference, or a list of them; raise our own errors without Ray's wrapper."""
     try:
         return ray.get(answer) if within is None else ray.get(answer, timeout=within)
@@ -49,7 +49,7 @@ def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[N
         raise LostError(f"Ray gave up ({losses.reason(error)}); {losses.remedy(error)}, then resume") from None
 
 
-def again(attempt: Callable[[], T], what: str) -> T:
+def with_retries(attempt: Callable[[], T], what: str) -> T:
     """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm."""
     for number in itertools.count():
         try:
@@ -103,9 +103,9 @@ def carry(
 def _taken(flight: Flight) -> Any:
     """Return what was made of an answer; raise the devices' own error if that is why there is nothing."""
     try:
-        return got(flight.over)
+        return result_of(flight.over)
     except Exception:
-        got(flight.answer)
+        result_of(flight.answer)
         raise
 
 

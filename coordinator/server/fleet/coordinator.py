@@ -10,15 +10,15 @@ from typing import Any
 import ray
 from ray.util.metrics import Gauge
 
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.fleet.querying import WINDOW, Querying
-from coordinator.server.rounds.conductor import Conductor, Plan
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.conductor import Conductor, ServerSpec
+from coordinator.server.rounds.tally import RunProgress
 
 GAUGES = {
     "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),
@@ -28,12 +28,12 @@ GAUGES = {
     "epsilon": ("blindrec_epsilon_spent", "What a device has spent at most [nats]."),
     "undecided": ("blindrec_undecided_items", "Items that are not decided, where the policy asks about these only."),
 }
-"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `Tally`."""
+"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `RunProgress`."""
 _RUN = "run"
 
 
 class Gauges:
-    """The gauges of one run, in the process of its coordinator; nothing but a `Tally` gets there.
+    """The gauges of one run, in the process of its coordinator; nothing but a `RunProgress` gets there.
 
     They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
     """
@@ -42,7 +42,7 @@ class Gauges:
         self._run = {_RUN: run}
         self._gauges = {field: Gauge(name, told, (_RUN,)) for field, (name, told) in GAUGES.items()}
 
-    def tell(self, tally: Tally) -> None:
+    def tell(self, tally: RunProgress) -> None:
         """Set them to a tally; what it does not know is not told."""
         for field, gauge in self._gauges.items():
             if (value := getattr(tally, field)) is not None:
@@ -60,16 +60,18 @@ class RayFleet:
         self._devices, self._layout = devices, layout
         self._querying: Querying | None = None
         self._held: list[Any] = []
-        self.progress = self.retries = 0
+        self.count = self.retries = 0
 
     def hosts(self, kind: str) -> RayHosts:
         """Return the devices of a kind."""
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
-    def queries(self, own: Own | None) -> Querying:
+    def queries(self, own: CustomMechanism | None) -> Querying:
         """Start the aggregators; return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
-        self._querying = Querying(cohorts, self._layout, own, more=self.more, retried=self._retried)
+        self._querying = Querying(
+            cohorts, self._layout, own, report_progress=self.report_progress, retried=self._retried
+        )
         return self._querying
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> RayHosts:
@@ -82,9 +84,9 @@ class RayFleet:
         cohorts = Cohorts(bounds=[(part[0][0], part[-1][1]) for part in parts], hosts=hosts)
         return RayHosts(cohorts, len(hosts), self._retried)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers; see `Coordinator.progress`."""
-        self.progress += count
+        self.count += count
 
     def warm_up(self, query: Query) -> None:
         """Start and compile what a query will need."""
@@ -101,7 +103,7 @@ class Coordinator:
     """The plain class behind the actor."""
 
     def __init__(
-        self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+        self, plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
     ) -> None:
         admit(plan.own)
         self._gauges = None if measured is None else Gauges(measured)
@@ -115,9 +117,9 @@ class Coordinator:
         """Start the server's processes and compile what ``query`` will need, before the clock runs."""
         self._fleet.warm_up(query)
 
-    def progress(self) -> Tally:
+    def progress(self) -> RunProgress:
         """Return how far it has come; where that is measured, tell Ray's metrics, too."""
-        tally = self._conductor.tally(self._fleet.progress)
+        tally = self._conductor.progress(self._fleet.count)
         if self._gauges is not None:
             self._gauges.tell(tally)
         return tally
@@ -132,9 +134,9 @@ class Coordinator:
         outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
-    def repeat(self, over: Any) -> None:
+    def replay(self, over: Any) -> None:
         """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
-        self._conductor.repeat(over)
+        self._conductor.replay(over)
 
     def _keep(self, over: Any) -> None:
         """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""
@@ -151,7 +153,7 @@ class Coordinator:
 
 
 def start_coordinator(
-    plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+    plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
 ) -> Any:
     """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
     actor: Any = ray.remote(Coordinator)

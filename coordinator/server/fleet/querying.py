@@ -10,12 +10,12 @@ from typing import Any
 import ray
 
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release, require_answer
-from coordinator.server.fleet.calls import LOST, Flight, carry, got, pause
+from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout, calls, require_round
 from coordinator.server.fleet.panel import Panel, Question
@@ -28,7 +28,7 @@ CPUS = 0.5
 """CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
 
 
-def alone(workers: int, own: Own | None) -> bool:
+def alone(workers: int, own: CustomMechanism | None) -> bool:
     """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
 
     A mechanism of one's own adds up in a process that holds no handle of a device.
@@ -39,7 +39,7 @@ def alone(workers: int, own: Own | None) -> bool:
 class Aggregator:
     """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash."""
 
-    def __init__(self, own: Own | None = None) -> None:
+    def __init__(self, own: CustomMechanism | None = None) -> None:
         admit(own)
 
     def warm_up(self, query: Query) -> None:
@@ -62,7 +62,7 @@ class Aggregator:
         return merge(*statistics)
 
 
-def start_aggregators(count: int, own: Own | None = None) -> list[Any]:
+def start_aggregators(count: int, own: CustomMechanism | None = None) -> list[Any]:
     """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them."""
     actor: Any = ray.remote(Aggregator)
     options = actor.options(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
@@ -79,8 +79,10 @@ Count = Callable[[int], None]
 class Querying:
     """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`."""
 
-    def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
-        self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
+    def __init__(
+        self, cohorts: Cohorts, layout: Layout, own: CustomMechanism | None, *, report_progress: Count, retried: Count
+    ) -> None:
+        self._cohorts, self._layout, self._report_progress, self._retried = cohorts, layout, report_progress, retried
         self._here = Aggregator() if alone(layout.workers, own) else None
         self._pool = [] if self._here else start_aggregators(layout.workers, own)
         self._free: deque[Any] = deque()
@@ -102,7 +104,7 @@ class Querying:
             except LOST as error:  # a statistic was lost, so the whole round is asked again
                 pause(attempt, f"round {ask.query.round} was lost", error)
                 self._retried(1)
-                self._more(-self._answers)
+                self._report_progress(-self._answers)
         raise AssertionError  # counting does not end
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
@@ -140,7 +142,7 @@ class Querying:
             if counts:
                 block = flight.question.block
                 self._answers += block.stop - block.first
-                self._more(block.stop - block.first)
+                self._report_progress(block.stop - block.first)
                 partial.append(statistic)
                 self._reduce(partial, to=FAN_IN)
 
@@ -166,4 +168,4 @@ class Querying:
             partial.append(self._here.merge(*few) if self._here else self._free[0].merge.remote(*few))
         if to > 1:
             return None
-        return partial[0] if self._here else got(partial[0])
+        return partial[0] if self._here else result_of(partial[0])

@@ -51,7 +51,7 @@ class FrequencyDesign:
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
     # one of "liked", "rated"; Whether the random item is drawn from the liked or from all rated items
-    told: str = "liked"
+    source: str = "liked"
 
     name: ClassVar[str]
     widest: ClassVar[float] = 1.0
@@ -78,7 +78,7 @@ class FrequencyDesign:
         expected: Floats | None = None,
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        told, many = 1 if self.told == "liked" else 2, self.items if pool is None else pool.size
+        told, many = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
         if told == 1 and many < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
         asked = Query(
@@ -352,7 +352,7 @@ def subset_rates(query: Query) -> Rates:
     own, other = channel.rates
     if own - other < FAINT * other:
         raise InputError(
-            f"chosen is {channel.chosen} of {channel.values} values, which tells next to nothing of a set of "
+            f"chosen is {channel.subset_size} of {channel.values} values, which tells next to nothing of a set of "
             f"{channel.padded}; choose fewer, or pad less"
         )
     return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
@@ -368,19 +368,21 @@ class SubsetSettings(FrequencySettings):
 class Subset(FrequencyDesign):
     """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016)."""
 
-    chosen: int = 0  # Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more
+    subset_size: int = (
+        0  # Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more
+    )
 
     name: ClassVar[str] = "subset"
 
     def __post_init__(self) -> None:
         FrequencyDesign.__post_init__(self)
-        if self.chosen > self.items:
-            raise InputError(f"chosen is {self.chosen}; it must be at most the number of items, {self.items}")
+        if self.subset_size > self.items:
+            raise InputError(f"chosen is {self.subset_size}; it must be at most the number of items, {self.items}")
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the number of values in a subset; the least noise has ``K / (e^eps + 1)``."""
         best = 1 if epsilon is None else round(values / (odds_within(epsilon) + 1))
-        return {CHOSEN: max(1, min(self.chosen or best, values - 1))}
+        return {CHOSEN: max(1, min(self.subset_size or best, values - 1))}
 
     @staticmethod
     def reports(query: Query) -> Rates:
@@ -400,7 +402,7 @@ class SubsetHalf(FrequencyHalf):
         """Return how many devices named each value."""
         from coordinator.server.statistics.slices import subset_counts
 
-        return subset_counts(query, release, values=values_of(query), chosen=int(query.parameters[CHOSEN]))
+        return subset_counts(query, release, values=values_of(query), subset_size=int(query.parameters[CHOSEN]))
 
 
 SERVER = (

@@ -24,7 +24,7 @@ from coordinator.protocol.mechanisms.sets import (
     together,
 )
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.one_item import SIDES, asked, pool_of
+from coordinator.protocol.one_item import SIDES, pool_of, pool_size
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.mechanisms.oracles import KMEANS, Chosen, FrequencyDesign, FrequencyHalf, subset_rates
@@ -60,7 +60,7 @@ class GroupedSets(ABC):
 
     items: int  # Number of items N, and how many of them a user rated, typically
     rated: int
-    chosen: int = 0  # Values in a release of the last group; 0 for as many as have the least noise
+    subset_size: int = 0  # Values in a release of the last group; 0 for as many as have the least noise
     counted_group: float = 0.0  # Share of devices that tell how many items they like; 0 for none
 
     name: ClassVar[str] = "pairs"
@@ -125,8 +125,8 @@ class CountedSet(GroupedSets):
 
     def __post_init__(self) -> None:
         GroupedSets.__post_init__(self)
-        if self.chosen > self.items:
-            raise InputError(f"chosen is {self.chosen}; it must be at most the number of items, {self.items}")
+        if self.subset_size > self.items:
+            raise InputError(f"chosen is {self.subset_size}; it must be at most the number of items, {self.items}")
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -150,9 +150,9 @@ class CountedSet(GroupedSets):
         from coordinator.server.moments.frequencies import best_sizes, sizes_for
 
         if likes:
-            sizes = sizes_for(likes, self.items, epsilon=epsilon, chosen=self.chosen)
+            sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
         else:
-            sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, chosen=self.chosen)
+            sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, subset_size=self.subset_size)
         return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))
 
 
@@ -223,8 +223,10 @@ class LikedPairs(GroupedSets):
                 f"pair_likes is {self.pair_likes}, but devices of counted_group {self.counted_group:g} would tell it; "
                 "give one of them"
             )
-        if self.chosen > pairs_of(self.top):
-            raise InputError(f"chosen is {self.chosen}; it must be at most the number of pairs, {pairs_of(self.top)}")
+        if self.subset_size > pairs_of(self.top):
+            raise InputError(
+                f"chosen is {self.subset_size}; it must be at most the number of pairs, {pairs_of(self.top)}"
+            )
         if not self.first_group + self.second_group + 2 * self.counted_group < 1:
             told = f"{self.first_group:g} and second_group {self.second_group:g}"
             told += f", twice counted_group {self.counted_group:g}" if self.counted_group else ""
@@ -236,7 +238,7 @@ class LikedPairs(GroupedSets):
         return min(self.pair_items, self.items)
 
     @property
-    def kept(self) -> int:
+    def device_likes(self) -> int:
         """Likes w among the M items that a device keeps, if no group of devices tells how many it likes."""
         return self.pair_likes or min(max(self.rated // 2, 2), TYPICAL_LIKES, self.top)
 
@@ -303,7 +305,7 @@ class LikedPairs(GroupedSets):
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
-        kept, chosen = self._sizes(likes, epsilon) if likes else (self.kept, self.chosen)
+        kept, chosen = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
         pairs, own = pairs_of(self.top), pairs_of(kept)
         chosen = chosen or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
         return self._asked(round_number, public_seed, epsilon, pool, (2, kept, chosen))
@@ -324,9 +326,9 @@ class LikedPairs(GroupedSets):
         paired = many == self.top
         if likes:
             kept = self._sizes(likes, epsilon)[0] if paired else 0
-            sizes = sizes_for(likes, many, epsilon=epsilon, kept=kept)
+            sizes = sizes_for(likes, many, epsilon=epsilon, padded=kept)
         else:
-            kept = self.kept if paired else 0
+            kept = self.device_likes if paired else 0
             sizes = best_sizes(many, rated=min(self.rated, many), epsilon=epsilon, padded=kept)
         return self._asked(round_number, public_seed, epsilon, pool, (1, *sizes))
 
@@ -334,7 +336,7 @@ class LikedPairs(GroupedSets):
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
         from coordinator.server.moments.frequencies import sizes_for
 
-        return sizes_for(likes, self.top, together=2, epsilon=epsilon, chosen=self.chosen, most=MOST_LIKES)
+        return sizes_for(likes, self.top, together=2, epsilon=epsilon, subset_size=self.subset_size, most=MOST_LIKES)
 
 
 class PairsSettings(Settings):
@@ -383,7 +385,7 @@ class PairsHalf(ServerHalf):
         from coordinator.server.statistics.slices import subset_counts
 
         chosen = int(query.parameters[CHOSEN])
-        counts = subset_counts(query, release, values=Pairs().values(query), chosen=chosen)
+        counts = subset_counts(query, release, values=Pairs().values(query), subset_size=chosen)
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
@@ -419,7 +421,7 @@ class PairsHalf(ServerHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return what the group that ranks all items tells of each cluster; clusters follow from it alone."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+        from coordinator.server.moments.frequencies import FrequencyMoments
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
@@ -475,13 +477,13 @@ class LikedSet(FrequencyDesign):
     # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
     # `moments.sets.best_sizes`
     padded: int = 0
-    chosen: int = 0
+    subset_size: int = 0
 
     name: ClassVar[str] = "set"
 
     def __post_init__(self) -> None:
         FrequencyDesign.__post_init__(self)
-        for name, told in (("padded", self.padded), ("chosen", self.chosen)):
+        for name, told in (("padded", self.padded), ("chosen", self.subset_size)):
             if told > self.items:
                 raise InputError(f"{name} is {told}; it must be at most the number of items, {self.items}")
 
@@ -489,7 +491,9 @@ class LikedSet(FrequencyDesign):
         """Return the sizes of sets and subsets."""
         from coordinator.server.moments.frequencies import best_sizes
 
-        own, many = best_sizes(values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, chosen=self.chosen)
+        own, many = best_sizes(
+            values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
+        )
         return {PADDED: own, CHOSEN: many}
 
     @staticmethod
@@ -499,10 +503,10 @@ class LikedSet(FrequencyDesign):
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
-        from coordinator.server.moments.frequencies import LIKED, kept_share
+        from coordinator.server.moments.frequencies import LIKED
 
         padded = int(query.parameters[PADDED])
-        return kept_share(asked(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
+        return kept_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
 
 
 class SetHalf(FrequencyHalf):
@@ -551,11 +555,11 @@ class SetHalf(FrequencyHalf):
         """Return how many devices named each value, dummies behind the items."""
         from coordinator.server.statistics.slices import subset_counts
 
-        return subset_counts(query, release, values=padded_values(query), chosen=int(query.parameters[CHOSEN]))
+        return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return what one round about all items tells of each cluster."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+        from coordinator.server.moments.frequencies import FrequencyMoments
 
         if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
             return None

@@ -89,7 +89,6 @@ class SignSensing:
         )
 
     def _kept(self, pool: int, epsilon: Epsilon) -> int:
-        from coordinator.server.moments.signs import best_kept
 
         return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 

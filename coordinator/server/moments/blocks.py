@@ -310,7 +310,7 @@ def _silent(parameters: BlockParameters, held: int) -> float:
     """Chance that a user likes none of the rated items in a uniform set of ``held`` items."""
     chances = [
         mean_product_in_a_set(
-            1 - row, parameters.cluster_sizes, population=parameters.items, marked=parameters.rated, drawn=held
+            1 - row, parameters.cluster_sizes, population=parameters.items, marked=parameters.rated, set_size=held
         )
         for row in parameters.like
     ]
@@ -334,7 +334,7 @@ def _pivotal(parameters: BlockParameters, held: int) -> Floats:
                     continue
                 others = sizes - (np.arange(sizes.size) == low) - (np.arange(sizes.size) == high)
                 silent = mean_product_in_a_set(
-                    1 - row, others, population=items - 1, marked=parameters.rated - 1, drawn=held - 1
+                    1 - row, others, population=items - 1, marked=parameters.rated - 1, set_size=held - 1
                 )
                 swap = share * (row[high] - row[low]) * silent
                 found[high] += sizes[low] * swap

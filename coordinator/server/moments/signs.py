@@ -31,14 +31,16 @@ def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, kept: int,
     ``epsilon`` in nats.
     """
     best = _best_sums(pool, items, rated, vectors)
-    return choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast * float(best[kept - 1])
+    return choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * float(best[kept - 1])
 
 
 @lru_cache(maxsize=4096)
-def best_kept(pool: int, *, items: int, rated: int, vectors: int, epsilon: Epsilon) -> int:
+def optimal_best_count(pool: int, *, items: int, rated: int, vectors: int, epsilon: Epsilon) -> int:
     """Return how many signed vectors should count as the best, 1 to m: where the contrast is largest."""
     best = _best_sums(pool, items, rated, vectors)
-    channels = [choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast for kept in range(1, vectors + 1)]
+    channels = [
+        choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast for kept in range(1, vectors + 1)
+    ]
     return 1 + int(np.argmax(np.array(channels) * best))
 
 

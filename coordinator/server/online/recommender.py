@@ -120,8 +120,8 @@ class NamedRecommender:
     # Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
     # ``"theorem-6"`` it also meets the halving adversary in the online sweep
     compared: tuple[str, ...] = ("rounds", "ratings")
-    drawn: bool = True  # Whether figures show it, and its proved loss beside the measured one
-    bound_drawn: bool = True
+    in_figures: bool = True  # Whether figures show it, and its proved loss beside the measured one
+    bound_in_figures: bool = True
 
     @property
     def private(self) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
@@ -64,7 +64,7 @@ class Fleet(Protocol):
         """Return the devices of a kind, by its name in the run."""
         ...
 
-    def queries(self, own: Own | None) -> Transport:
+    def queries(self, own: CustomMechanism | None) -> Transport:
         """Return a transport that carries queries to devices and adds releases up."""
         ...
 
@@ -75,19 +75,19 @@ class Fleet(Protocol):
         """
         ...
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers, devices or rounds that have come in, for the display of progress."""
         ...
 
 
-class Learning(Protocol[R, O_co]):
+class ServerProcess(Protocol[R, O_co]):
     """Something that is learned in rounds."""
 
-    def next(self) -> R | None:
+    def run_round(self) -> R | None:
         """Conduct the next round and take it in; return what is stored of it, or None if all rounds are over."""
         ...
 
-    def repeat(self, over: R) -> None:
+    def replay(self, over: R) -> None:
         """Take in a stored round of an interrupted run, without asking anybody."""
         ...
 
@@ -95,16 +95,16 @@ class Learning(Protocol[R, O_co]):
         """Return the result of all rounds."""
         ...
 
-    def tally(self) -> Tally:
+    def progress(self) -> RunProgress:
         """Return how far the rounds have come; ``count`` is the fleet's to tell. Another thread may call this."""
         ...
 
 
-class Plan(Protocol[R, O_co]):
+class ServerSpec(Protocol[R, O_co]):
     """The plan of a learning: public, and small enough to be sent to the coordinator."""
 
     @property
-    def own(self) -> Own | None:
+    def own(self) -> CustomMechanism | None:
         """The experimenter's own mechanism, if devices answer through one."""
         ...
 
@@ -122,7 +122,7 @@ class Plan(Protocol[R, O_co]):
         """Return the first query, so that its code can be compiled in advance; None if there is none."""
         ...
 
-    def begin(self, fleet: Fleet) -> Learning[R, O_co]:
+    def begin(self, fleet: Fleet) -> ServerProcess[R, O_co]:
         """Return the learning in its state before the first round."""
         ...
 
@@ -130,19 +130,19 @@ class Plan(Protocol[R, O_co]):
 class Conductor(Generic[R, O_co]):
     """Conducts one round after the other until all are over."""
 
-    def __init__(self, learning: Learning[R, O_co]) -> None:
-        self._learning = learning
+    def __init__(self, process: ServerProcess[R, O_co]) -> None:
+        self._process = process
 
-    def repeat(self, over: R) -> None:
-        """Take in a stored round; call this in order, before `run`. See `Learning.repeat`."""
-        self._learning.repeat(over)
+    def replay(self, over: R) -> None:
+        """Take in a stored round; call this in order, before `run`. See `ServerProcess.replay`."""
+        self._process.replay(over)
 
     def run(self, keep: Callable[[R], None]) -> O_co:
         """Conduct all further rounds, call ``keep`` after each, and return the result."""
-        while (over := self._learning.next()) is not None:
+        while (over := self._process.run_round()) is not None:
             keep(over)
-        return self._learning.outcome()
+        return self._process.outcome()
 
-    def tally(self, count: int) -> Tally:
+    def progress(self, count: int) -> RunProgress:
         """Return how far it has come, where the fleet has counted so many answers, devices or rounds."""
-        return replace(self._learning.tally(), count=count)
+        return replace(self._process.progress(), count=count)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding, PoolDesign
-from coordinator.server.rounds.policies import verified, whose
+from coordinator.server.rounds.policies import policy_name, verified
 from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
 from coordinator.server.statistics.statistic import Statistic
@@ -25,7 +25,9 @@ class Learner(ABC):
     """
 
     __slots__ = ()
-    own: Own | None  # The experimenter's own mechanism, if the run has one; every process of the run admits it
+    own: (
+        CustomMechanism | None
+    )  # The experimenter's own mechanism, if the run has one; every process of the run admits it
 
     @property
     @abstractmethod
@@ -37,7 +39,7 @@ class Learner(ABC):
         if ask and ask.query.design not in self.asks:
             names = " or ".join(map(repr, self.asks))
             raise PolicyError(
-                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
+                f"{policy_name(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
             )
         return ask
 
@@ -69,7 +71,7 @@ class SumLearner(Learner):
 
     half: Decoder  # The mechanism's half
     how: Decoding  # Number of clusters, decoder, and what is added or weighed with the sum
-    own: Own | None = None  # As for `Learner`
+    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class PosteriorLearner(Learner):
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
     # Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`
     verifies: bool = False
-    own: Own | None = None  # As for `Learner`
+    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ _OURS = "coordinator."
 
 def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
     """Return a policy's next round, or None where it stops."""
-    where = whose(policy, state)
+    where = policy_name(policy, state)
     try:
         ask = policy.next_query(state)
     except MechanismError:
@@ -45,7 +45,7 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
     return ask
 
 
-class Rested:
+class PurityCheck:
     """A fresh copy of a policy, which must ask the same as the policy that has seen all rounds.
 
     A resumed run needs this, because it continues with a new policy that has not seen the earlier rounds.
@@ -62,19 +62,19 @@ class Rested:
                     "values only"
                 ) from error
 
-    def hold(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
+    def check(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
         """Refuse the policy's next round if a fresh copy would ask something else in this state."""
         if self._made is None:
             return
         fresh = copy.deepcopy(self._made)
         if next_ask(fresh, state, most_rounds=most_rounds) != ask:
             raise PolicyError(
-                f"{whose(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let what it "
+                f"{policy_name(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let what it "
                 "asks follow from its setting and the state alone, without chance and without remembering"
             )
 
 
-def whose(policy: Policy, state: ServerState) -> str:
+def policy_name(policy: Policy, state: ServerState) -> str:
     """Return the policy and the round, as errors name them."""
     return f"policy {type(policy).__name__}, round {len(state.asked)}"
 

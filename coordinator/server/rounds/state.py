@@ -130,7 +130,7 @@ class Counts:
     @classmethod
     def of(cls, statistic: Statistic) -> Counts:
         """Return the counts of a statistic."""
-        return cls(statistic.asked, statistic.answered, statistic.refused, statistic.ones)
+        return cls(statistic.devices, statistic.answered, statistic.refused, statistic.ones)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from coordinator.protocol.budget import Epsilon, add, as_float, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class RunProgress:
     """Where a learning stands."""
 
     count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on

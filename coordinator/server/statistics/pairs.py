@@ -65,7 +65,7 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     return PairStatistic(
         pairs=np.bincount(place[answered], minlength=cells).reshape(shape),
         agreed=np.bincount(place[bits], minlength=cells).reshape(shape),
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
     )

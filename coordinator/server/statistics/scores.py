@@ -46,7 +46,7 @@ class ScoreStatistic(Statistic):
         return self.answered * self.questions
 
 
-class Tally(NamedTuple):
+class SetCounters(NamedTuple):
     """Counts of sensing sets."""
 
     shared: Counts
@@ -60,9 +60,9 @@ class Tally(NamedTuple):
 
 
 @compiled
-def tally_for(sensed: Ints, scores: Ints) -> Tally:
+def counters_for(sensed: Ints, scores: Ints) -> SetCounters:
     """Return a tally that adds to these counts."""
-    return Tally(np.zeros(sensed.size + 1, np.uint32), np.zeros(sensed.size + 1, np.uint16), sensed, scores)
+    return SetCounters(np.zeros(sensed.size + 1, np.uint32), np.zeros(sensed.size + 1, np.uint16), sensed, scores)
 
 
 @inlined
@@ -75,7 +75,7 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 
 
 @inlined
-def count_set(members: Counts, many: int, bit: int, tally: Tally, counted: int) -> int:
+def count_set(members: Counts, many: int, bit: int, tally: SetCounters, counted: int) -> int:
     """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
 
     ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
@@ -99,12 +99,14 @@ def _add_up(
     key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
     """Regenerate every answering device's sensing set and count."""
-    tally, members = tally_for(sensed, scores), np.empty(table.room, np.uint32)
+    tally, members = counters_for(sensed, scores), np.empty(table.room, np.uint32)
     _count_sets(device_streams(key, first, bits.size), table, members, bits, answered, tally)
 
 
 @borrowing
-def _count_sets(streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, tally: Tally) -> None:
+def _count_sets(
+    streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, tally: SetCounters
+) -> None:
     """Regenerate the sets behind these streams and count."""
     counted = 0
     for k in range(bits.size):
@@ -136,7 +138,7 @@ def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStati
     return ScoreStatistic(
         sensed=counts[0],
         scores=counts[1],
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int((release.unpacked()[:, 0] & answered).sum(dtype=np.int64)),
@@ -179,7 +181,7 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int(bits.sum(dtype=np.int64)),
@@ -206,7 +208,7 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=np.bincount(items[yes], minlength=query.items),
         scores=np.bincount(items[yes & values], minlength=query.items),
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int(yes.sum()),
@@ -280,7 +282,7 @@ def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int(scores.sum()),
@@ -294,7 +296,7 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
         asked = aggregate_revealed(query, release)  # refuses what is no answer
         pairs, agreed = _multiplied(release.unpacked() & release.answered_mask()[:, None], query.items)
         return PairStatistic(
-            pairs=pairs, agreed=agreed, asked=asked.asked, answered=asked.answered, refused=asked.refused
+            pairs=pairs, agreed=agreed, devices=asked.asked, answered=asked.answered, refused=asked.refused
         )
     release.require(query)
     answered, counts = release.answered_mask(), np.zeros((query.items, query.items), np.int64)
@@ -303,7 +305,7 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     return PairStatistic(
         pairs=counts & (_ALIKE - 1),
         agreed=counts >> (_ALIKE.bit_length() - 1),
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
     )

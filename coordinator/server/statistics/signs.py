@@ -65,7 +65,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int((bits[:, 0] & answered).sum(dtype=np.int64)),
@@ -151,7 +151,7 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
         pairs=pairs,
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int((positive & answered).sum()),

@@ -26,7 +26,7 @@ class Statistic:
     same: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers that must be equal and are not added up."""
 
-    asked: int  # Devices
+    devices: int  # How many were asked
     answered: int
     refused: int
 
@@ -39,7 +39,7 @@ class Statistic:
     @property
     def missing(self) -> int:
         """Devices that neither answered nor refused."""
-        return self.asked - self.answered - self.refused
+        return self.devices - self.answered - self.refused
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks together."""

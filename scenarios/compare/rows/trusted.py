@@ -186,7 +186,7 @@ class CuratorPairs(Row):
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Choose items with a tenth of the budget, and count their pairs with the rest."""
         people, design = contributors(world, request), pair_design(request.settings, world.items)
-        most = design.kept
+        most = design.device_likes
         # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
         unit = gaussian_noise(request.epsilon, 1.0)
         noise = unit * item_change(most) * math.sqrt(CHOICE)

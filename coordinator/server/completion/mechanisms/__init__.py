@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 
 from coordinator.protocol.finding import RoomError, by_name, declared
-from coordinator.protocol.second_order_mechanisms import found as found_in_public
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves as found_in_public
 from coordinator.server.completion.reading import SecondOrderServer
 
 
 @functools.cache
-def found() -> dict[str, SecondOrderServer]:
+def second_order_server_halves() -> dict[str, SecondOrderServer]:
     """Return every mechanism's server half by its name, in the order in which mechanisms are listed."""
     halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda half: (half.name,))
     if missing := found_in_public().keys() - halves.keys():
@@ -20,4 +20,4 @@ def found() -> dict[str, SecondOrderServer]:
 
 def half_of(name: str) -> SecondOrderServer:
     """Return the server's half of a mechanism that has a public one."""
-    return found()[name]
+    return second_order_server_halves()[name]

@@ -132,6 +132,6 @@ RECOMMENDERS = (
         limits=recommender.everybody,
         proved_epsilon=lambda _: 0.0,
         proved_loss=lambda promise: promise.rounds * (1 - 1 / promise.objects),
-        bound_drawn=False,  # the measured line hides it
+        bound_in_figures=False,  # the measured line hides it
     ),
 )
