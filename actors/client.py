@@ -64,7 +64,7 @@ class ClientCohort(Embodied):
         offer = Offer.arrived(question)
         if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
             raise InputError("a client is asked who is not here; name one of those who are served")
-        return self._clients[offer.client].answer(offer.round, offer.chosen)
+        return self._clients[offer.client].answer(offer.round, offer.recommendation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def release_subsets(own: Indices2, channel: SubsetChannel, coins: Coins) -> Bits
     parts, bits = channel.form
     words = room_for(len(own), parts * bits)
     meets = coins.release(0) >= np.uint64(channel.misses)
-    _release(own, meets, *coins.keys(), channel.values, channel.chosen, channel.listed, bits, words)
+    _release(own, meets, *coins.keys(), channel.values, channel.subset_size, channel.listed, bits, words)
     return as_bytes(words, len(own), parts * bits)
 
 

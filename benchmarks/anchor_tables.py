@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, 
 from coordinator.protocol.messages import Query
 from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import learner_for
-from coordinator.server.anchor.policy import Anchoring, Tabling
+from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.rounds.setting import Setting
@@ -173,7 +173,7 @@ class Crowd:
             sensed = own + others
             scores, ones = (sums + own) // 2 + self.coins.binomial(others, 0.5), (users + bits) // 2
         return AnchorStatistic(
-            pairs=pairs, sensed=sensed, scores=scores, ones=ones, asked=users, answered=users, refused=0
+            pairs=pairs, sensed=sensed, scores=scores, ones=ones, devices=users, answered=users, refused=0
         )
 
 
@@ -194,9 +194,9 @@ def ended(crowd: Crowd, setting: Setting, *, most: int) -> Ended:
     assert isinstance(setting.design, AnchorSensing)
     learner = learner_for(setting.design, setting.failure)
     policy = (
-        Anchoring(setting=setting, learner=learner)
+        AnchorPolicy(setting=setting, learner=learner)
         if isinstance(learner, TwoClasses)
-        else Tabling(setting=setting, learner=learner)
+        else TablePolicy(setting=setting, learner=learner)
     )
     state = ServerState(devices=most)
     while ask := policy.next_query(state):

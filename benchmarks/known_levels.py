@@ -73,13 +73,13 @@ class Lied:
         sensed[pool] += liars
         scores[pool] += self.honest.coins.binomial(liars, agree[pool])
         asked = ask.stop - ask.first
-        return replace(told, sensed=sensed, scores=scores, asked=asked, answered=asked), []
+        return replace(told, sensed=sensed, scores=scores, devices=asked, answered=asked), []
 
 
 @cache
 def _shift(moved: int) -> float:
     """Return s(r): how far one liar moves each of so many items."""
-    return sign_contrast(moved, items=moved, rated=moved, vectors=1, kept=1, epsilon=None) if moved else 0.0
+    return sign_contrast(moved, items=moved, rated=moved, vectors=1, best_count=1, epsilon=None) if moved else 0.0
 
 
 def wrong(kind: type[Setting], share: float, moved: int, seed: int, *, leaving: bool) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from actors.device import Cohort
 from coordinator.protocol.coins import derive
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.state import ServerState
 from scenarios.data.populations import populate, settled
 from scenarios.given.config import Scenario
@@ -30,7 +30,7 @@ PASSES, PUBLIC = 7, "pairwise of rated items"
 def cost(name: str, items: int, rated: int, epsilon: str, users: int) -> tuple[float, float]:
     """Return microseconds a device of the devices' side and of the server's, the best of several passes."""
     design = {"design": "pairwise", "rated_items": "public"} if name == PUBLIC else {"design": name}
-    private = name == PUBLIC or found()[name].private
+    private = name == PUBLIC or server_halves()[name].private
     values = {**design, "items": items, "rated": rated, "users": users, "epsilon": epsilon if private else "inf"}
     population = settled(populate(Scenario.model_validate(values)))
     ask = RunSpec(population.scenario).policy.next_query(ServerState(devices=users))
@@ -67,7 +67,7 @@ def main(
     """Print what each mechanism costs a device."""
     told = {}
     print(f"N = {items:,}, w = {rated}, epsilon {epsilon}: microseconds a device\n{'':24} device  server")
-    for name in names or [*found(), PUBLIC]:
+    for name in names or [*server_halves(), PUBLIC]:
         device, server = told[name] = cost(name, items, rated, epsilon, users)
         print(f"{name:24} {device:6.2f} {server:7.2f}", flush=True)
     if json_file:

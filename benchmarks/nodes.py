@@ -17,7 +17,7 @@ import psutil
 import typer
 from ray.cluster_utils import Cluster
 
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run
@@ -52,7 +52,7 @@ def measure(nodes: int, scenario: Scenario) -> dict[str, Any]:
             cluster.add_node(num_cpus=1)
         began, ended = dict[str, float](), dict[str, float]()
 
-        def look(tally: Tally) -> None:
+        def look(tally: RunProgress) -> None:
             told = began if tally.count < (scenario.users or 0) else ended
             if not told:
                 told.update(took())

@@ -18,7 +18,7 @@ from actors.device import Cohort
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
@@ -46,7 +46,7 @@ def parts_of(design: str, items: int, rated: int, users: int, epsilon: str) -> d
 
 def measure(items: int, rated: int, users: int, epsilon: str, best_of: int) -> dict[str, dict[str, float]]:
     """Return nanoseconds a user of both sides, and users a second, of oracles, pairs, MaxSense and sign sensing."""
-    halves = found().items()
+    halves = server_halves().items()
     names = ["maxsense", "sign", *(name for name, half in halves if isinstance(half, FrequencyHalf) or name == "pairs")]
     parts = {
         (name, side): part for name in names for side, part in parts_of(name, items, rated, users, epsilon).items()

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run
@@ -31,7 +31,7 @@ def measure(*, rounds: int, users: int, items: int, design: str) -> dict[str, An
     )
     driver, parts, looks = psutil.Process(), dict.fromkeys(("driver", "coordinator", "object_store"), 0.0), 0
 
-    def look(tally: Tally) -> None:
+    def look(tally: RunProgress) -> None:
         nonlocal looks
         if tally.count * LOOK < looks * users:
             return

@@ -21,7 +21,7 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.learning import RoundLearner
-from coordinator.server.anchor.policy import Anchoring, Tabling
+from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tables import TableLearner
 from coordinator.server.anchor.two_class import TwoClasses
@@ -39,7 +39,7 @@ from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, One
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, ServerState
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
@@ -92,10 +92,10 @@ ALLOWED: dict[type, set[str]] = {
     Outcome: {"state", "model", "releases_sha256", "size", "posterior", "failure"},
     OneRound: {"design", "epsilon", "public_seed"},
     UntilLearned: {"design", "public_seed"},
-    Anchoring: {"setting", "learner"},
+    AnchorPolicy: {"setting", "learner"},
     TwoClasses: {"design", "failure"},
     AnchorSensing: {"items", "rated", "clusters", "pool_items", "classes", "learner"},
-    Tabling: {"setting", "learner"},
+    TablePolicy: {"setting", "learner"},
     TableLearner: {"design", "failure"},
     Groups: {"design", "epsilon", "public_seed"},
     LikedPairs: {
@@ -103,12 +103,12 @@ ALLOWED: dict[type, set[str]] = {
         "rated",
         "pair_items",
         "pair_likes",
-        "chosen",
+        "subset_size",
         "first_group",
         "second_group",
         "counted_group",
     },
-    CountedSet: {"items", "rated", "chosen", "counted_group"},
+    CountedSet: {"items", "rated", "subset_size", "counted_group"},
     SumLearner: {"half", "how", "own"},
     Decoding: {"clusters", "decoder", "curator", "public"},
     PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "verifies", "own"},
@@ -116,7 +116,7 @@ ALLOWED: dict[type, set[str]] = {
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},
-    Tally: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
+    RunProgress: {"count", "rounds", "planned", "answers", "refused", "epsilon", "undecided"},
 }
 """What the server's side may hold, and the names of its fields; a `Curator` is a server that is trusted."""
 ATOMS = (bool, int, float, str, bytes, Fraction, PrivacyParameter, type(None), ActorHandle)

@@ -114,7 +114,9 @@ for shared in (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only `make test-thorough` runs. Let tests that start Ray's processes come first; run them without `-n`, so that one Ray instance runs at a time.
+    """Leave out what only `make test-thorough` runs, and let tests that start Ray's processes come first.
+
+    Run these without `-n`, so that one Ray instance runs at a time.
 
     Raises
     ------

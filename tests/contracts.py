@@ -16,7 +16,7 @@ from thoroughness import size
 
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 @cache
 def subjects_found() -> dict[str, Subject]:
     """Every mechanism that is found, with every choice of its settings that can be listed."""
-    return {subject.label: subject for name in found() for subject in subjects(name)}
+    return {subject.label: subject for name in server_halves() for subject in subjects(name)}
 
 
 @cache
 def cases_found() -> dict[str, dict[str, Any]]:
     """Every mechanism with every choice of its settings, and under every policy, as a scenario's flat values."""
-    return {label: case for name in found() for label, case in cases_of(name).items()}
+    return {label: case for name in server_halves() for label, case in cases_of(name).items()}
 
 
 OF_CHANNELS = {"log-ratio", "run's size", "sampler"}
@@ -54,7 +54,7 @@ def policies_of(half: ServerHalf) -> tuple[str, ...]:
 
 def cases_of(name: str) -> dict[str, dict[str, Any]]:
     """A mechanism under each of its policies, and with each choice of its settings under the first of them."""
-    half = found()[name]
+    half = server_halves()[name]
     told: list[Choice] = [*choices(half), *({"policy": policy} for policy in policies_of(half)[1:])]
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
@@ -125,16 +125,16 @@ class MechanismContract:
         one, other = here(scenario), here(scenario, workers=2, devices_per_actor=13)
         assert same(one, other)
         rated = one.population.ratings.rated(as_words(bytes(16)), 0, 150).degrees
-        assert one.statistic.asked == one.outcome.state.fresh
+        assert one.statistic.devices == one.outcome.state.fresh
         assert one.statistic.missing == (int((rated < 2).sum()) if scenario.settings.rated_public else 0)
-        assert one.statistic.answered + one.statistic.missing == one.statistic.asked
+        assert one.statistic.answered + one.statistic.missing == one.statistic.devices
         assert one.outcome.model.cluster.shape == (one.population.ratings.items,)
 
     @pytest.mark.cluster
     def test_ray_repeats_runs_in_process(self, ray_session: OnRay) -> None:
         """The last policy, which asks the most, of a mechanism for every kind of what crosses; a run takes seconds."""
         kinds: set[tuple[object, ...]] = set()
-        for name, half in found().items():
+        for name, half in server_halves().items():
             scenario = small(design=name, policy=policies_of(half)[-1], users=401)
             one = here(scenario)
             query = one.outcome.state.asked[0].query
@@ -150,7 +150,7 @@ def every_case(metafunc: pytest.Metafunc) -> None:
     every: dict[str, Callable[[], Mapping[str, object]]] = {
         "subject": subjects_found,
         "case": cases_found,
-        "name": lambda: {name: name for name in found()},
+        "name": lambda: {name: name for name in server_halves()},
         "check": lambda: {check.name: check for check in CHECKS},
     }
     for name, found_cases in every.items():  # in this order: two processes must collect the same tests

@@ -34,7 +34,7 @@ from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.messages import Model, Query
 from coordinator.protocol.second_order import Announcement, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.server.fleet.querying import Aggregator
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
@@ -160,7 +160,7 @@ def voter_targets() -> list[Target]:
     client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
     clients, offer = (
         DeviceHost(ClientDevices(), {7: client}, WORLD.secret, [(0, 8)]),
-        Offer(client=7, round=3, chosen=1),
+        Offer(client=7, round=3, recommendation=1),
     )
     return [
         *found,
@@ -173,7 +173,7 @@ def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
     kind: Any = PrivateDevices(consent=tiers.WILLING)
     host: Any = DeviceHost(kind, tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS)
-    asked = [tiers.query(FEATURES, name) for name in found()]
+    asked = [tiers.query(FEATURES, name) for name in second_order_public_halves()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contracts import MechanismContract, every_case, subjects_found
 
 from actors.mechanisms import found as device_halves
-from coordinator.protocol.mechanisms import found as public_halves
-from coordinator.server.mechanisms import found as server_halves
+from coordinator.protocol.mechanisms import public_halves
+from coordinator.server.mechanisms import server_halves
 from scenarios.scrutiny.mechanism import PLAIN, TINY
 
 pytest_generate_tests = every_case

@@ -98,7 +98,7 @@ def test_a_sampler_that_is_off_is_seen(install: Install) -> None:
     [
         ("on_devices", "return Sketched(bits)", "return Sketched(bits, bits.any(axis=1))", "silence"),
         ("on_devices", "coins.sketch()[some]", "(coins.sketch()[some] * 0 + coins.first)", "layouts"),
-        ("on_the_server", "asked=release.count", "asked=release.count + 1", "merging"),
+        ("on_the_server", "devices=release.count", "devices=release.count + 1", "merging"),
         ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),
     ],
 )

@@ -17,7 +17,7 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.grid import on_grid
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 SECRET = reference.derive(0, "devices")
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
@@ -58,7 +58,7 @@ def rated(*, devices: int, items: int = 70, each: int = 12, seed: int = 1) -> Ra
 
 def query(model: ItemFeatures, mechanism: str, *, epsilon: Fraction = Fraction(1), batch: int = 0) -> SecondOrderQuery:
     """What the server asks; epsilon counts where the mechanism has one."""
-    told = epsilon if found()[mechanism].takes_epsilon else None
+    told = epsilon if second_order_public_halves()[mechanism].takes_epsilon else None
     return SecondOrderQuery(model=model.digest, mechanism=mechanism, epsilon=told, batch=batch)
 
 
@@ -67,7 +67,7 @@ def private(of: Rated, *, items: int = 70) -> Rows:
     return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
-WILLING = Consent(mechanisms=frozenset(found()), epsilon=None, own_h=True)
+WILLING = Consent(mechanisms=frozenset(second_order_public_halves()), epsilon=None, own_h=True)
 """Agrees to everything."""
 
 

@@ -205,7 +205,7 @@ def row_of(sums: Sequence[int], channel: ChoiceChannel) -> Row:
     row = []
     for total in signed:
         above, tied = sum(one > total for one in signed), signed.count(total)
-        among_best = min(max(channel.kept - above, 0), tied)
+        among_best = min(max(channel.best_count - above, 0), tied)
         row.append((among_best * best + (tied - among_best) * other) / tied)
     return tuple(row)
 
@@ -216,7 +216,7 @@ def as_numbers(statistic: Statistic) -> dict[str, object]:
     return {
         "sensed": scores.sensed.tolist(),
         "scores": scores.scores.tolist(),
-        **{name: getattr(scores, name) for name in ("asked", "answered", "refused", "ones")},
+        **{name: getattr(scores, name) for name in ("devices", "answered", "refused", "ones")},
     }
 
 
@@ -235,7 +235,7 @@ def pairs_of(statistic: Statistic) -> PairStatistic:
 def empty_statistic(items: int) -> ScoreStatistic:
     """The statistic of no device at all."""
     zeros = np.zeros(items, np.int64)
-    return ScoreStatistic(sensed=zeros, scores=zeros, asked=0, answered=0, refused=0, ones=0)
+    return ScoreStatistic(sensed=zeros, scores=zeros, devices=0, answered=0, refused=0, ones=0)
 
 
 class Planted(NamedTuple):

@@ -183,7 +183,7 @@ class ChosenSubset(Lie):
     def answers(self, asked: Asked, honest: Bits2) -> Bits2:
         """Return the subsets, as their values' numbers or as a bit for each value."""
         channel = _channel(asked)
-        chosen = _drawn(asked, self.wishes(asked), channel.chosen)
+        chosen = _drawn(asked, self.wishes(asked), channel.subset_size)
         if channel.listed:
             _, width = channel.form
             return as_bits(chosen.ravel(), width).reshape(honest.shape)

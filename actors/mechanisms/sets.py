@@ -19,7 +19,7 @@ from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, pool_of
+from coordinator.protocol.one_item import pool_of, pool_size
 from coordinator.protocol.subset_form import PADDED
 
 
@@ -137,7 +137,7 @@ class Pairs(Set):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return each device's set of items or of pairs, or its number of likes; see `actors.mechanisms.sets`."""
-        many = asked(query)
+        many = pool_size(query)
         sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(many))
         return Sketched(liked_pairs(sets, many) if together(query) == 2 else sets)
 

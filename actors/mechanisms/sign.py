@@ -93,7 +93,7 @@ def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools,
     """
     positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
     best = coins.release(0) >= channel.threshold
-    _choose(sums, best, coins.choices(), channel.kept, positive, vector)
+    _choose(sums, best, coins.choices(), channel.best_count, positive, vector)
     return positive, vector
 
 

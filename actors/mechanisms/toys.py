@@ -15,7 +15,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import item_queries, kept, reveals
+from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 
 NOTHING = -1
 """Stands where a device tells fewer ratings than another."""
@@ -79,7 +79,7 @@ class Reveal(PackedHalf):
         streams = device_streams(round_key(query.public_seed, query.round), first, count)
         rated = ratings.rated(coins.master, first, count)
         tells = reveals(streams, query.parameters["share"])
-        told = kept(streams, rated.starts, int(query.parameters["most"]))
+        told = random_subset(streams, rated.starts, int(query.parameters["most"]))
         numbers = np.full((count, max(1, int(rated.degrees.max(initial=0)))), NOTHING, np.int32)
         told_ratings(rated.starts, rated.items, rated.values, tells, told, numbers)
         return Sketched(numbers)

@@ -21,7 +21,7 @@ class Answer:
     device: int
     query_id: bytes  # Digests of the question and of the model, 16 bytes each
     model: bytes
-    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.found`
+    mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
     epsilon: Epsilon  # In nats; None where the mechanism has none
     guarantee: str  # What the device was promised, in words
     payload: bytes  # What it said

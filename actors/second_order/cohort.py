@@ -23,15 +23,15 @@ from coordinator.protocol.errors import ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
 from coordinator.protocol.second_order_mechanisms import half_of as public_half_of
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
     """Mechanisms that devices answer through, and the largest epsilon that they do it under."""
 
-    mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.found`
+    mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
     # Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
     # release, see `SecondOrderPublic.epsilon_of`; None: any
     epsilon: Epsilon
@@ -40,8 +40,8 @@ class Consent:
     def __post_init__(self) -> None:
         """Refuse what nobody could agree to."""
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        if unknown := self.mechanisms - found().keys():
-            raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(found())}")
+        if unknown := self.mechanisms - second_order_public_halves().keys():
+            raise InputError(f"mechanism is {min(unknown)!r}; choose some of {', '.join(second_order_public_halves())}")
 
     def require(self, query: SecondOrderQuery) -> None:
         """Refuse a query that this consent does not cover."""

@@ -179,7 +179,7 @@ class History:
             try:
                 conductor = Conductor(self._world.plan.begin(fleet))
                 for over in kept:
-                    conductor.repeat(over)
+                    conductor.replay(over)
                 outcome = conductor.run(driver.hear)
                 driver.wait()
             except CoordinatorDiedError:

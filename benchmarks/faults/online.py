@@ -121,9 +121,9 @@ class OnlineWitness(Charging):
     def _likes(self, offer: Offer, liked: Any) -> None:
         """Check an offer to a client, and the answer."""
         client = self._world.crews[CLIENTS].holdings[offer.client]
-        if liked is not client.answer(offer.round, offer.chosen):
+        if liked is not client.answer(offer.round, offer.recommendation):
             raise Violation(f"client {offer.client} said two things")
-        if self._offered.setdefault((offer.client, offer.round), offer.chosen) != offer.chosen:
+        if self._offered.setdefault((offer.client, offer.round), offer.recommendation) != offer.recommendation:
             raise Violation(f"client {offer.client} was recommended two objects in round {offer.round}")
 
     def keeps(self, over: Any) -> None:

@@ -136,7 +136,7 @@ class SimulatedFleet:
             sites.append(Site(name, start, edge.scheduler, self._keeper, edge.witness, watched=False))
         return SimulatedHosts(edge, Cohorts(bounds=cohorts, hosts=sites), len(sites))
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Do nothing, because no progress is shown."""
 
 

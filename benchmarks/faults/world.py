@@ -13,7 +13,7 @@ from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import Own
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.rounds.conductor import Conductor, Plan, Transport
+from coordinator.server.rounds.conductor import Conductor, ServerSpec, Transport
 from scenarios.places.session import Crew
 from scenarios.store.record_log import Chain
 
@@ -34,7 +34,7 @@ class World:
         Most calls in flight, devices in one call, and number of the server's own processes.
     """
 
-    plan: Plan[Any, Any]
+    plan: ServerSpec[Any, Any]
     crews: Mapping[str, Crew]
     secret: bytes
     window: int = 2
@@ -93,7 +93,7 @@ class Straight:
         """Return the server's own cohorts, all in one part."""
         return spread_here(host, shared, bounds)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Do nothing, because no progress is shown."""
 
 
@@ -101,5 +101,5 @@ def straight(world: World, fleet: Straight, kept: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
     conductor = Conductor(world.plan.begin(fleet))
     for over in kept:
-        conductor.repeat(over)
+        conductor.replay(over)
     return conductor.run(lambda _: None)

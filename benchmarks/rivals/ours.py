@@ -32,8 +32,8 @@ def _row(scenario: Scenario, session: Session) -> dict[str, Any]:
     statistic: Any = ran.statistic
     return {
         "backend": session.name,
-        "devices": statistic.asked,
+        "devices": statistic.devices,
         "seconds": ran.costs.seconds,
-        "devices_per_second": statistic.asked / ran.costs.seconds,
+        "devices_per_second": statistic.devices / ran.costs.seconds,
         "share_of_ones": statistic.ones / statistic.answered,
     }

@@ -23,7 +23,7 @@ def sides(query: Query) -> int:
     return int(query.parameters[SIDES])
 
 
-def asked(query: Query) -> int:
+def pool_size(query: Query) -> int:
     """Return the number of items M that are asked about."""
     return query.items if query.pool is None else query.pool.size
 
@@ -35,7 +35,7 @@ def pool_of(query: Query) -> Indices:
 
 def values_of(query: Query) -> int:
     """Return the number of private values K, "none" among them."""
-    return sides(query) * asked(query) + 1
+    return sides(query) * pool_size(query) + 1
 
 
 def columns(query: Query) -> int:

@@ -81,7 +81,7 @@ def require_whole_parameter(query: Query, name: str, most: int) -> int:
     ------
     InputError
     """
-    given = query.parameters[name]
-    if not (1 <= given <= most and float(given).is_integer()):
-        raise InputError(f"{query} has {name} {given:g}; give a whole number, 1 to {most}")
-    return int(given)
+    value = query.parameters[name]
+    if not (1 <= value <= most and float(value).is_integer()):
+        raise InputError(f"{query} has {name} {value:g}; give a whole number, 1 to {most}")
+    return int(value)

@@ -38,10 +38,12 @@ class RowTable(Generic[Values]):
             raise InputError(f"the rows of {self.users} users do not cover their {items.size} ratings")
         if items.size and not 0 <= items.min() <= items.max() < self.count:
             place = int(np.argmax((items < 0) | (items >= self.count)))
-            raise InputError(f"{self.told(place)}; the catalogue has items 0 to {self.count - 1} only")
+            raise InputError(f"{self.describe(place)}; the catalogue has items 0 to {self.count - 1} only")
         if values is not None and values.size and not -LARGEST <= values.min() <= values.max() <= LARGEST:
             place = int(np.argmin(np.abs(values) <= LARGEST))
-            raise InputError(f"{self.told(place)} with {values[place]:g}; give finite ratings, of {LARGEST:g} at most")
+            raise InputError(
+                f"{self.describe(place)} with {values[place]:g}; give finite ratings, of {LARGEST:g} at most"
+            )
 
     @property
     def users(self) -> int:
@@ -63,7 +65,7 @@ class RowTable(Generic[Values]):
         """Number of users who rated each item."""
         return np.bincount(self.items, minlength=self.count).astype(np.int64)
 
-    def told(self, place: int) -> str:
+    def describe(self, place: int) -> str:
         """Return who rated what at ``place``, as the beginning of an error."""
         return f"user {np.searchsorted(self.starts, place, side='right') - 1} rated item {self.items[place]}"
 
@@ -73,10 +75,10 @@ class RowTable(Generic[Values]):
         places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][users] - starts[:-1], np.diff(starts))
         return RowTable(starts=starts, items=self.items[places], values=_some(self.values, places), count=self.count)
 
-    def where(self, kept: Bools) -> Self:
+    def where(self, mask: Bools) -> Self:
         """Return the ratings that a mask keeps; users keep their numbers, and the table everything else."""
-        starts, values = starts_of(kept)[self.starts], _some(self.values, kept)
-        return replace(self, starts=starts, items=self.items[kept], values=values)
+        starts, values = starts_of(mask)[self.starts], _some(self.values, mask)
+        return replace(self, starts=starts, items=self.items[mask], values=values)
 
     def valued(self, values: Others) -> RowTable[Others]:
         """Return the same rows with other values."""

@@ -19,7 +19,7 @@ from coordinator.protocol.checked import (
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
+from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class SecondOrderQuery(Checked):
         `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone
         answers, and the only one that a device will ever answer.
     mechanism : str
-        A name of `coordinator.protocol.second_order_mechanisms.found`.
+        A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`.
     epsilon : Fraction or None
         The mechanism's privacy parameter [nats]; None where it has none.
     batch : int
@@ -74,7 +74,7 @@ class SecondOrderQuery(Checked):
         require_truth("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
         if self.own_h and not half_of(self.mechanism).tells_own_h:
-            about = next(name for name, half in found().items() if half.tells_own_h)
+            about = next(name for name, half in second_order_public_halves().items() if half.tells_own_h)
             raise InputError(f"own_h is True, which is about {about}; the mechanism is {self.mechanism}, leave it out")
 
     @property

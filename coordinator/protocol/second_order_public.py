@@ -28,7 +28,7 @@ WHOLE = "epsilon-local differential privacy of all that a device holds"
 A_BIT, A_COORDINATE, A_RELEASE = "a bit", "a coordinate", "a release"
 
 
-class Asked(Protocol):
+class QueryView(Protocol):
     """What of a query its answer depends on; a `coordinator.protocol.second_order.SecondOrderQuery`."""
 
     @property
@@ -78,7 +78,7 @@ class SecondOrderPublic:
     moment: ClassVar[bool] = False
     tells_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
 
-    def promised(self, query: Asked) -> str:  # noqa: ARG002 (others look at it)
+    def promised(self, query: QueryView) -> str:  # noqa: ARG002 (others look at it)
         """Return what a device is promised that answers a query, in words."""
         return self.promise
 
@@ -99,29 +99,29 @@ class SecondOrderPublic:
         """Return how many numbers a device works on."""
         return max(features.items, features.moments if self.moment else 0)
 
-    def require_payload(self, payload: object, features: ItemFeatures, query: Asked) -> None:
+    def require_payload(self, payload: object, features: ItemFeatures, query: QueryView) -> None:
         """Refuse bytes that no device answers a query with."""
         self.check(require_bytes(f"payload of {self.name}", payload, self.size(features, query)), features, query)
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         raise NotImplementedError
 
-    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse the content of a release that has the right size, if no device says it."""
 
-    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (others look at them)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (others look at them)
         """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,).
 
         ``rescale`` brings what has another energy than public users' vectors to theirs.
         """
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: Asked) -> Floats2:  # noqa: ARG002 (others look at them)
+    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:  # noqa: ARG002 (others look at them)
         """Return the r x r moment of directions that a checked release stands for, symmetric."""
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
-    def channel(self, query: Asked, features: ItemFeatures) -> ExactChannel | None:  # noqa: ARG002 (likewise)
+    def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:  # noqa: ARG002 (likewise)
         """Return the exact channel that the query's epsilon is about; None where there is no epsilon.
 
         What an epsilon counts for goes through it: a bit, a coordinate, or the whole release.
@@ -132,17 +132,17 @@ class SecondOrderPublic:
 class Signs(SecondOrderPublic):
     """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
         """Return the bytes of a release."""
         return packed_size(features)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
         """Return the signs, each as large as `height` says."""
         bits = np.unpackbits(np.frombuffer(payload, np.uint8), count=features.items)
         signs: Floats = bits.astype(np.float64) * 2.0 - 1.0
         return signs * self.height(payload, features, query)
 
-    def height(self, payload: bytes, features: ItemFeatures, query: Asked) -> float:
+    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
         """Return the absolute value that every sign stands for."""
         raise NotImplementedError
 
@@ -150,18 +150,18 @@ class Signs(SecondOrderPublic):
 class Numbers(SecondOrderPublic):
     """Releases of m numbers in the scale of the ratings, little-endian float64."""
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
         """Return the bytes of a release."""
         return 8 * features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:  # noqa: ARG002 (bounds are all models')
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (bounds are all models')
         """Refuse numbers that are none, or huge."""
         require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
         """Return the numbers less the items' means."""
-        told: Floats = np.frombuffer(payload, "<f8") - features.mean
-        return told
+        numbers: Floats = np.frombuffer(payload, "<f8") - features.mean
+        return numbers
 
 
 def packed_size(features: ItemFeatures) -> int:

@@ -14,7 +14,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, pool_of, values_of
+from coordinator.protocol.one_item import pool_of, pool_size, values_of
 from coordinator.protocol.signs import UNIT
 from coordinator.protocol.subset_form import PADDED
 from coordinator.server.mechanisms.oracles import subset_rates
@@ -38,7 +38,7 @@ def shares_of(query: Query, fold: Fold) -> Floats:
     inside = liked if pool.size == liked.count else liked.where(place[liked.items] >= 0)
     likes, places = inside.degrees.astype(np.float64), place[inside.items]
     if together(query) == 0:
-        ranges = ranges_of(asked(query))
+        ranges = ranges_of(pool_size(query))
         told: Floats = np.bincount(np.minimum(np.frexp(likes)[1], ranges - 1), minlength=ranges) / liked.users
         return told
     if together(query) == 1:
@@ -69,7 +69,7 @@ def group_counts(query: Query, fold: Fold, users: int, coins: np.random.Generato
     shares = shares_of(query, fold)
     chances = rates.others + rates.contrast * shares
     counts[: shares.size] = (coins.binomial if together(query) else coins.multinomial)(users, chances)
-    one = CountStatistic(sums=counts, told=0, asked=users, answered=users, refused=0)
+    one = CountStatistic(sums=counts, ones=0, devices=users, answered=users, refused=0)
     return of_group(group_of(query), one)
 
 
@@ -158,7 +158,7 @@ def pair_agreements(query: Query, means: Floats, users: int, coins: np.random.Ge
     agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * means) / 2)
     none = np.zeros(0, np.int64)
     return AnchorStatistic(
-        pairs=agreed, sensed=none, scores=none, ones=users // 2, asked=users, answered=users, refused=0
+        pairs=agreed, sensed=none, scores=none, ones=users // 2, devices=users, answered=users, refused=0
     )
 
 
@@ -189,8 +189,8 @@ def subset_counts(query: Query, fold: Fold, users: int, coins: np.random.Generat
 def _named(query: Query, share: Floats, values: int, users: int, coins: np.random.Generator) -> CountStatistic:
     """Draw counts ``Binomial(n, q + (p - q) f)``; nobody reads those of values that are no items."""
     rates, counts = subset_rates(query), np.zeros(values, np.int64)
-    counts[: asked(query)] = coins.binomial(users, rates.others + rates.contrast * share)
-    return CountStatistic(sums=counts, asked=users, answered=users, refused=0, told=0)
+    counts[: pool_size(query)] = coins.binomial(users, rates.others + rates.contrast * share)
+    return CountStatistic(sums=counts, devices=users, answered=users, refused=0, ones=0)
 
 
 def sensed_scores(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> ScoreStatistic:
@@ -206,7 +206,7 @@ def sensed_scores(query: Query, fold: Fold, users: int, coins: np.random.Generat
     sensed: Ints = coins.binomial(users, sensing, query.items)
     scores: Ints = coins.binomial(sensed, np.clip(ones, 0, 1))
     answered_one = int(coins.binomial(users, wrong + channel.contrast * base))
-    return ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=answered_one)
+    return ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=answered_one)
 
 
 def sign_agreements(query: Query, fold: Fold, users: int, coins: np.random.Generator) -> ScoreStatistic:
@@ -221,4 +221,4 @@ def sign_agreements(query: Query, fold: Fold, users: int, coins: np.random.Gener
     mean = np.bincount(rated.items, weights=signed, minlength=rated.count) / rated.users
     agreed: Ints = coins.binomial(users, (1 + bit_channel(query.epsilon).contrast * mean) / 2)
     told = np.full(query.items, users, np.int64)
-    return ScoreStatistic(sensed=told, scores=agreed, asked=users, answered=users, refused=0, ones=users // 2)
+    return ScoreStatistic(sensed=told, scores=agreed, devices=users, answered=users, refused=0, ones=users // 2)

@@ -55,8 +55,8 @@ class RatingTable(RowTable[Floats]):
         """The share of (user, item) pairs that were rated, 0 to 1."""
         return self.ratings / (self.users * self.count)
 
-    def told(self, place: int) -> str:
-        """Return who rated what at ``place``, by the file's own names; see `RowTable.told`."""
+    def describe(self, place: int) -> str:
+        """Return who rated what at ``place``, by the file's own names; see `RowTable.describe`."""
         user = np.searchsorted(self.starts, place, side="right") - 1
         return f"user {self.user_labels[user]!r} rated item {self.item_labels[self.items[place]]!r}"
 

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import ServerHalf, Settings
 from scenarios.given.validation import first_line
 from scenarios.own.halves import half_at
@@ -47,7 +47,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
 def designs() -> dict[str, ServerHalf]:
     """Return every mechanism by its name, as they are listed."""
     places = {name: place for place, name in enumerate(ORDER)}
-    return dict(sorted(found().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+    return dict(sorted(server_halves().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
 
 
 def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:

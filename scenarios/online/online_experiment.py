@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.app.experiment import Experiment, Record, Running
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import PLANTED, OnlineScenario
@@ -16,7 +16,7 @@ most a factor e^epsilon. The coordinator is trusted with the votes (trust model 
 
 \b
 """
-_HELP += "\n".join(f"  {name:23}{one.about}" for name, one in found().items())
+_HELP += "\n".join(f"  {name:23}{one.about}" for name, one in named_recommenders().items())
 _HELP += """
 
 Without a file the environment is random: each client has P peers, who vote as it likes but in R rounds of their own;

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import found as recommenders
+from coordinator.server.online.recommenders import named_recommenders as recommenders
 from scenarios.given.files import pointed
 from scenarios.given.values import brief
 

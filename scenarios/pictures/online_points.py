@@ -21,7 +21,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Return every point of the figure."""
     points: list[dict[str, Any]] = []
     for row in summary["points"]:
-        if not recommender_of(row["recommender"]).drawn:
+        if not recommender_of(row["recommender"]).in_figures:
             continue
         points += _leaks(row) if summary["panels"][row["axis"]]["epsilon"] else _losses(row)
     table = pd.DataFrame(points, columns=list(_COLUMNS)).drop_duplicates(ignore_index=True)
@@ -32,7 +32,7 @@ def points_of(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 def _losses(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     own = {"axis": row["axis"], "x": row["x"], "recommender": row["recommender"]}
-    bound = row["loss_bound"] if recommender_of(row["recommender"]).bound_drawn else None
+    bound = row["loss_bound"] if recommender_of(row["recommender"]).bound_in_figures else None
     measured = AGAINST if row["environment"] == HALVING else MEASURED
     return [
         {**own, "kind": measured, "y": row["loss"], "low": row["loss_low"], "high": row["loss_high"]},

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.pictures.drawing import Style, broad, covering, explained, finished, legend, lines, look, panels, ticks
 from scenarios.pictures.online_points import AGAINST, BOUND, EXACT, LOWER, MEASURED, OWN, points_of
 from scenarios.pictures.picture import Picture
@@ -61,14 +61,14 @@ def _style(covered: Mapping[tuple[str, str], int], kind: str, recommender: str) 
 
 def look_of(recommender: str) -> dict[str, Any]:
     """Return a recommender's look, by its place among all: the same in all pictures; black for what is about all."""
-    names = list(found())
+    names = list(named_recommenders())
     return look(names.index(recommender)) if recommender in names else {"color": "black"}
 
 
 def _explain(figure: Figure, points: pd.DataFrame) -> None:
     """Explain looks and kinds once, below all panels."""
     panel, drawn = figure.axes[0], set(points["recommender"])
-    for name in (name for name in found() if name in drawn):
+    for name in (name for name in named_recommenders() if name in drawn):
         panel.plot([], [], **look_of(name), linewidth=2, label=name)
     grey = {words: {**_STYLES[kind], "marker": "o" if kind != LOWER else ""} for kind, words in _TOLD.items()}
     explained(panel, grey, [_TOLD[kind] for kind in dict.fromkeys(points["kind"])])

@@ -12,7 +12,7 @@ from scenarios.places.session import NAMED, O, Progress, R, T, Work, check_worke
 from scenarios.places.worker_threads import A, work
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.conductor import Plan
+    from coordinator.server.rounds.conductor import ServerSpec
 
 
 class InProcess:
@@ -39,7 +39,7 @@ class InProcess:
     def __repr__(self) -> str:
         return f"InProcess(workers={self.workers})"
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
+    def enough(self, plan: ServerSpec[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
         """Return the number of threads; see `scenarios.places.session.Session.enough`."""
         return self.workers
 

@@ -41,14 +41,14 @@ def conducted(job: Work[R, O, T], workers: int, progress: Progress) -> T:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
         conductor = Conductor(job.plan.begin(fleet))
-        fleet.told = lambda count: progress(conductor.tally(count))
+        fleet.told = lambda count: progress(conductor.progress(count))
 
         def keep(over: R) -> None:
             job.kept.keep(over)
-            fleet.more(0)
+            fleet.report_progress(0)
 
         for over in job.kept:
-            conductor.repeat(over)
+            conductor.replay(over)
         outcome = conductor.run(keep)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalBackstage(keeper, cast), Costs(seconds=seconds))
@@ -87,13 +87,13 @@ class LocalFleet:
 
     def queries(self, _: Own | None) -> Queries:
         """Return the transport that carries queries to devices."""
-        return Queries(self._job, self._cast, self._threads, self.more)
+        return Queries(self._job, self._cast, self._threads, self.report_progress)
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
         """Return the server's own cohorts."""
         return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers, and report the sum."""
         self._count += count
         self.told(self._count)
@@ -103,10 +103,19 @@ class Queries:
     """Carries queries to devices; both sides of a block share public data, see `scenarios.places.shared_sets`."""
 
     def __init__(
-        self, job: Work[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None, more: Callable[[int], None]
+        self,
+        job: Work[Any, Any, Any],
+        cast: Cast,
+        threads: ThreadPoolExecutor | None,
+        report_progress: Callable[[int], None],
     ) -> None:
         self._ratings, self._secret, self._cohorts = _only(job, cast)
-        self._job, self._layout, self._map, self._more = job, job.layout, map if threads is None else threads.map, more
+        self._job, self._layout, self._map, self._report_progress = (
+            job,
+            job.layout,
+            map if threads is None else threads.map,
+            report_progress,
+        )
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
@@ -125,7 +134,7 @@ class Queries:
         ):
             total = statistic if total is None else merge(total, statistic)
             releases.append(seal(release))
-            self._more(release.count)
+            self._report_progress(release.count)
         return total or aggregate(ask.query, no_release(ask.query)), releases
 
 

@@ -14,10 +14,10 @@ import ray
 
 from actors.host import HostedKeeper, permit_of, start_host, start_keeper
 from coordinator.protocol.messages import Query
-from coordinator.server.fleet.calls import ENDS, LOST, again, got, in_a_line, pause
+from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, dealt
 from coordinator.server.fleet.querying import CPUS, alone
-from coordinator.server.rounds.conductor import Plan
+from coordinator.server.rounds.conductor import ServerSpec
 from scenarios.own.halves import travelling
 from scenarios.places.session import NAMED, O, Progress, R, T, Work
 from scenarios.places.supervising import POLL, conducted, patient, room_for
@@ -43,7 +43,7 @@ class OnRay:
     def __init__(self, workers: int, *, metrics: bool = False, most: bool = False) -> None:
         self.workers, self.metrics, self._most = workers, metrics, most
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
+    def enough(self, plan: ServerSpec[Any, Any], answers: int) -> int:
         """Return the workers of a run; see `scenarios.places.session.Session.enough`.
 
         A worker's processes take seconds to start, in which one worker alone computes `BITS_A_WORKER`. Nothing is known
@@ -66,7 +66,7 @@ class OnRay:
         def devices_ready() -> None:
             if query:
                 with work.naming():
-                    again(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
+                    with_retries(lambda: ensemble.warm_up(query, needs), UNREACHABLE)
 
         try:
             measured = work.kept.run if self.metrics else None
@@ -95,7 +95,7 @@ class OnRay:
                 place = flying.pop(one)
                 try:
                     with in_a_line(ENDS):
-                        result = got(one)
+                        result = result_of(one)
                 except LOST as error:  # Ray itself has repeated it in vain
                     pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
                     losses[place] += 1
@@ -144,7 +144,7 @@ class Ensemble:
             seen = [block.host.see.remote(self._permit, shared, block.first, block.stop) for block in blocks]
             return patient(seen, self.needs) if seen else []
 
-        return again(looked, UNREACHABLE)
+        return with_retries(looked, UNREACHABLE)
 
     def end(self) -> None:
         """End all actors."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from actors.embodied import Kind
     from actors.keeper import Books
     from coordinator.server.fleet.layout import Layout
-    from coordinator.server.rounds.conductor import Plan
-    from coordinator.server.rounds.tally import Tally
+    from coordinator.server.rounds.conductor import ServerSpec
+    from coordinator.server.rounds.tally import RunProgress
 
 R = TypeVar("R")
 """What is stored of a round."""
@@ -25,7 +25,7 @@ O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
 T = TypeVar("T")
 """The experiment's result."""
-Progress = Callable[["Tally"], None]
+Progress = Callable[["RunProgress"], None]
 """Called with how far the server has come."""
 
 
@@ -68,7 +68,7 @@ class Costs:
 class Work(Generic[R, O, T]):
     """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 
-    plan: Plan[R, O]  # The server's plan
+    plan: ServerSpec[R, O]  # The server's plan
     crews: Mapping[str, Crew]  # Devices, by the name of their kind
     secret: bytes = field(repr=False)  # Private: the population's master secret
     layout: Layout  # It affects only speed
@@ -100,7 +100,7 @@ class Session(Protocol):
         """Device blocks computed at the same time."""
         ...
 
-    def enough(self, plan: Plan[Any, Any], answers: int) -> int:
+    def enough(self, plan: ServerSpec[Any, Any], answers: int) -> int:
         """Return with how many of the workers a run is done soonest, in which devices give so many answers."""
         ...
 
@@ -113,7 +113,7 @@ class Session(Protocol):
         ...
 
 
-def silent(_: Tally) -> None:
+def silent(_: RunProgress) -> None:
     """Report no progress."""
 
 

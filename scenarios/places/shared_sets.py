@@ -22,7 +22,7 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.statistics.scores import Tally, count_set, move_out, score_statistic, tally_for
+from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
 from coordinator.server.statistics.statistic import Statistic
 
 MAXSENSE = found()["maxsense"]
@@ -88,7 +88,7 @@ def _in_one_go(
     counts: Ints2,
 ) -> None:
     """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
-    scratch, tally, stamp, counted = scratch_for(model, table), tally_for(counts[0], counts[1]), 0, 0
+    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), 0, 0
     for start in range(0, bits.size, TILE):
         some = slice(start, start + TILE)
         secret = ratings_streams(master, first + start, bits[some].size)
@@ -110,7 +110,7 @@ def _some(
     bits: Bits,
     scratch: Scratch,
     stamp: int,
-    tally: Tally,
+    tally: SetCounters,
     counted: int,
 ) -> tuple[int, int]:
     """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""

@@ -13,10 +13,10 @@ import ray
 from actors.keeper import Books
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
-from coordinator.server.fleet.calls import LOST, got, pause
+from coordinator.server.fleet.calls import LOST, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.places.session import Costs, O, Progress, R, T, Work
 from scenarios.places.spending import require_there
 
@@ -50,7 +50,7 @@ def conducted(
             room_for(warming, needs)
             begin = time.perf_counter()
             for over in work.kept:
-                got(server.repeat.remote(over))
+                result_of(server.replay.remote(over))
             before += time.perf_counter() - begin
             begin = time.perf_counter()
             look = POLL_AGAIN if work.plan.in_step else POLL
@@ -69,7 +69,7 @@ def _follow(
 ) -> tuple[Any, float, int]:
     """Wait for the server's outcome; meanwhile report progress and store rounds."""
     running, kept, done, rounds = server.run.remote(), 0, False, list[Any]()
-    before, since = Tally(), time.monotonic()
+    before, since = RunProgress(), time.monotonic()
     while not done:
         done = bool(ray.wait([running], timeout=POLL_AGAIN if rounds else look)[0])
         tally, rounds = ray.get([server.progress.remote(), server.new_rounds.remote(kept)])
@@ -82,7 +82,7 @@ def _follow(
             before, since = tally, time.monotonic()
         elif time.monotonic() - since > PATIENCE:
             _require(needs)
-    outcome, seconds = got(running)
+    outcome, seconds = result_of(running)
     return outcome, seconds, ray.get(server.retries.remote())
 
 
@@ -90,7 +90,7 @@ def patient(answers: list[Any], needs: float) -> list[Any]:
     """Return the objects behind references; wait as long as the cluster has CPUs for the run's actors."""
     while len(ray.wait(answers, num_returns=len(answers), timeout=PATIENCE)[0]) < len(answers):
         _require(needs)
-    told: list[Any] = got(answers)
+    told: list[Any] = result_of(answers)
     return told
 
 
@@ -98,7 +98,7 @@ def room_for(started: list[Any], needs: float) -> None:
     """Wait until the started actors are ready; write a line to standard error if this takes long."""
     for seconds in (PATIENCE, ROOM - PATIENCE):
         try:
-            got(started, within=seconds)
+            result_of(started, within=seconds)
         except ray.exceptions.GetTimeoutError:
             _require(needs)
             if seconds == PATIENCE:

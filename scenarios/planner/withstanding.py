@@ -133,7 +133,7 @@ def _met(sway: Sway, items: int, size: int, promoted: int) -> float:
 
 def _contrast(scenario: Scenario, pool: int) -> float:
     items, rated = scenario.items or 1, scenario.rated or 1
-    return sign_contrast(pool, items=items, rated=rated, vectors=1, kept=1, epsilon=scenario.epsilon)
+    return sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=scenario.epsilon)
 
 
 def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest: float) -> tuple[int | None, str]:

@@ -19,7 +19,7 @@ from scenarios.report.columns import Column
 from scenarios.report.records import STDOUT, deliver
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.tally import Tally
+    from coordinator.server.rounds.tally import RunProgress
     from scenarios.places.session import Progress as Told
 
 EVERY = 5.0
@@ -103,7 +103,7 @@ def progress(console: Console, devices: int, label: str, done: str = "devices an
         return
     said, counted = time.monotonic(), 0
 
-    def line(tally: Tally) -> None:
+    def line(tally: RunProgress) -> None:
         nonlocal said, counted
         if tally.count != counted and time.monotonic() - said >= EVERY:
             said, counted = time.monotonic(), tally.count

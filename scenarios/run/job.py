@@ -21,7 +21,7 @@ from coordinator.protocol.item_models import PublicFeatures
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.policies import whose
+from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan
 from coordinator.server.rounds.state import Policy, ServerState, total
 from coordinator.server.statistics.statistic import Statistic
@@ -82,7 +82,7 @@ class Job:
             yield
         except InputError as error:
             start = ServerState(devices=self.layout.devices)
-            raise PolicyError(f"{whose(self.policy, start)}: {error}") from None
+            raise PolicyError(f"{policy_name(self.policy, start)}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,7 @@ def audit(
     )
     if not 0.5 <= confidence < 1:
         raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
-    if isinstance(design, str) and design in second_order_mechanisms.found():
+    if isinstance(design, str) and design in second_order_mechanisms.second_order_public_halves():
         if settings:
             raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
         return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
@@ -144,4 +144,4 @@ def audit(
 
 def every_name() -> list[str]:
     """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
-    return [*local_mechanisms(), *second_order_mechanisms.found()]
+    return [*local_mechanisms(), *second_order_mechanisms.second_order_public_halves()]

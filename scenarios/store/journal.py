@@ -62,9 +62,16 @@ _KINDS = (ScoreStatistic, PairStatistic, CountStatistic, GroupStatistic, AnchorS
 _STATISTICS = {kind.__name__: kind for kind in _KINDS}
 
 
+def _key(kind: type[Statistic], name: str) -> str:
+    """Return the key of a statistic's number in records of format 4, which a field's new name does not change."""
+    if name == "ones" and kind in (CountStatistic, GroupStatistic):
+        return "told"
+    return "asked" if name == "devices" else name
+
+
 def _answered(over: Round) -> Answered:
     ask, statistic = over.ask, over.statistic
-    devices = statistic.asked - statistic.refused
+    devices = statistic.devices - statistic.refused
     return Answered(f"round {ask.query.round}", ask.query.id, ask.first, ask.stop, devices)
 
 
@@ -91,7 +98,7 @@ def _tell(over: Round) -> Numbers:
             **({"arrays": sorted(query.arrays)} if query.arrays else {}),
         },
         "statistic": type(statistic).__name__,
-        **{name: int(value) for name, value in held.items() if name not in arrays},
+        **{_key(type(statistic), name): int(value) for name, value in held.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
@@ -111,7 +118,7 @@ def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Round:
         }
     )
     kind = _STATISTICS[told["statistic"]]
-    numbers = {part.name: told[part.name] for part in fields(kind) if part.name not in arrays}
+    numbers = {part.name: told[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **numbers)
     ask = Ask(query=query, first=told["first"], stop=told["stop"], verifies=told.get("verifies", False))
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(told["digest"]), size=told["size"])

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.log import verbose
 from scenarios.pictures.picture import pictures_of
 from scenarios.pictures.writing import draw
@@ -40,7 +40,7 @@ def counted(telling: Telling, done: int, total: int, *, before: int) -> Iterator
     def over() -> None:
         nonlocal now
         now += 1
-        course.tell(Tally(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+        course.tell(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
 
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)

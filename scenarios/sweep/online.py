@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import compared_in, found, recommender_of, still_names
+from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of, still_names
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.given.files import file_sha256
 from scenarios.given.settings import BadLines, Duplicates
@@ -440,7 +440,7 @@ def _planted(values: Mapping[str, Any], told: OnlineSweepOptions) -> OnlineSweep
     wanted = OnlineGrid(
         base=OnlineSetting(*(getattr(base, name) for name in OnlineSetting._fields[:-1])),
         axes=parse_axes(told.axes),
-        recommenders=recommenders_of(told.recommenders, tuple(found())),
+        recommenders=recommenders_of(told.recommenders, tuple(named_recommenders())),
         seeds=told.seeds or SEEDS,
     )
     check_grid(wanted)
@@ -502,7 +502,7 @@ def recommenders_of(told: str | Sequence[str] | None, known: tuple[str, ...]) ->
     for name in names:
         if name not in known:
             raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
-    return tuple(name for name in found() if name in names)
+    return tuple(name for name in named_recommenders() if name in names)
 
 
 ONLINE = Kind(

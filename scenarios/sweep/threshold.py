@@ -289,7 +289,7 @@ def _answered_at_stop(unit: ThresholdUnit) -> tuple[tuple[Threshold, ...], int]:
     found, devices = list[Threshold](), 0
     for decoder in unit.decoders:
         finished = run(unit.scenario.model_copy(update={"decoder": decoder}), InProcess(1))
-        devices += finished.statistic.asked
+        devices += finished.statistic.devices
         for criterion in unit.criteria:
             enough = _enough(finished, criterion, unit.share)
             found.append(Threshold(decoder, criterion, finished.statistic.answered if enough else None))

@@ -142,7 +142,7 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 
 def _asked() -> tuple[str, ...]:
     """Return the rivals, then what every mechanism is shown at: what has no privacy first."""
-    order = sorted(server.found(), key=lambda name: public.half_of(name).private)
+    order = sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
     shown = [(name, epsilon) for name in order for epsilon in server.half_of(name).swept]
     return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
 

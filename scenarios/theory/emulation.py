@@ -32,5 +32,5 @@ class Emulated:
         crowd = Crowd(likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users)
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
-        statistic = ScoreStatistic(sensed=sensed, scores=scores, asked=users, answered=users, refused=0, ones=ones)
+        statistic = ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
         return statistic, []

@@ -16,7 +16,7 @@ from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import asked, values_of
+from coordinator.protocol.one_item import pool_size, values_of
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.decoding.frequencies import Rates
 from coordinator.server.moments.signs import sign_contrast
@@ -50,7 +50,7 @@ def sign_shift(given: Given, promoted: int) -> float:
     if given.makes_up == ANSWERS:
         kept, epsilon = 1, None
     own = promoted if given.makes_up in (ANSWERS, SKETCHES) else given.rated
-    one = sign_contrast(own, items=own, rated=own, vectors=vectors, kept=kept, epsilon=epsilon)
+    one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=kept, epsilon=epsilon)
     if given.makes_up in (ANSWERS, SKETCHES):
         return one
     some, rest = min(given.rated, promoted), given.query.items - promoted
@@ -108,7 +108,7 @@ def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] |
         return 1.0, rates.others
     if design in ("subset", "set"):
         chosen = int(query.parameters[CHOSEN])
-        values = values_of(query) if design == "subset" else asked(query) + int(query.parameters[PADDED])
+        values = values_of(query) if design == "subset" else pool_size(query) + int(query.parameters[PADDED])
         held = min(chosen, promoted)
         return held / promoted, (chosen - held) / (values - promoted)
     return None

@@ -266,7 +266,7 @@ Asked: TypeAlias = tuple[str, Epsilon]
 
 def _attacked() -> tuple[Asked, ...]:
     """Return what mechanisms are attacked at: those without an epsilon first, then those that have sides."""
-    halves = server.found()
+    halves = server.second_order_server_halves()
     order = sorted(halves, key=lambda name: (public.half_of(name).takes_epsilon, not halves[name].sided, name))
     tried = [(name, epsilon) for name in order for epsilon in halves[name].attacked or ()]
     return (NONE, None), *((name, parse_epsilon(epsilon) if epsilon else None) for name, epsilon in tried)
@@ -361,8 +361,10 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
     told = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
         return told
-    if (half := public.found().get(mechanism)) is not None and half.moment:
-        others = ", ".join(name for name, one in server.found().items() if one.attacked is not None)
+    if (half := public.second_order_public_halves().get(mechanism)) is not None and half.moment:
+        others = ", ".join(
+            name for name, one in server.second_order_server_halves().items() if one.attacked is not None
+        )
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order_mechanisms import check_mechanism, found, half_of
+from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
@@ -120,7 +120,7 @@ def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism
     if off.any():
         place = int(np.argmax(off))
         raise InputError(
-            f"{table.told(place)} with {table.values[place]:g}, which is not on the {name}; "
+            f"{table.describe(place)} with {table.values[place]:g}, which is not on the {name}; "
             "give --scale, and --round-ratings to move ratings onto it"
         )
 
@@ -130,7 +130,7 @@ RIVALS = FULL, NONE = "full", "none"
 GUARANTEES = {
     FULL: "none: private users' ratings themselves are released",
     NONE: "private devices let nothing out",
-    **{name: half.promise for name, half in found().items()},
+    **{name: half.promise for name, half in second_order_public_halves().items()},
 }
 """What a private device is promised, by mechanism."""
 PRIVATE = 400
@@ -186,7 +186,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 _WITH_EPSILON = ", ".join(
     name if half.epsilon_of == A_RELEASE else f"{name} ({half.epsilon_of})"
-    for name, half in found().items()
+    for name, half in second_order_public_halves().items()
     if half.takes_epsilon
 )
 
@@ -263,7 +263,7 @@ class TwoTier(ExperimentScenario):
         if self.epsilon is not None and not takes_epsilon(self.mechanism):
             raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
         if "epsilon" in self.model_fields_set and self.epsilon is None:
-            bare = next(name for name, half in found().items() if not half.private)
+            bare = next(name for name, half in second_order_public_halves().items() if not half.private)
             raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
         if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
             check_mechanism(self.mechanism, self.asked_epsilon)
@@ -278,7 +278,7 @@ class TwoTier(ExperimentScenario):
         if self.malicious is not None and self.mechanism in RIVALS:
             raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
         if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).tells_own_h):
-            told = " and ".join(name for name, half in found().items() if half.tells_own_h)
+            told = " and ".join(name for name, half in second_order_public_halves().items() if half.tells_own_h)
             raise InputError(f"own_h is True, which is about {told}; the mechanism is {self.mechanism}, leave it out")
         if self.clip and not self.own_h:
             raise InputError("clip is True, but all releases are of one size without own_h; leave it out")

@@ -26,7 +26,7 @@ def fold_of(public: Rows, held: Ints, seed: int, purpose: str = "two-tier shown 
     """Hold some public users out, given by their numbers; seed and purpose draw which of their ratings are shown."""
     users, rest = public.of(np.sort(held)), np.setdiff1d(np.arange(public.users), held)
     shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, purpose)
-    return Fold(train=public.of(rest), seen=users.where(shown), asked=users.where(~shown))
+    return Fold(train=public.of(rest), seen=users.where(shown), targets=users.where(~shown))
 
 
 def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:

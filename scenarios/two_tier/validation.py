@@ -60,7 +60,7 @@ def trial_error(trial: Trial) -> float:
     scale, crowd = trial.scale, local_crowd(trial.fold.train)
     model = begin(crowd, trial.fitting, lowest=scale.lowest, highest=scale.highest, scale=scale.levels)
     features = iterate(model, crowd, trial.fitting, ITERATIONS).features
-    return float(squared_errors(features, trial.fold.seen, trial.fold.asked).sum())
+    return float(squared_errors(features, trial.fold.seen, trial.fold.targets).sum())
 
 
 def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
@@ -71,7 +71,7 @@ def errors_of(trials: Sequence[Trial], session: Session) -> Floats:
     told = dict(session.each(trial_error, trials))
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
     sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds))
-    asked = sum(trial.fold.asked.items.size for trial in trials[: len(folds)])
+    asked = sum(trial.fold.targets.items.size for trial in trials[: len(folds)])
     errors = np.sqrt(sums.sum(axis=1) / max(1, asked))
     return np.array([significant(error) for error in errors.tolist()])
 

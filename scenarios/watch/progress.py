@@ -19,7 +19,7 @@ from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.report.printing import progress
 from scenarios.store.files import write_bytes
@@ -162,7 +162,7 @@ class Telling:
         with progress(self.console, total, label, done) as show:
             course = Course(self, total, unit)
 
-            def tell(tally: Tally) -> None:
+            def tell(tally: RunProgress) -> None:
                 if not verbose():
                     show(tally)
                 course.tell(tally)
@@ -200,9 +200,9 @@ class Course:
         self._telling, self._total, self._unit = telling, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
-        self._last = Tally()
+        self._last = RunProgress()
 
-    def tell(self, tally: Tally) -> None:
+    def tell(self, tally: RunProgress) -> None:
         """Tell of a tally: the log whenever a round is over, both where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally

@@ -57,7 +57,7 @@ def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
 
 def test_who_is_missing_counts_as_asked_and_not_as_answering() -> None:
     statistic = aggregate(QUERY, cohort("0.9,0.1").answer(QUERY, 0, USERS))
-    assert (statistic.asked, statistic.refused) == (USERS, 0)
+    assert (statistic.devices, statistic.refused) == (USERS, 0)
     assert statistic.missing == USERS - statistic.answered > USERS * 0.4
 
 

@@ -55,7 +55,7 @@ def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, eps
     Equal: with one coin fewer that misses, the same ratio would be above.
     """
     for kept in range(1, vectors + 1):
-        channel = choice_channel(epsilon, choices=2 * vectors, kept=kept)
+        channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
         query = worlds.sign_query(range(ITEMS), items=ITEMS, vectors=vectors, kept=kept, epsilon=epsilon)
         ratios = []
         for device in range(4):
@@ -73,7 +73,7 @@ def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, eps
 def test_no_sums_at_all_give_away_more(vectors: int) -> None:
     """All vectors of sums from -3 to 3, whether signs can make them or not; a device of nothing rated is uniform."""
     for kept in range(1, vectors + 1):
-        channel = choice_channel(Fraction(1), choices=2 * vectors, kept=kept)
+        channel = choice_channel(Fraction(1), choices=2 * vectors, best_count=kept)
         wide = 3 if vectors < 4 else 1
         sums = itertools.product(range(-wide, wide + 1), repeat=vectors)
         rows = {one: worlds.row_of(one, channel) for one in sums}
@@ -86,7 +86,7 @@ def test_no_sums_at_all_give_away_more(vectors: int) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 7), Fraction(30), None])
 def test_one_vector_is_randomized_response_on_the_sign(epsilon: Fraction | None) -> None:
     matrix = bit_channel(epsilon).matrix
-    channel = choice_channel(epsilon, choices=2, kept=1)
+    channel = choice_channel(epsilon, choices=2, best_count=1)
     assert worlds.row_of([5], channel) == tuple(matrix[0])
     assert worlds.row_of([-1], channel) == tuple(matrix[1])
     assert worlds.row_of([0], channel) == (Fraction(1, 2), Fraction(1, 2))
@@ -102,7 +102,7 @@ SUMS = {
 
 def counted(sums: Sequence[int], channel: ChoiceChannel, seed: int) -> list[int]:
     """How often each signed vector is named by devices that all hold the same sums."""
-    query = worlds.sign_query([0], items=1, vectors=len(sums), kept=channel.kept, round_number=seed)
+    query = worlds.sign_query([0], items=1, vectors=len(sums), kept=channel.best_count, round_number=seed)
     held = np.tile(np.array(sums, np.int32), (DEVICES, 1))
     positive, vector = choose(held, channel, Coins(MASTER, 1000 * seed, DEVICES, query.words))
     return [int(count) for count in np.bincount(2 * vector + ~positive, minlength=2 * len(sums))]
@@ -125,20 +125,21 @@ def test_devices_follow_the_channel(name: str, place: int) -> None:
     """
     sums = SUMS[name][place]
     for kept in range(1, len(sums) + 1):
-        channel = choice_channel(Fraction(1), choices=2 * len(sums), kept=kept)
+        channel = choice_channel(Fraction(1), choices=2 * len(sums), best_count=kept)
         counts = counted(sums, channel, seed=kept)
         assert fits(counts, worlds.row_of(sums, channel))
         for wrong in (Fraction(9, 10), Fraction(11, 10)):
-            row = worlds.row_of(sums, choice_channel(wrong, choices=2 * len(sums), kept=kept))
+            row = worlds.row_of(sums, choice_channel(wrong, choices=2 * len(sums), best_count=kept))
             assert not fits(counts, row) or len(set(row)) == 1
         assert fits(
-            counted(sums, choice_channel(None, choices=2 * len(sums), kept=kept), seed=9 + kept), quiet(sums, kept)
+            counted(sums, choice_channel(None, choices=2 * len(sums), best_count=kept), seed=9 + kept),
+            quiet(sums, kept),
         )
 
 
 def quiet(sums: Sequence[int], kept: int) -> worlds.Row:
     """The channel without noise: one of the best, always."""
-    return worlds.row_of(sums, choice_channel(None, choices=2 * len(sums), kept=kept))
+    return worlds.row_of(sums, choice_channel(None, choices=2 * len(sums), best_count=kept))
 
 
 @settings(max_examples=examples(40))
@@ -152,7 +153,7 @@ def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) ->
     kept = data.draw(st.integers(1, vectors))
     epsilon = data.draw(st.none() | st.fractions(min_value=Fraction(1, 1000), max_value=30, max_denominator=1000))
     query = worlds.sign_query([0], items=1, vectors=vectors, kept=kept, epsilon=epsilon)
-    channel = choice_channel(epsilon, choices=2 * vectors, kept=kept)
+    channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
     before = sums.copy()
     bits = to_bits(*choose(sums, channel, Coins(MASTER, first, len(sums), query.words)), vectors)
     assert bits.tolist() == [
@@ -182,6 +183,6 @@ def test_a_named_vector_comes_back(data: st.DataObject, power: int) -> None:
 
 def test_no_device_names_nothing() -> None:
     query = worlds.sign_query([0], items=1, vectors=2)
-    channel = choice_channel(None, choices=4, kept=1)
+    channel = choice_channel(None, choices=4, best_count=1)
     positive, vector = choose(np.empty((0, 2), np.int32), channel, Coins(MASTER, 0, 0, query.words))
     assert to_bits(positive, vector, 2).shape == (0, 2)

@@ -211,5 +211,5 @@ def test_a_host_of_clients_knows_them_by_number() -> None:
 
     fickle: Any = Fickle()  # it does what a client can do
     host = ClientCohort({3: fickle}, 0, 8)
-    offers = [Offer(client=3, round=0, chosen=chosen) for chosen in (0, 1)]
+    offers = [Offer(client=3, round=0, recommendation=chosen) for chosen in (0, 1)]
     assert [host.ask(offer, 3, 4) for offer in offers] == [True, False]

@@ -96,7 +96,7 @@ def test_no_two_devices_are_farther_apart_than_epsilon_and_some_are_as_far(epsil
     assert largest == channel.ratio
     assert channel.log_ratio.within(epsilon)
     assert not channel.log_ratio.within(epsilon - Fraction(1, 10**12))
-    unpadded = [subset_channel(epsilon, values=9, padded=size, chosen=2) for size in (1, 3)]
+    unpadded = [subset_channel(epsilon, values=9, padded=size, subset_size=2) for size in (1, 3)]
     alone, full = (one.chances(np.array(own)) for one, own in zip(unpadded, ([5], [0, 1, 3]), strict=True))
     assert max(one / other for one, other in zip(alone, full, strict=True) if other) > odds_within(epsilon) * 103 / 100
 

@@ -106,7 +106,7 @@ def test_every_cut_gives_the_same_bits_and_sums(cuts: list[int]) -> None:
         worlds.scores_of(one) for one in (merge(*(aggregate(query, p) for p in parts)), aggregate(query, whole))
     )
     assert (merged.sensed.tolist(), merged.scores.tolist()) == (total.sensed.tolist(), total.scores.tolist())
-    assert (merged.asked, merged.answered, merged.ones) == (200, 200, total.ones)
+    assert (merged.devices, merged.answered, merged.ones) == (200, 200, total.ones)
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
@@ -138,7 +138,7 @@ def test_sums_are_the_oracles(data: st.DataObject, items: int, bits: list[int]) 
     statistic = worlds.scores_of(aggregate(query, worlds.release_of(query, bits, silent=sorted(silent))))
     assert (statistic.sensed.tolist(), statistic.scores.tolist()) == brute_force(query, bits, silent)
     assert statistic.sensed.dtype == statistic.scores.dtype == np.int64
-    assert (statistic.asked, statistic.answered) == (len(bits), len(bits) - len(silent))
+    assert (statistic.devices, statistic.answered) == (len(bits), len(bits) - len(silent))
 
 
 @pytest.mark.parametrize("devices", [65_535, 65_536, 140_001])

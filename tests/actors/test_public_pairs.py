@@ -133,7 +133,7 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
     release = cohort.answer(query, 0, 6)
     assert release.answered_mask().tolist() == [False, False, False, True, False, True]
     statistic = worlds.pairs_of(aggregate(query, release))
-    assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (6, 2, 2, 2)
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (6, 2, 2, 2)
     with pytest.raises(BudgetError):
         Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
 
@@ -156,7 +156,7 @@ def test_every_cut_gives_the_same_release_and_the_same_sums(cuts: list[int], dra
     once = worlds.pairs_of(aggregate(query, whole))
     np.testing.assert_array_equal(merged.pairs, once.pairs)
     np.testing.assert_array_equal(merged.agreed, once.agreed)
-    assert (merged.asked, merged.answered) == (once.asked, once.answered)
+    assert (merged.devices, merged.answered) == (once.devices, once.answered)
 
 
 def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:
@@ -171,7 +171,7 @@ def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:
             agreed[one, other] += bit
     np.testing.assert_array_equal(statistic.pairs, pairs)
     np.testing.assert_array_equal(statistic.agreed, agreed)
-    assert (statistic.asked, statistic.answered, statistic.missing) == (200, 100, 100)
+    assert (statistic.devices, statistic.answered, statistic.missing) == (200, 100, 100)
 
 
 def test_a_release_without_its_pairs_is_no_answer() -> None:

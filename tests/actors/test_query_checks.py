@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from actors.device import Cohort, check
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import found
+from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import OneItem
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.mechanisms import found as servers_know
+from coordinator.server.mechanisms import server_halves as servers_know
 from coordinator.server.mechanisms.pairwise import Pairwise
 from scenarios.scrutiny.mechanism import Size, subjects
 
 ITEMS = 12
-OPEN = tuple(name for name, half in found().items() if not half.private)
+OPEN = tuple(name for name, half in public_halves().items() if not half.private)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=8)
 
@@ -56,9 +56,9 @@ def test_a_server_cannot_have_private_rated_items_named() -> None:
 def test_every_design_is_answered_and_added_up(name: str) -> None:
     query, cohort = QUERIES[name], Cohort(RATINGS, worlds.SECRET, 0, 50, None)
     statistic = aggregate(query, cohort.answer(query, 0, 50))
-    assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 50, 0, 0)
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (50, 50, 0, 0)
     nobody = aggregate(query, no_release(query))
-    assert (nobody.asked, nobody.answered, nobody.ones) == (0, 0, 0)
+    assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
     assert cohort.answer(query, 9, 9).count == 0
 
 
@@ -183,7 +183,7 @@ def test_centres_that_do_not_fit_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("name", [name for name, half in found().items() if half.pooled is not False])
+@pytest.mark.parametrize("name", [name for name, half in public_halves().items() if half.pooled is not False])
 def test_no_pool_reaches_compiled_code_unchecked(name: str, pool: str) -> None:
     assert "pool" in refused(forged(QUERIES[name], pool=POOLS[pool]))
 
@@ -201,7 +201,7 @@ def test_a_catalogue_of_one_item_has_no_pair(name: str) -> None:
     refused(forged(QUERIES[name], items=1), items=1)
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if not found()[name].names_rated])
+@pytest.mark.parametrize("name", [name for name in QUERIES if not public_halves()[name].names_rated])
 def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
     """A whole block of them; without noise their bits are those of nothing rated, or "none", or a fair coin's."""
     query = forged(QUERIES[name], epsilon=None)
@@ -209,7 +209,7 @@ def test_devices_without_any_rating_answer_all_the_same(name: str) -> None:
         query, 0, 4
     )
     assert release.answered is None
-    if name not in ("sign", "pair-signs", "anchor") and not isinstance(found()[name], OneItem):
+    if name not in ("sign", "pair-signs", "anchor") and not isinstance(public_halves()[name], OneItem):
         assert release.unpacked().all() == (name == "pairwise-equal")
         assert release.unpacked().any() == (name == "pairwise-equal")
 

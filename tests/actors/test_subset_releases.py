@@ -33,7 +33,7 @@ def drawn(channel: SubsetChannel, own: Indices2) -> Bools2:
         assert (np.diff(named, axis=1) > 0).all()
         held = np.zeros((devices, channel.values), np.bool_)
         held[np.arange(devices)[:, None], named] = True
-    assert (held.sum(axis=1) == channel.chosen).all()
+    assert (held.sum(axis=1) == channel.subset_size).all()
     return held
 
 
@@ -64,7 +64,10 @@ def test_subsets_meet_a_set_and_hold_values_as_often_as_stated(sizes: dict[str, 
 def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: tuple[int, int, int]) -> None:
     """Pearson's test, false alarm 1e-6 a class; the twin names an own value first and forgets what that doubles."""
     values, padded, chosen = sizes
-    channel, own = subset_channel(Fraction(2), values=values, padded=padded, chosen=chosen), set(range(1, 1 + padded))
+    channel, own = (
+        subset_channel(Fraction(2), values=values, padded=padded, subset_size=chosen),
+        set(range(1, 1 + padded)),
+    )
     found: dict[tuple[int, ...], int] = dict.fromkeys(itertools.combinations(range(values), chosen), 0)
     for row in drawn(channel, same_set(250_000, padded)):
         found[tuple(np.flatnonzero(row).tolist())] += 1
@@ -86,7 +89,7 @@ def test_noise_grows_with_the_set_and_not_with_its_square() -> None:
     """
     items, devices, told = 400, 20_000, []
     for padded, chosen in ((10, 12), (20, 8), (40, 5)):
-        channel = subset_channel(Fraction(1), values=items + padded, padded=padded, chosen=chosen)
+        channel = subset_channel(Fraction(1), values=items + padded, padded=padded, subset_size=chosen)
         own = np.random.default_rng(padded).random((devices, items)).argsort(axis=1)[:, :padded].astype(np.int32)
         liked = np.bincount(own.ravel(), minlength=items) / devices
         mine, other = (float(rate) for rate in channel.rates)

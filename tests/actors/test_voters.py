@@ -19,7 +19,7 @@ from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rows import Rows
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 
 SECRET = reference.derive(5, "devices")
 VOTE_PURPOSE, OWN_ROUNDS = 9, 1 << 31
@@ -160,7 +160,7 @@ def test_coins_are_the_voters_own_and_do_not_ask_who_recommends() -> None:
     """The same votes for every recommender, epsilon and client's address; others for other titles or clients."""
     voters, service = opinions("rating"), announced(12, 3, titles=TITLES)
     usual = cast(voters, service, range(12)).tolist()
-    for name in found():
+    for name in named_recommenders():
         assert cast(voters, replace(service, recommender=name, own_device=3), range(12)).tolist() == usual
     assert cast(voters, replace(service, client=1), range(12)).tolist() != usual
     assert not np.array_equal(replace(service, titles=TITLES[::-1].copy()).series, service.series)

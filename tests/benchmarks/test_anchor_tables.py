@@ -24,7 +24,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
 from coordinator.server.anchor.course import Course, course_of
-from coordinator.server.anchor.policy import Anchoring
+from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses
 from coordinator.server.rounds.setting import Setting
@@ -116,7 +116,7 @@ def courses(runs: int = 16) -> list[tuple[Crowd, Course]]:
             design=design, epsilon=EPSILON, public_seed=derive(seed, "public"), clusters=2, confidence=1 - 1e-9
         )
         learner = TwoClasses(design=design, failure=setting.failure)
-        policy, state = Anchoring(setting=setting, learner=learner), ServerState(devices=10_000)
+        policy, state = AnchorPolicy(setting=setting, learner=learner), ServerState(devices=10_000)
         while ask := policy.next_query(state):
             state = absorb(state, ask, crowd.answer(ask.query, ask.stop - ask.first))
         found.append((crowd, course_of(state.readings.anchors)))

@@ -18,10 +18,10 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
 from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import RoundLearner
-from coordinator.server.anchor.policy import Anchoring, pairs_failed
+from coordinator.server.anchor.policy import AnchorPolicy, pairs_failed
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.start import spectral_start
-from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, read, two_class_tables
+from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
@@ -43,7 +43,7 @@ def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
 def run(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, list[Round]]:
     kept: list[Round] = []
     learner = RoundLearner(clusters=2, anchors=LEARNER, confidence=SETTING.confidence)
-    policy = Anchoring(setting=SETTING, learner=LEARNER)
+    policy = AnchorPolicy(setting=SETTING, learner=LEARNER)
     devices = Devices(cohort(users))
     return conduct(
         policy, learner, devices, devices=users, budget=SETTING.epsilon, earlier=earlier, keep=kept.append
@@ -81,7 +81,7 @@ def doubts_once_more(users: int = USERS) -> float:
     outcome, _ = run(users)
     course = course_of(outcome.state.readings.anchors)
     belief = LEARNER.believe(course)
-    first, *others = (read(one, belief.posterior.expected, rated=RATED) for one in course.turned)
+    first, *others = (round_estimates(one, belief.posterior.expected, rated=RATED) for one in course.turned)
     again = believe(sum(others, start=first), clusters=2, failure=SETTING.failure)
     return float(again.doubt.sum() / belief.posterior.doubt.sum())
 
@@ -143,7 +143,8 @@ def told(kind: str, users: int, means: float = 0.0) -> AnchorRound:
         items = np.full(ITEMS, round(users * (1 + means) / 2))
     sensed = np.full(items.size, users)
     return AnchorRound(
-        query, AnchorStatistic(pairs=pairs, sensed=sensed, scores=items, ones=0, asked=users, answered=users, refused=0)
+        query,
+        AnchorStatistic(pairs=pairs, sensed=sensed, scores=items, ones=0, devices=users, answered=users, refused=0),
     )
 
 

@@ -11,7 +11,7 @@ import worlds
 from straying import DESIGN, ITEMS, LEARNER, SETTING, USERS, Stray, devices, pool, query
 
 from coordinator.protocol.errors import PolicyError
-from coordinator.server.rounds.policies import complaint_about, next_ask, whose
+from coordinator.server.rounds.policies import complaint_about, next_ask, policy_name
 from coordinator.server.rounds.rounds import conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
@@ -101,7 +101,7 @@ def test_what_is_asked_well_passes_as_it_is() -> None:
         policy = Stray(lambda *_, ask=ask: ask, 0)
         assert next_ask(policy, state, most_rounds=1) is ask
     assert next_ask(Stray(lambda *_: None, 0), state, most_rounds=1) is None
-    assert whose(Stray(lambda *_: None, 0), state) == "policy Stray, round 0"
+    assert policy_name(Stray(lambda *_: None, 0), state) == "policy Stray, round 0"
 
 
 def test_without_a_budget_any_epsilon_goes() -> None:

@@ -114,7 +114,7 @@ CHOICES = st.integers(1, 7).flatmap(lambda power: st.tuples(st.just(1 << power),
 def test_a_choice_is_within_its_epsilon_and_not_by_one_coin_less(epsilon: Fraction, choices: tuple[int, int]) -> None:
     """Held against rational bounds on e**epsilon: the best are at most that many times as probable."""
     many, kept = choices
-    channel = choice_channel(epsilon, choices=many, kept=kept)
+    channel = choice_channel(epsilon, choices=many, best_count=kept)
     low, high = reference.exp_bounds(epsilon)
     best, other = channel.probabilities
     assert kept * best + (many - kept) * other == 1
@@ -128,7 +128,7 @@ def test_a_choice_is_within_its_epsilon_and_not_by_one_coin_less(epsilon: Fracti
 @settings(max_examples=examples(80))
 @given(EPSILONS, CHOICES)
 def test_epsilon_contrast_and_threshold_of_a_choice(epsilon: Fraction, choices: tuple[int, int]) -> None:
-    channel = choice_channel(epsilon, choices=choices[0], kept=choices[1])
+    channel = choice_channel(epsilon, choices=choices[0], best_count=choices[1])
     best, other = channel.probabilities
     assert channel.contrast == pytest.approx(float(best - other), rel=1e-12)
     assert channel.epsilon == pytest.approx(float(epsilon), rel=1e-6, abs=1e-16)
@@ -139,7 +139,7 @@ def test_epsilon_contrast_and_threshold_of_a_choice(epsilon: Fraction, choices: 
 @settings(max_examples=examples(60))
 @given(st.none() | EPSILONS)
 def test_a_choice_of_two_is_randomized_response(epsilon: Fraction | None) -> None:
-    bit, choice = bit_channel(epsilon), choice_channel(epsilon, choices=2, kept=1)
+    bit, choice = bit_channel(epsilon), choice_channel(epsilon, choices=2, best_count=1)
     assert choice.misses == bit.flips
     assert [*choice.probabilities] == bit.matrix[0]
     assert choice.contrast == bit.contrast
@@ -147,7 +147,7 @@ def test_a_choice_of_two_is_randomized_response(epsilon: Fraction | None) -> Non
 
 
 def test_a_choice_without_noise_is_always_among_the_best() -> None:
-    channel = choice_channel(None, choices=8, kept=3)
+    channel = choice_channel(None, choices=8, best_count=3)
     assert channel.misses == int(channel.threshold) == 0
     assert channel.probabilities == (Fraction(1, 3), Fraction(0))
     assert channel.epsilon == math.inf
@@ -157,11 +157,11 @@ def test_a_choice_without_noise_is_always_among_the_best() -> None:
 @pytest.mark.parametrize(("choices", "kept"), [(2, 0), (2, 2), (8, 8), (8, -1), (1, 1)])
 def test_choices_that_leave_nothing_over_are_refused(choices: int, kept: int) -> None:
     with pytest.raises(InputError, match=f"^kept is {kept}; .* between 1 and {choices - 1}") as caught:
-        choice_channel(Fraction(1), choices=choices, kept=kept)
+        choice_channel(Fraction(1), choices=choices, best_count=kept)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("above", [Fraction(1, 10**30), Fraction(10**400)])
 def test_choices_that_coins_cannot_express_are_refused(above: Fraction) -> None:
     with pytest.raises(InputError, match=r"^epsilon .* above 30.*inf for no noise$"):
-        choice_channel(LARGEST_EPSILON + above, choices=4, kept=1)
+        choice_channel(LARGEST_EPSILON + above, choices=4, best_count=1)

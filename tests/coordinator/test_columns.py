@@ -75,7 +75,7 @@ def test_subsets_are_counted_in_either_form(values: int, chosen: int, silent: bo
     named = np.sort(np.random.default_rng(chosen).random((201, values)).argsort(axis=1)[:, :chosen], axis=1)
     release = release_of(query.id, written(query, named), silent=silent)
     expected = np.bincount(named[release.answered_mask()].ravel(), minlength=values)
-    assert subset_counts(query, release, values=values, chosen=chosen).tolist() == expected.tolist()
+    assert subset_counts(query, release, values=values, subset_size=chosen).tolist() == expected.tolist()
     statistic = aggregate(query, release)
     assert statistic.ones == int(release.unpacked().sum())
     assert aggregate(query, no_release(query)).answered == 0

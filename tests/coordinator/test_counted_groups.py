@@ -39,7 +39,7 @@ def asked(design: GroupedSets, devices: int, told: dict[str, list[int]]) -> Serv
     while (ask := policy.next_query(state)) is not None:
         check_question(ask.query)
         group, many = groups[len(state.asked)], ask.stop - ask.first
-        counts = CountStatistic(sums=np.array(told[group]), told=0, asked=many, answered=many, refused=0)
+        counts = CountStatistic(sums=np.array(told[group]), ones=0, devices=many, answered=many, refused=0)
         state = absorb(state, ask, of_group(group, counts))
     return state
 
@@ -150,7 +150,7 @@ def test_half_of_the_devices_keep_all_their_likes() -> None:
     assert sizes_for(likes, 100, epsilon=EPSILON)[0] == 4
     assert sizes_for(likes, 100, epsilon=EPSILON, together=2, most=3)[0] == 3
     assert sizes_for((0.9, 0.1), 100, epsilon=EPSILON, together=2)[0] == 2
-    assert sizes_for(likes, 100, epsilon=EPSILON, kept=3, chosen=4) == (3, 4)
+    assert sizes_for(likes, 100, epsilon=EPSILON, padded=3, subset_size=4) == (3, 4)
 
 
 @pytest.mark.parametrize("together", [1, 2])
@@ -162,7 +162,7 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
     share = sum(part * math.comb(min(many, 3), together) for many, part in enumerate(likes)) / named / 2
 
     def noise(many: int) -> float:
-        channel = subset_channel(EPSILON, values=named + values, padded=values, chosen=many)
+        channel = subset_channel(EPSILON, values=named + values, padded=values, subset_size=many)
         mine, other = map(float, channel.rates)
         rate = other + (mine - other) * share
         return rate * (1 - rate) / (mine - other) ** 2
@@ -188,4 +188,4 @@ def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], li
 
 def test_such_refusals_are_of_input() -> None:
     with pytest.raises(InputError, match="chosen is 13"):
-        CountedSet(items=12, rated=5, chosen=13)
+        CountedSet(items=12, rated=5, subset_size=13)

@@ -70,7 +70,7 @@ def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: 
 
 def test_standard_errors_are_the_documented_formulas() -> None:
     zeros = np.zeros(3, np.int64)
-    statistic = ScoreStatistic(sensed=zeros, scores=zeros, asked=1000, answered=900, refused=100, ones=225)
+    statistic = ScoreStatistic(sensed=zeros, scores=zeros, devices=1000, answered=900, refused=100, ones=225)
     variance = 900 * 0.2 * 0.8 * 0.25
     assert DECODERS["paper"](statistic, 0.2)[1] == pytest.approx(variance**0.5)
     assert DECODERS["centred"](statistic, 0.2)[1] == pytest.approx((variance * 0.75) ** 0.5)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.design import Design
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.anchor import AnchorSettings
 from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
 from coordinator.server.mechanisms.sets import PairsSettings
@@ -52,7 +52,7 @@ def test_all_items_may_be_sensed() -> None:
 
 
 def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:
-    half = found()["maxsense"]
+    half = server_halves()["maxsense"]
     assert isinstance(half, MaxSenseHalf)
     for theta, none in ((3.0, True), (2.9, False), (1.0, False)):
         world = known_world(Scenario(items=6, rated=3, theta=theta).complete())
@@ -78,7 +78,7 @@ def test_the_most_that_a_setting_takes(settings: type[Settings], name: str, most
 
 @pytest.mark.parametrize(("yeses", "words"), [(None, ""), (1, ", 1 yes an item"), (5, ", 5 yeses an item")])
 def test_item_queries_tell_how_many_yeses_an_item_needs(yeses: int | None, words: str) -> None:
-    assert found()["item-query"].label({"answers_per_item": yeses}) == f"item-query{words}"
+    assert server_halves()["item-query"].label({"answers_per_item": yeses}) == f"item-query{words}"
 
 
 @pytest.mark.parametrize(

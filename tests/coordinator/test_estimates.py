@@ -124,7 +124,7 @@ def expected_statistic(query: Query, rated: int, devices: int) -> ScoreStatistic
     return ScoreStatistic(
         sensed=sensed.astype(np.int64),
         scores=np.round(scores).astype(np.int64),
-        asked=devices,
+        devices=devices,
         answered=devices,
         refused=0,
         ones=round(devices * float(rates[-1])),
@@ -208,16 +208,16 @@ def test_statistics_that_tell_nothing(told: int) -> None:
     for pool, ones in itertools.product((40, 16, 1), (0, told)):
         sets = sets_about(40, 10, pool, EPSILON)
         sensed, scores = np.full(40, told // 2), np.full(40, ones // 2)
-        plain = ScoreStatistic(sensed=sensed, scores=scores, asked=50, answered=told, refused=0, ones=ones)
+        plain = ScoreStatistic(sensed=sensed, scores=scores, devices=50, answered=told, refused=0, ones=ones)
         assert not read_sets(sets, plain, rated=10).information.any()
         assert not read_sets(sets, plain, rated=10).value.any()
     sets = sets_about(40, 10, 16, EPSILON)
     full = ScoreStatistic(
-        sensed=np.full(40, told), scores=np.full(40, told // 2), asked=50, answered=told, refused=0, ones=told // 2
+        sensed=np.full(40, told), scores=np.full(40, told // 2), devices=50, answered=told, refused=0, ones=told // 2
     )
     assert not read_sets(sets, full, rated=10).information.any()
     quiet = ScoreStatistic(
-        sensed=np.zeros(20, np.int64), scores=np.zeros(20, np.int64), asked=9, answered=0, refused=9, ones=0
+        sensed=np.zeros(20, np.int64), scores=np.zeros(20, np.int64), devices=9, answered=0, refused=9, ones=0
     )
     nothing = read_signs(signs, quiet, rated=8)
     assert (nothing.information == 0).all()
@@ -262,7 +262,7 @@ def test_maxsenses_rate_is_the_information_that_an_answer_brings(pool: list[int]
         sensed=sensed,
         scores=np.zeros(20, np.int64),
         ones=round(((1 - contrast) / 2 + contrast * (1 - none)) * many),
-        asked=many,
+        devices=many,
         answered=many,
         refused=0,
     )

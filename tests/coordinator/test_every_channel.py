@@ -55,14 +55,14 @@ def bit_odds(epsilon: Fraction) -> Odds:
 
 def of_choice(choice: ChoiceChannel) -> Odds:
     best, other = choice.probabilities
-    assert choice.kept * best + (choice.choices - choice.kept) * other == 1
+    assert choice.best_count * best + (choice.choices - choice.best_count) * other == 1
     common = math.lcm(best.denominator, other.denominator)
     weights = int(best * common), int(other * common)
     return [max(weights)], [min(weights)]
 
 
 def choice_odds(choices: int, kept: int) -> Callable[[Fraction], Odds]:
-    return lambda epsilon: of_choice(choice_channel(epsilon, choices=choices, kept=kept))
+    return lambda epsilon: of_choice(choice_channel(epsilon, choices=choices, best_count=kept))
 
 
 def kary_odds(values: int) -> Callable[[Fraction], Odds]:
@@ -109,7 +109,7 @@ def subset_odds(values: int, padded: int, chosen: int) -> Callable[[Fraction], O
     """All sets, and all subsets that can be released."""
 
     def odds(epsilon: Fraction) -> Odds:
-        channel = subset_channel(epsilon, values=values, padded=padded, chosen=chosen)
+        channel = subset_channel(epsilon, values=values, padded=padded, subset_size=chosen)
         rows = [channel.chances(np.array(own)) for own in itertools.combinations(range(values), padded)]
         told = [place for place, chance in enumerate(rows[0]) if chance]
         unit = math.lcm(*{row[place].denominator for row in rows for place in told})
@@ -310,11 +310,11 @@ def test_a_log_ratio_next_to_its_epsilon_is_decided_by_as_many_digits_as_it_take
 STATING: dict[str, Callable[[Fraction], Any]] = {
     "bit": bit_channel,
     "cap": lambda epsilon: cap_channel(epsilon, 55),
-    "choice of 128": lambda epsilon: choice_channel(epsilon, choices=128, kept=45),
+    "choice of 128": lambda epsilon: choice_channel(epsilon, choices=128, best_count=45),
     "grid": grid_laplace,
     "one of 5": lambda epsilon: kary_channel(epsilon, values=5),
     "one of four": lambda epsilon: unary_channel(epsilon, values=4),
-    "set of seven": lambda epsilon: subset_channel(epsilon, values=7, padded=3, chosen=2),
+    "set of seven": lambda epsilon: subset_channel(epsilon, values=7, padded=3, subset_size=2),
 }
 
 

@@ -81,7 +81,7 @@ def stored_ratings() -> StoredRatings:
 
 
 def asked(told: str, pool: list[int] | None) -> Query:
-    design = Grr(items=20, rated=7, told=told)
+    design = Grr(items=20, rated=7, source=told)
     some = None if pool is None else np.array(pool, np.int32)
     return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=some)
 

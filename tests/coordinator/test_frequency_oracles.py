@@ -23,14 +23,14 @@ from coordinator.protocol.public_draws import buckets_of, count_supports, gather
 from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.frequencies import Rates, popularity, read_items
 from coordinator.server.design import PoolDesign, World
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.run.results import record
 
 ORACLES = {
     name: half
-    for name, half in found().items()
+    for name, half in server_halves().items()
     if isinstance(half, FrequencyHalf) and issubclass(half.settings, FrequencySettings)
 }
 """Those that are told one random item."""
@@ -249,7 +249,7 @@ def test_liked_items_are_asked_about_all_together(name: str, blindrec: Command) 
     line = refused(blindrec, "run", "--design", name, "--policy", "eliminate")
     assert "choose one of one-round, fixed" in line
     assert ("set told to rated" in line) == (name != "set")
-    half = found()[name]
+    half = server_halves()[name]
     design = half.design(half.settings(), World(items=12, rated=2, users=9, clusters=2, epsilon=Fraction(1)))
     assert isinstance(design, PoolDesign)
     with pytest.raises(InputError, match="about all items together"):

@@ -12,7 +12,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.fleet.coordinator import HELD_PAUSE, MOST_HELD, Coordinator
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.conductor import Fleet
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 
 ROUNDS = 2 * MOST_HELD
 PATIENCE = 30.0
@@ -32,20 +32,20 @@ class Counting:
     def begin(self, _: Fleet) -> Counting:
         return self
 
-    def next(self) -> int | None:
+    def run_round(self) -> int | None:
         if len(self.begun) == ROUNDS:
             return None
         self.begun.append(len(self.begun))
         return self.begun[-1]
 
-    def repeat(self, over: int) -> None:
+    def replay(self, over: int) -> None:
         self.begun.append(over)
 
     def outcome(self) -> list[int]:
         return self.begun
 
-    def tally(self) -> Tally:
-        return Tally(rounds=len(self.begun))
+    def progress(self) -> RunProgress:
+        return RunProgress(rounds=len(self.begun))
 
 
 @pytest.mark.parametrize(("in_step", "ahead"), [(True, 1), (False, MOST_HELD + 1)])

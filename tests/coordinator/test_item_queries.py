@@ -78,7 +78,7 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
         yes[item] += bit
         liked[item] += bit and value
     assert (statistic.sensed.tolist(), statistic.scores.tolist()) == (yes, liked)
-    assert (statistic.asked, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
+    assert (statistic.devices, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
 
 
 def test_where_nobody_rated_anything_everybody_says_no() -> None:

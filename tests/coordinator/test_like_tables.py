@@ -20,16 +20,16 @@ from coordinator.server.anchor.tables import (
     COUNT_UNIT,
     OPEN,
     STRAYED,
-    First,
     Fit,
-    Reading,
-    asked_guess,
+    InitialAnchors,
+    RoundEstimates,
     fit_tables,
+    guess_tables,
     of_signs,
     passing,
     plain_tables,
-    read_turned,
     signal_of,
+    turned_estimates,
     turned_tables,
     walk,
 )
@@ -46,7 +46,7 @@ def asked(tables: Tables) -> AnchorRound:
     """A round of these arrays that nobody has answered."""
     query = DESIGN.turned(tables, round_number=1, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     nobody = np.zeros(ITEMS, np.int64)
-    none = AnchorStatistic(pairs=NONE, sensed=nobody, scores=nobody, ones=0, asked=0, answered=0, refused=0)
+    none = AnchorStatistic(pairs=NONE, sensed=nobody, scores=nobody, ones=0, devices=0, answered=0, refused=0)
     return AnchorRound(query, none)
 
 
@@ -81,7 +81,7 @@ def strays(gain: float = 1.0) -> float:
     cohort = Cohort(worlds.block_ratings(world, devices), worlds.SECRET, 0, devices, EPSILON)
     statistic = aggregate(one.query, cohort.answer(one.query, 0, devices))
     assert isinstance(statistic, AnchorStatistic)
-    told = read_turned(AnchorRound(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
+    told = turned_estimates(AnchorRound(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
     likes = np.where(np.arange(ITEMS) % 2, 0.4, 0.6)
     wanted = told.offset + told.slopes[0] * likes
     gap = told.means - gain * wanted
@@ -98,7 +98,9 @@ def test_a_reading_a_third_too_strong_is_noticed() -> None:
     assert strays(4 / 3) > normal_radius(1)
 
 
-def rounds_of(coins: np.random.Generator, *, items: int = 200, rounds: int = 8, moves: float = 0.0) -> list[Reading]:
+def rounds_of(
+    coins: np.random.Generator, *, items: int = 200, rounds: int = 8, moves: float = 0.0
+) -> list[RoundEstimates]:
     """Rounds whose means follow a table that moves, with normal noise; clusters take turns."""
     cluster, found = np.arange(items) % 2, []
     for number in range(rounds):
@@ -108,11 +110,11 @@ def rounds_of(coins: np.random.Generator, *, items: int = 200, rounds: int = 8, 
         table = TABLE + moves * number * np.array([[1, -1], [-1, 1]])
         means = offset + np.einsum("ki,ki->i", slopes, table[:, cluster]) + coins.normal(size=items) / np.sqrt(users)
         nobody = np.zeros(items, np.bool_)
-        found.append(Reading(means=means, users=users, slopes=slopes, offset=offset, controls=nobody))
+        found.append(RoundEstimates(means=means, users=users, slopes=slopes, offset=offset, controls=nobody))
     return found
 
 
-def fitted(readings: list[Reading]) -> Fit:
+def fitted(readings: list[RoundEstimates]) -> Fit:
     start = np.clip(TABLE + 0.1 * np.array([[-1, 1], [1, -1]]), 0.1, 0.9)
     return fit_tables(readings, start, np.zeros((readings[0].means.size, 2)))
 
@@ -214,7 +216,7 @@ def test_pools_grow_with_clusters_and_classes(kinds: tuple[int, int], rated: int
 
 def test_a_round_may_ask_for_the_guess_alone() -> None:
     tables = tables_of(np.full((ITEMS, 2), 0.5), np.zeros(ITEMS, np.bool_))
-    only = asked_guess(tables, 1)
+    only = guess_tables(tables, 1)
     assert only.lean.tolist() == [-1, 1]
     assert not only.counts.any()
     assert only.guess is tables.guess
@@ -223,7 +225,7 @@ def test_a_round_may_ask_for_the_guess_alone() -> None:
 def test_tables_of_a_start_are_less_far_apart_than_its_like_rates() -> None:
     """Nobody guesses right always; where all of a large pool is known, nearly so."""
     known = np.repeat(np.eye(2), 20, axis=0)
-    first = First(pool=np.arange(40, dtype=np.int32), clusters=known, likes=TABLE, stands=True)
+    first = InitialAnchors(pool=np.arange(40, dtype=np.int32), clusters=known, likes=TABLE, stands=True)
     apart = [float(np.ptp(first.tables(items=items, rated=30), axis=0).sum()) for items in (2000, 200, 40)]
     assert 0 < apart[0] < apart[1] < apart[2] <= float(np.ptp(TABLE, axis=0).sum())
     assert apart[2] > 0.95 * float(np.ptp(TABLE, axis=0).sum())
@@ -235,11 +237,11 @@ def test_first_order_signs_alone_may_be_a_start() -> None:
     one = asked(plain_tables(pool, ITEMS, 16))
     assert one.plain
     ratings, users = np.where(pool % 2, -0.5, 0.3), 40_000
-    gain = read_turned(one, np.ones(1), rated=RATED, control=0).slopes[0][:20] / 2
+    gain = turned_estimates(one, np.ones(1), rated=RATED, control=0).slopes[0][:20] / 2
     assert gain[0] == pytest.approx(0.246 * RATED / ITEMS * bit_channel(EPSILON).contrast, rel=0.6)
     scores, sensed = np.zeros((2, ITEMS), np.int64)
     sensed[:20], scores[:20] = users, np.rint(users * (1 + gain * ratings) / 2)
-    told = AnchorRound(one.query, replace(one.statistic, sensed=sensed, scores=scores, asked=users, answered=users))
+    told = AnchorRound(one.query, replace(one.statistic, sensed=sensed, scores=scores, devices=users, answered=users))
     assert signal_of((told,), rated=RATED)[0] == pytest.approx(ratings, abs=0.01)
     start = of_signs((told,), rated=RATED)
     assert start.stands

@@ -67,7 +67,7 @@ def test_what_is_lost_is_asked_again_and_ends_in_a_line(name: str, monkeypatch: 
         raise Raised
 
     with pytest.raises(LostError) as error, retrying.in_a_line():
-        retrying.again(attempt, "devices cannot be reached")
+        retrying.with_retries(attempt, "devices cannot be reached")
     line = str(error.value)
     assert len(attempts) == (8 if FATES[name] == LOST else 1)
     assert len(line) < 400

@@ -21,7 +21,7 @@ from coordinator.server.design import Decoding, World
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import Coordinator
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.mechanisms import found, half_of
+from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner
@@ -116,7 +116,7 @@ def sent(query: Query, bits: np.ndarray[Any, Any]) -> Release:
 
 @pytest.mark.parametrize("name", ["grr", "olh"])
 def test_numbers_beyond_the_range_of_an_oracle_are_refused(name: str) -> None:
-    half = found()[name]
+    half = server_halves()[name]
     world = World(items=40, rated=9, users=2, clusters=2, epsilon=Fraction(3, 2))
     query = half.design(half.settings(), world).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=world.epsilon)
     many = {"grr": 41, "olh": 5}[name]

@@ -89,7 +89,7 @@ def run(
     ]
     server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, layout)
     for over in earlier or []:
-        server.repeat(over)
+        server.replay(over)
     outcome, _ = server.run()
     return Seen(
         outcome=outcome,

@@ -156,7 +156,7 @@ def test_mean_over_a_set_equals_the_hypergeometric_sum(population: int, marked: 
     both = np.arange(min(marked, drawn) + 1)
     expected = float(hypergeom.pmf(both, population, marked, drawn) @ factor**both)
     sizes = np.array([population])
-    found = mean_product_in_a_set(np.array([factor]), sizes, population=population, marked=marked, drawn=drawn)
+    found = mean_product_in_a_set(np.array([factor]), sizes, population=population, marked=marked, set_size=drawn)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -236,4 +236,4 @@ def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:
             multi_maxsense_moments(block(10, 2), set_size=size, questions=questions, epsilon=epsilon)
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="9 marked"):
-        mean_product_in_a_set(np.ones(1), np.array([4]), population=4, marked=9, drawn=2)
+        mean_product_in_a_set(np.ones(1), np.array([4]), population=4, marked=9, set_size=2)

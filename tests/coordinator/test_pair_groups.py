@@ -20,7 +20,7 @@ from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of
 from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import found, half_of
+from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import Groups, LikedPairs
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.frequencies import best_subset, kept_pair_shares
@@ -41,7 +41,7 @@ def policy_of(**changes: Any) -> Groups:
 
 
 def told(group: str, sums: list[int], devices: int) -> GroupStatistic:
-    counts = CountStatistic(sums=np.array(sums), told=7, asked=devices, answered=devices, refused=0)
+    counts = CountStatistic(sums=np.array(sums), ones=7, devices=devices, answered=devices, refused=0)
     return of_group(group, counts)
 
 
@@ -57,12 +57,12 @@ def test_groups_of_fresh_devices_are_asked_about_all_items_the_most_liked_and_th
     assert second is not None
     assert (second.first, second.stop) == (200, 350)
     assert pool_of(second.query).tolist() == [1, 2, 3, 4, 7]
-    assert (second.query.parameters["together"], second.query.parameters["padded"]) == (1, design_of().kept)
+    assert (second.query.parameters["together"], second.query.parameters["padded"]) == (1, design_of().device_likes)
     state = absorb(state, second, told(SHARED, [9, 1, 1, 1, 1], 150))
     third = policy.next_query(state)
     assert third is not None
     assert (third.first, third.stop, pool_of(third.query).tolist()) == (350, 1000, [1, 2, 3, 4, 7])
-    assert (third.query.parameters["together"], third.query.parameters["padded"]) == (2, design_of().kept)
+    assert (third.query.parameters["together"], third.query.parameters["padded"]) == (2, design_of().device_likes)
     for ask in (first, second, third):
         assert ask.query.epsilon == EPSILON
         check_question(ask.query)
@@ -109,7 +109,7 @@ def test_statistics_of_groups_add_up_group_by_group() -> None:
     assert [whole.of(group).answered for group in (RANKED, SHARED, PAIRED)] == [9, 0, 6]
     assert (whole.answered, whole.ones) == (15, 21)
     with pytest.raises(InputError, match="have no sum"):
-        merge(one, CountStatistic(sums=np.ones(3, np.int64), told=1, asked=1, answered=1, refused=0))
+        merge(one, CountStatistic(sums=np.ones(3, np.int64), ones=1, devices=1, answered=1, refused=0))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_statistics_of_groups_add_up_group_by_group() -> None:
         ({"items": 1, "rated": 1}, "items is 1; pairs needs at least 2"),
         ({"pair_likes": 6}, "pair_likes is 6; it must lie between 2 and 5"),
         ({"pair_likes": 1}, "pair_likes is 1"),
-        ({"chosen": 11}, "chosen is 11; it must be at most the number of pairs, 10"),
+        ({"subset_size": 11}, "chosen is 11; it must be at most the number of pairs, 10"),
         ({"first_group": 0.5, "second_group": 0.5}, "leave some devices to name pairs"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_cannot_be_asked_is_refused(changes: dict[str, Any], line: str) -> 
 
 def test_sizes_follow_from_public_numbers_alone() -> None:
     for rated, kept in ((1, 2), (6, 3), (30, 15), (70, 20), (1000, 20)):
-        assert LikedPairs(items=2000, rated=rated).kept == kept
+        assert LikedPairs(items=2000, rated=rated).device_likes == kept
     wide = LikedPairs(items=5000, rated=70, pair_items=MOST_ITEMS)
     query = wide.query(round_number=2, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     assert pairs_of(MOST_ITEMS) == 79_800
@@ -138,7 +138,7 @@ def test_sizes_follow_from_public_numbers_alone() -> None:
     best = best_subset(values, own=own, epsilon=EPSILON, share=0.1)
 
     def noise(many: int) -> float:
-        half, design = found()["pairs"], design_of(pair_likes=3, chosen=many)
+        half, design = server_halves()["pairs"], design_of(pair_likes=3, subset_size=many)
         query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON)
         mine, other = map(float, check_question(query).channel(query).rates)  # type: ignore[union-attr] # of subsets
         assert half.asks == (query.design,)

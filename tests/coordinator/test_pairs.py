@@ -83,7 +83,7 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
         agreed[one, other] += bit
     assert np.array_equal(statistic.pairs, pairs)
     assert np.array_equal(statistic.agreed, agreed)
-    assert (statistic.asked, statistic.answered, statistic.ones) == (users, users, agreed.sum())
+    assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
 
 
 def test_blocks_merge_to_the_whole() -> None:

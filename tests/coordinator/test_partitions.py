@@ -139,7 +139,7 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
     found = worlds.scores_of(aggregate(query, release))
     assert (found.sensed.tolist(), found.scores.tolist(), found.ones) == sums_of(query, release)
     answered = count if heard is None else sum(heard)
-    assert (found.asked, found.answered, found.answers) == (count, answered, answered * questions)
+    assert (found.devices, found.answered, found.answers) == (count, answered, answered * questions)
     assert found.answer_rate == (found.ones / found.answers if found.answers else 0)
 
 

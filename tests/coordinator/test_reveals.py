@@ -18,7 +18,7 @@ from actors.ratings import Ratings
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import kept, reveals
+from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.decoding.told_ratings import decode_shares
 from coordinator.server.mechanisms.toys import Reveal, toy_share
@@ -73,7 +73,7 @@ def test_bits_and_totals_of_stored_users_are_the_oracles(
     assert (release.answered, release.width, release.pairs) == (None, 2 * ITEMS, None)
     assert all(len(row) <= most for row in rows)
     statistic = aggregate(query, release)
-    assert (statistic.asked, statistic.answered, statistic.missing) == (len(rows), len(rows), 0)
+    assert (statistic.devices, statistic.answered, statistic.missing) == (len(rows), len(rows), 0)
     if isinstance(statistic, ScoreStatistic):
         assert statistic.sensed.tolist() == [sum(item in row for row in rows) for item in range(ITEMS)]
         assert statistic.scores.tolist() == [sum(row.get(item, False) for row in rows) for item in range(ITEMS)]
@@ -128,7 +128,7 @@ def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int)
 
     Twin: against a law in which subsets that hold the first entry are 6 % likelier, the same counts are refused.
     """
-    keep = kept(STREAMS, np.arange(STREAMS.size + 1) * size, most).reshape(-1, size)
+    keep = random_subset(STREAMS, np.arange(STREAMS.size + 1) * size, most).reshape(-1, size)
     assert (keep.sum(axis=1) == most).all()
     codes, counts = np.unique(keep @ (1 << np.arange(size)), return_counts=True)
     wanted = sorted(sum(1 << place for place in some) for some in itertools.combinations(range(size), most))
@@ -141,7 +141,7 @@ def test_truncation_keeps_a_uniform_subset_of_exactly_most(size: int, most: int)
 @given(sizes=st.lists(st.integers(0, 9), max_size=12), most=st.integers(1, 10))
 def test_short_lists_are_kept_whole(sizes: list[int], most: int) -> None:
     starts = np.cumsum([0, *sizes])
-    keep = kept(STREAMS[: len(sizes)], starts, most)
+    keep = random_subset(STREAMS[: len(sizes)], starts, most)
     for stream, size, a, b in zip(STREAMS, sizes, starts, starts[1:], strict=False):
         assert np.flatnonzero(keep[a:b]).tolist() == reference.kept(int(stream), range(size), most)
         assert keep[a:b].sum() == min(most, size)
@@ -160,7 +160,7 @@ def test_a_share_of_the_devices_tells(share: float) -> None:
 @pytest.mark.statistical
 def test_who_tells_says_nothing_about_what_is_kept() -> None:
     """The first of two entries is kept by half of those who tell and half of those who do not; false alarm 1e-6."""
-    first = kept(STREAMS, np.arange(STREAMS.size + 1) * 2, 1)[::2]
+    first = random_subset(STREAMS, np.arange(STREAMS.size + 1) * 2, 1)[::2]
     tell = reveals(STREAMS, 0.5)
     for group in (tell, ~tell):
         assert rate_fits(int(first[group].sum()), int(group.sum()), 0.5)

@@ -102,7 +102,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
     assert outcome.state.fresh == 300
     merged = total(outcome.state)
     assert isinstance(merged, ScoreStatistic)
-    assert (merged.asked, merged.answered) == (300, 300)
+    assert (merged.devices, merged.answered) == (300, 300)
     np.testing.assert_array_equal(merged.scores, sum(cast("ScoreStatistic", over.statistic).scores for over in rounds))
     model = decode(merged, sensing=DESIGN.sensing, clusters=2, decoder="centred")
     np.testing.assert_array_equal(model.score, outcome.model.score)

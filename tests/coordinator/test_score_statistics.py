@@ -29,7 +29,7 @@ def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> 
     return {
         "sensed": sensed,
         "scores": scores,
-        "asked": len(bits),
+        "devices": len(bits),
         "answered": len(heard),
         "refused": len(silent),
         "ones": sum(heard),
@@ -92,7 +92,7 @@ def test_silent_devices_do_not_count_towards_large_counts() -> None:
     statistic = aggregate(query, worlds.release_of(query, bits, silent=silent))
     assert statistic.sensed.tolist() == [75_000] * 2
     assert statistic.scores.tolist() == [25_000] * 2
-    assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (150_000, 75_000, 75_000, 0)
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (150_000, 75_000, 75_000, 0)
 
 
 def test_large_blocks_equal_their_pieces() -> None:
@@ -126,7 +126,7 @@ def test_no_device_at_all() -> None:
 
 def test_missing_are_those_who_neither_answered_nor_refused() -> None:
     nothing = np.zeros(2, np.int64)
-    statistic = ScoreStatistic(sensed=nothing, scores=nothing, asked=10, answered=5, refused=2, ones=4)
+    statistic = ScoreStatistic(sensed=nothing, scores=nothing, devices=10, answered=5, refused=2, ones=4)
     assert statistic.missing == 3
     assert statistic.answer_rate == 0.8
     assert (statistic + statistic).missing == 6

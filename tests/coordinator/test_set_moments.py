@@ -14,7 +14,7 @@ from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.frequencies import Rates
 from coordinator.server.design import World
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.frequencies import (
     best_sizes,
@@ -77,7 +77,7 @@ def test_rates_are_those_of_the_papers() -> None:
         others = math.comb(values - 1 - own, many - 1) / math.comb(values - 1, many - 1)
         total = odds * (1 - avoid) + avoid
         stated = odds * many / values / total, many / values * (odds * (1 - others) + others) / total
-        rates = subset_channel(Fraction(1), values=values, padded=own, chosen=many).rates
+        rates = subset_channel(Fraction(1), values=values, padded=own, subset_size=many).rates
         assert [float(rate) for rate in rates] == pytest.approx(stated, rel=1e-12)
     mine, other = (float(rate) for rate in rates)
     assert mine == pytest.approx(odds * 11 / (odds * 11 + 29))
@@ -85,7 +85,7 @@ def test_rates_are_those_of_the_papers() -> None:
 
 
 def test_chances_of_two_values_are_those_of_all_subsets() -> None:
-    channel = subset_channel(Fraction(1), values=8, padded=2, chosen=4)
+    channel = subset_channel(Fraction(1), values=8, padded=2, subset_size=4)
     chances = channel.chances(np.array([6, 7]))
     told = sum(chance for release, chance in enumerate(chances) if release >> 6 == 0b11)
     assert channel.both == told
@@ -97,7 +97,7 @@ def test_the_sizes_that_are_chosen_have_the_least_noise(epsilon: Fraction) -> No
     pool, rated = 40, 12
 
     def noise(own: int, many: int) -> float:
-        mine, other = (float(r) for r in subset_channel(epsilon, values=pool + own, padded=own, chosen=many).rates)
+        mine, other = (float(r) for r in subset_channel(epsilon, values=pool + own, padded=own, subset_size=many).rates)
         kept = sum(math.comb(11, x) / 2**11 * min(1, own / (1 + x)) for x in range(12))
         share = rated / pool / 2 * kept
         rate = other + (mine - other) * share / 2
@@ -120,7 +120,7 @@ def test_one_value_takes_as_many_as_unary_encoding_expects() -> None:
     ("name", "told"), [("set", {"padded": 41}), ("set", {"chosen": 41}), ("subset", {"chosen": 41})]
 )
 def test_sizes_beyond_the_catalogue_are_refused(name: str, told: dict[str, int]) -> None:
-    half, world = found()[name], World(items=40, rated=10, users=100, clusters=2, epsilon=Fraction(1))
+    half, world = server_halves()[name], World(items=40, rated=10, users=100, clusters=2, epsilon=Fraction(1))
     with pytest.raises(InputError, match=r"is 41; it must be at most the number of items, 40$"):
         half.design(half.settings(**told), world)
 
@@ -137,13 +137,13 @@ def test_subsets_that_tell_next_to_nothing_are_refused(
 def test_a_subset_that_hardly_ever_avoids_a_set_is_refused_at_once() -> None:
     """Its exact share would take hours to write down."""
     with pytest.raises(InputError, match="rarer than 64-bit coins"):
-        subset_channel(Fraction(1), values=2**25, padded=2**24, chosen=2**24)
+        subset_channel(Fraction(1), values=2**25, padded=2**24, subset_size=2**24)
 
 
 @pytest.mark.parametrize(("padded", "chosen"), [(0, 3), (3, 0), (4, 5)])
 def test_a_subset_of_nothing_or_of_too_much_is_refused(padded: int, chosen: int) -> None:
     with pytest.raises(InputError, match=f"padded is {padded} and chosen {chosen} of 8 values"):
-        subset_channel(Fraction(1), values=8, padded=padded, chosen=chosen)
+        subset_channel(Fraction(1), values=8, padded=padded, subset_size=chosen)
 
 
 def test_liked_less_disliked_scatters_as_enumerated() -> None:

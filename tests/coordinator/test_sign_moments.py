@@ -37,7 +37,7 @@ def rated_and_liked(items: int, rated: int) -> Iterator[tuple[float, dict[int, i
 
 def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> list[float]:
     """``E[H_i S]`` of the pool's items, the first ones: over ratings, signs of all vectors, and what is released."""
-    channel = choice_channel(epsilon, choices=2 * vectors, kept=kept)
+    channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
     found, matrices = np.zeros(pool), list(itertools.product((1, -1), repeat=vectors * pool))
 
     @functools.cache
@@ -80,7 +80,7 @@ def test_the_contrast_is_that_of_full_enumeration(
     """Whatever users like: ``E[H_i S]`` is the contrast times ``2 b - 1``, b averaged over user classes."""
     liked = np.array(SHARES) @ np.array(LIKES)
     for kept in range(1, vectors + 1):
-        contrast = sign_contrast(pool, items=items, rated=rated, vectors=vectors, kept=kept, epsilon=epsilon)
+        contrast = sign_contrast(pool, items=items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon)
         expected = enumerated(items, pool, rated, vectors, kept, epsilon)
         np.testing.assert_allclose(contrast * (2 * liked[:pool] - 1), expected, rtol=1e-10, atol=1e-13)
         assert contrast > 0
@@ -95,7 +95,7 @@ def tie(rated: int) -> Fraction:
 @given(data=st.data(), items=st.integers(1, 400), epsilon=st.none() | st.sampled_from([Fraction(1), Fraction(1, 100)]))
 def test_one_vector_about_all_items_is_the_formula(data: st.DataObject, items: int, epsilon: Epsilon) -> None:
     rated = data.draw(st.integers(1, items))
-    contrast = sign_contrast(items, items=items, rated=rated, vectors=1, kept=1, epsilon=epsilon)
+    contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=epsilon)
     truth = 1.0 if epsilon is None else math.tanh(float(epsilon) / 2)
     assert contrast == pytest.approx(truth * rated / items * float(tie(rated)), rel=1e-11)
 
@@ -110,14 +110,14 @@ def test_one_vector_about_a_pool_averages_over_how_many_of_it_were_rated(data: s
         Fraction(math.comb(pool - 1, others) * math.comb(items - pool, rated - 1 - others), subsets) * tie(others + 1)
         for others in range(min(pool, rated))
     )
-    contrast = sign_contrast(pool, items=items, rated=rated, vectors=1, kept=1, epsilon=Fraction(1))
+    contrast = sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert contrast == pytest.approx(math.tanh(0.5) * rated / items * float(mean), rel=1e-10)
 
 
 def test_recorded_contrast_of_the_standard_setting() -> None:
     """N = 1000, w = 30: t (w/N) sqrt(2 / (pi w)), to a hundredth; a pool of 100 items tells more of each."""
     whole, part = (
-        sign_contrast(pool, items=1000, rated=30, vectors=1, kept=1, epsilon=Fraction(1)) for pool in (1000, 100)
+        sign_contrast(pool, items=1000, rated=30, vectors=1, best_count=1, epsilon=Fraction(1)) for pool in (1000, 100)
     )
     assert whole == pytest.approx(math.tanh(0.5) * 0.03 * math.sqrt(2 / (math.pi * 30)), rel=0.01)
     others = np.arange(30)
@@ -131,7 +131,7 @@ def test_large_catalogues_are_computed_too(pool: int) -> None:
     for rated in (1, 30, 5000, 10_000):
         for vectors in (1, 64):
             contrast = sign_contrast(
-                pool, items=10_000, rated=rated, vectors=vectors, kept=vectors, epsilon=Fraction(1)
+                pool, items=10_000, rated=rated, vectors=vectors, best_count=vectors, epsilon=Fraction(1)
             )
             assert 0 < contrast <= math.tanh(0.5) * rated / 10_000
 
@@ -144,7 +144,7 @@ def test_the_best_number_to_keep_has_the_largest_contrast(data: st.DataObject, i
     vectors = 1 << power
     best = best_kept(pool, items=items, rated=rated, vectors=vectors, epsilon=epsilon)
     contrasts = [
-        sign_contrast(pool, items=items, rated=rated, vectors=vectors, kept=kept, epsilon=epsilon)
+        sign_contrast(pool, items=items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon)
         for kept in range(1, vectors + 1)
     ]
     assert 1 <= best <= vectors
@@ -167,5 +167,7 @@ def test_more_vectors_tell_more(rated: int) -> None:
     contrasts = []
     for vectors in (1, 2, 4, 8, 16, 32, 64):
         kept = best_kept(90, items=100, rated=rated, vectors=vectors, epsilon=Fraction(1))
-        contrasts.append(sign_contrast(90, items=100, rated=rated, vectors=vectors, kept=kept, epsilon=Fraction(1)))
+        contrasts.append(
+            sign_contrast(90, items=100, rated=rated, vectors=vectors, best_count=kept, epsilon=Fraction(1))
+        )
     assert contrasts == sorted(contrasts)

@@ -106,7 +106,7 @@ def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
     assert found.scores.tolist() == expected.tolist()
     assert found.sensed.tolist() == [int(heard.sum()) * (item in (2, 3, 70)) for item in range(80)]
-    assert (found.asked, found.answered, found.questions) == (501, int(heard.sum()), 1)
+    assert (found.devices, found.answered, found.questions) == (501, int(heard.sum()), 1)
     assert found.refused + found.missing == int((~heard).sum())
     assert found.ones == int(bits[heard, 0].sum())
     assert found.answer_rate == pytest.approx(bits[heard, 0].mean())
@@ -135,7 +135,7 @@ def test_blocks_merge_to_the_whole_in_any_order(cuts: list[int], vectors: int, a
     for order in (parts, parts[::-1]):
         merged = worlds.scores_of(merge(aggregate(query, no_release(query)), *order))
         assert (merged.sensed.tolist(), merged.scores.tolist()) == (whole.sensed.tolist(), whole.scores.tolist())
-        assert (merged.asked, merged.answered, merged.ones) == (150, whole.answered, whole.ones)
+        assert (merged.devices, merged.answered, merged.ones) == (150, whole.answered, whole.ones)
 
 
 def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
@@ -153,7 +153,7 @@ def test_no_device_at_all() -> None:
         nobody = summed(query_about(65, vectors), no_release(query_about(65, vectors)))
         assert not nobody.scores.any()
         assert not nobody.sensed.any()
-        assert (nobody.asked, nobody.answered, nobody.ones) == (0, 0, 0)
+        assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
 
 
 def test_a_release_of_another_query_is_refused() -> None:

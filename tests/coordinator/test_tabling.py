@@ -15,9 +15,9 @@ from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.course import course_of
 from coordinator.server.anchor.learning import RoundLearner, learner_for
-from coordinator.server.anchor.policy import TRIALS, Tabling, tables_failed
+from coordinator.server.anchor.policy import TRIALS, TablePolicy, tables_failed
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tables import TableLearner, asked
+from coordinator.server.anchor.tables import TableLearner, asks_guess
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound
@@ -47,7 +47,7 @@ def run(
     )
     kept: list[Round] = []
     learner = RoundLearner(clusters=many, anchors=anchors)
-    policy = Tabling(setting=setting, learner=anchors)
+    policy = TablePolicy(setting=setting, learner=anchors)
     devices = Devices(cohort)
     found = conduct(policy, learner, devices, devices=users, budget=EPSILON, earlier=tuple(earlier), keep=kept.append)
     return found, kept
@@ -74,7 +74,7 @@ def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
     assert outcome.state.fresh < 300_000
     kinds = [AnchorRound(one.query, one.statistic) for one in outcome.state.readings.anchors]
     assert kinds[0].plain == (how == "mixed")
-    turned = [asked(told) for told in kinds if told.turned and not told.plain]
+    turned = [asks_guess(told) for told in kinds if told.turned and not told.plain]
     if len(like) > 2:
         assert all(one or other for one, other in pairwise(turned[:8]))  # each of the first rounds knows its shares
 
@@ -101,7 +101,7 @@ def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_
 
     def round_of(query: object, **held: object) -> AnchorRound:
         none = AnchorStatistic(
-            pairs=nothing, sensed=nothing, scores=nothing, ones=0, asked=users, answered=users, refused=0
+            pairs=nothing, sensed=nothing, scores=nothing, ones=0, devices=users, answered=users, refused=0
         )
         return AnchorRound(query, replace(none, **held))  # type: ignore[arg-type]
 
@@ -112,9 +112,9 @@ def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_
     turned = round_of(query, sensed=2 * even, scores=even)
     course = course_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
     belief = learner.believe(course)
-    assert belief.told < TRIALS[0][1]
+    assert belief.evidence < TRIALS[0][1]
     assert tables_failed(course, belief, 0.0)
-    assert not tables_failed(course, replace(belief, told=TRIALS[0][1]), 0.0)
+    assert not tables_failed(course, replace(belief, evidence=TRIALS[0][1]), 0.0)
     late = course_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
     assert not tables_failed(late, learner.believe(late), 0.0)
 

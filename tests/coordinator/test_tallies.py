@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import here, small
 
-from coordinator.server.rounds.tally import Spending, Tally
+from coordinator.server.rounds.tally import RunProgress, Spending
 from scenarios.given.config import Scenario
 
 ASKS = st.lists(st.tuples(st.integers(0, 19), st.integers(1, 20), st.sampled_from(["1/3", "1/2", "1"])), max_size=12)
@@ -39,7 +39,7 @@ def test_what_a_device_has_spent_at_most(asks: list[tuple[int, int, str]]) -> No
     ],
 )
 def test_the_last_tally_is_what_the_result_says(changes: dict[str, object], planned: int | None) -> None:
-    told: list[Tally] = []
+    told: list[RunProgress] = []
     run = here(small(seed=SEED, **changes), progress=told.append)
     state, last = run.outcome.state, told[-1]
     assert last.count == state.answers_asked
@@ -53,7 +53,7 @@ def test_the_last_tally_is_what_the_result_says(changes: dict[str, object], plan
 
 
 def test_a_tally_is_on_the_list_of_what_may_be_shown() -> None:
-    told: list[Tally] = []
+    told: list[RunProgress] = []
     here(Scenario.model_validate({"items": 40, "rated": 5, "users": 500, "seed": SEED}), progress=told.append)
     assert [leaf for tally in told for leaf in leaves(tally, items=40)]
     assert not shows_a_secret(told, SEED)

@@ -24,20 +24,20 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms as server
 from scenarios.two_tier import config
 
-WITH_EPSILON = [name for name, half in found().items() if half.takes_epsilon]
+WITH_EPSILON = [name for name, half in second_order_public_halves().items() if half.takes_epsilon]
 MODEL = tiers.features(items=12, rank=2)
 HEAVY = {"numba", "scipy", "pandas", "sklearn"}
 
 
 def test_a_mechanism_is_one_name_in_three_rooms() -> None:
-    assert list(found()) == list(server.found())
-    assert set(found()) == set(devices.found())
-    orders = [half.order for half in found().values()]
+    assert list(second_order_public_halves()) == list(server.second_order_server_halves())
+    assert set(second_order_public_halves()) == set(devices.found())
+    orders = [half.order for half in second_order_public_halves().values()]
     assert orders == sorted(set(orders)), "two mechanisms have one place"
 
 
@@ -51,7 +51,7 @@ def test_nothing_else_names_one() -> None:
     told = {}
     for package in (actors.second_order, coordinator.protocol, coordinator.server.completion, scenarios.two_tier):
         for path in Path(package.__path__[0]).rglob("*.py"):
-            if "mechanisms" not in path.parent.name and (named := literals(path) & found().keys()):
+            if "mechanisms" not in path.parent.name and (named := literals(path) & second_order_public_halves().keys()):
                 told[path.name] = named
     assert told == {"config.py": {config.DEFAULT_MECHANISM}}
 
@@ -62,10 +62,10 @@ def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:
     assert not HEAVY & set(json.loads(said.stdout))
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", second_order_public_halves())
 def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
     """A class of the protocol that computes its epsilon: test_every_channel.py holds all of these to e**epsilon."""
-    half = found()[name]
+    half = second_order_public_halves()[name]
     if not half.takes_epsilon:
         assert half.channel(tiers.query(MODEL, name), MODEL) is None
         return
@@ -90,7 +90,7 @@ FAR = (100 * BASIS[:, 0], -100 * BASIS[:, 0], 100 * BASIS[:, 1])
 
 def shares(name: str, private: Floats, one: Floats, other: Floats) -> Bools:
     """For every release of devices that all hold ``private``, whether it looks more like ``one`` than ``other``."""
-    half, query = found()[name], tiers.query(MODEL, name)
+    half, query = second_order_public_halves()[name], tiers.query(MODEL, name)
     residuals = np.tile(private, (MANY, 1))
     payloads = devices.half_of(name).payloads(residuals, query, MODEL, tiers.coins(MANY))
     told = []

@@ -63,7 +63,7 @@ class Unary(ServerHalf):
         answered, bits = release.answered_mask(), release.unpacked()
         return Told(
             told=bits[answered].sum(axis=0, dtype=np.int64),
-            asked=release.count,
+            devices=release.count,
             answered=int(answered.sum()),
             refused=release.refused,
         )

@@ -12,7 +12,7 @@ import pytest
 from runs import Command
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.given.config import Scenario
 from scenarios.online.config import OnlineScenario
@@ -115,7 +115,7 @@ def test_predictions_grow_with_what_there_is_to_do(tmp_path: Path) -> None:
     online, two_tier = EXPERIMENTS["online"], EXPERIMENTS["two-tier"]
     assert online.work(OnlineScenario(ratings=file)) < 1 < online.work(OnlineScenario(clients=20, rounds=1000))
     assert two_tier.work(TwoTier(planted=(1000, 300, 50_000), mechanism="pmc")) == pytest.approx(1.0)
-    assert all(MAIN_JOB.work(Scenario(design=name, users=1000)) < 1 for name in found())
+    assert all(MAIN_JOB.work(Scenario(design=name, users=1000)) < 1 for name in server_halves())
 
 
 @pytest.mark.parametrize(("address", "hook"), [(None, "0"), ("h:1", None)])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from scenarios.planner import plan as planning
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import users_needed
@@ -29,7 +29,7 @@ def test_a_whole_plan(blindrec: Command) -> None:
     made = blindrec("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-").result
     for row in made["designs"]:
         assert {"design", "decoder", "users", "accuracy", "epsilon"} <= row.keys()
-    assert {row["design"] for row in made["designs"]} == set(found())
+    assert {row["design"] for row in made["designs"]} == set(server_halves())
     for row in made["bounds"]:
         assert {"name", "users", "valid"} <= row.keys()
     best = made["recommended"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found as mechanisms
+from coordinator.server.mechanisms import server_halves as mechanisms
 from scenarios.given.config import Scenario, load_scenario
 
 FULL = """

@@ -15,7 +15,7 @@ from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.run.job import Job, Result, run_job
@@ -33,7 +33,7 @@ class Killer:
     at: list[int]
     killed: list[psutil.Process] = field(default_factory=list)
 
-    def __call__(self, tally: Tally) -> None:
+    def __call__(self, tally: RunProgress) -> None:
         if self.at and tally.count >= self.at[0]:
             victim = actors_below(psutil.Process(), "devices")[0]
             victim.kill()

@@ -13,10 +13,10 @@ from runs import small
 from actors.mechanisms import found as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
-from coordinator.server.anchor.policy import Anchoring
+from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.decoding.line import DECODERS
 from coordinator.server.decoding.told_ratings import Curator
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.sets import Groups
@@ -29,7 +29,7 @@ from scenarios.given.config import Scenario, load_scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.scrutiny.mechanism import alternatives
 
-NAMES = list(found())
+NAMES = list(server_halves())
 OPEN = ["item-query", "full-reveal"]
 CURATOR = ["curator-items", "curator-pairs"]
 
@@ -41,7 +41,7 @@ def filled(**changes: Any) -> Scenario:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_is_enough(name: str) -> None:
     scenario = filled(design=name)
-    assert scenario.decoder == found()[name].decoders[0]
+    assert scenario.decoder == server_halves()[name].decoders[0]
     assert scenario.epsilon == (None if name in OPEN else 1)
     assert RunSpec(scenario).design.items == 40
     assert load_scenario(None, {"design": name}) == Scenario(design=name)
@@ -55,7 +55,7 @@ def test_decoders_are_those_that_there_are() -> None:
         **dict.fromkeys(OPEN, ("shares",)),
         **dict.fromkeys(CURATOR, ("totals",)),
     }
-    assert {name: found()[name].decoders for name in listed} == listed
+    assert {name: server_halves()[name].decoders for name in listed} == listed
     assert set(DECODERS) == {"centred", "paper"}
 
 
@@ -127,7 +127,7 @@ def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
         assert isinstance(policy, UntilLearned)
         assert policy.design == ItemQuery(items=40, rated=5, answers=1)
     elif name == "anchor":
-        assert isinstance(policy, Anchoring)
+        assert isinstance(policy, AnchorPolicy)
         assert policy.setting.epsilon == RunSpec(scenario).budget
     else:
         assert isinstance(policy, Groups if name == "pairs" else OneRound)
@@ -158,10 +158,10 @@ def another(field: FieldInfo) -> Any:
 
 
 SETTINGS: dict[str, tuple[Any, set[str]]] = {
-    name: (another(field), {other.name for other in found().values() if name in other.settings.model_fields})
-    for half in found().values()
+    name: (another(field), {other.name for other in server_halves().values() if name in other.settings.model_fields})
+    for half in server_halves().values()
     for name, field in half.settings.model_fields.items()
-} | {"confidence": (0.9, {name for name, half in found().items() if half.sure})}
+} | {"confidence": (0.9, {name for name, half in server_halves().items() if half.sure})}
 
 
 @pytest.mark.parametrize("design", NAMES)
@@ -182,13 +182,13 @@ def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str
 @pytest.mark.parametrize("design", NAMES)
 @pytest.mark.parametrize("decoder", ["centred", "paper", "posterior", "shares", "totals", "best"])
 def test_decoders_of_other_designs_are_refused(design: str, decoder: str) -> None:
-    if decoder in found()[design].decoders:
+    if decoder in server_halves()[design].decoders:
         assert load_scenario(None, {"design": design, "decoder": decoder}).decoder == decoder
         return
     with pytest.raises(InputError) as caught:
         load_scenario(None, {"design": design, "decoder": decoder})
     line = str(caught.value)
-    assert all(word in line for word in (f"decoder is '{decoder}'", design, *found()[design].decoders))
+    assert all(word in line for word in (f"decoder is '{decoder}'", design, *server_halves()[design].decoders))
 
 
 @pytest.mark.parametrize("design", NAMES)

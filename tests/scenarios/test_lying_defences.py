@@ -58,7 +58,7 @@ def test_a_margin_lets_no_wrong_label_be_decided_that_is_decided_without_it() ->
     assert (plain["labels_wrong"], plain["decided_wrong"]) == (1, 1)
     assert told(**ADAPTIVE, malicious=0.1, attack="promote:1", assume_malicious=0.1)["decided_wrong"] == 0
     costs = [ran(**ADAPTIVE, **({"assume_malicious": share} if share else {})) for share in (0, 0.02)]
-    asked = [one.statistic.asked for one in costs]
+    asked = [one.statistic.devices for one in costs]
     assert all(one.outcome.posterior is not None for one in costs)
     assert asked[0] < asked[1] < ADAPTIVE["users"]
 

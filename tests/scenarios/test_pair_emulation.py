@@ -95,7 +95,7 @@ def decoded(sizes: Ints, *, users: int, decoder: str, runs: int) -> Floats:
         pairs, agreed = np.zeros((2, TRUTH.size, TRUTH.size), np.int64)
         pairs[UPPER] = np.bincount(place, minlength=len(KIND[0]))
         agreed[UPPER] = np.bincount(place[yes], minlength=len(KIND[0]))
-        statistic = PairStatistic(pairs=pairs, agreed=agreed, asked=users, answered=users, refused=0)
+        statistic = PairStatistic(pairs=pairs, agreed=agreed, devices=users, answered=users, refused=0)
         found = decode_pairs(statistic, clusters=sizes.size, decoder=decoder)
         shares.append(clustering_scores(found.cluster, TRUTH).accuracy)
     return np.array(shares)

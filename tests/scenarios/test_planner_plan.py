@@ -12,7 +12,7 @@ from thoroughness import sample
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.custom import UNCHECKED
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import variants
@@ -48,15 +48,15 @@ def row_of(made: DesignPlan, **named: Any) -> dict[str, Any]:
 
 def test_every_design_has_a_row_for_each_of_its_decoders() -> None:
     every = candidates(Scenario())
-    assert {one.design for one in every} == set(found())
-    for half in found().values():
+    assert {one.design for one in every} == set(server_halves())
+    for half in server_halves().values():
         for variant in variants(half):
             wanted = {"design": half.name, **variant}
             named = [one.settings["decoder"] for one in every if one.settings.items() >= wanted.items()]
             others = [decoder for decoder in half.decoders if decoder != POSTERIOR]
             assert named == (others or [POSTERIOR])
     safe = {one.design for one in every if one.protects_all}
-    assert safe == {half.name for half in found().values() if half.private and half.trust == TRUST_LOCAL}
+    assert safe == {half.name for half in server_halves().values() if half.private and half.trust == TRUST_LOCAL}
     assert all(one.settings.get("rated_items") != "public" for one in every if one.protects_all)
 
 
@@ -76,7 +76,7 @@ def test_the_standard_setting_and_theorem_15(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rows_are_consistent_with_their_predictors(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = planned(monkeypatch, set(found()) - {"pairwise", "curator-pairs", "anchor"})
+    made = planned(monkeypatch, set(server_halves()) - {"pairwise", "curator-pairs", "anchor"})
     for row in made.rows:
         assert row["exact"] >= 0.95
         assert 0.99 < row["accuracy"] < 1

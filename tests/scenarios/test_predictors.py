@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from runs import here, small
 
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
 from coordinator.server.server_half import ServerHalf
 from scenarios.data.populations import known_world, settle
@@ -24,7 +24,7 @@ def predicted(**settings: Any) -> Predictor:
     return found
 
 
-WITH_MOMENTS = [name for name, half in found().items() if type(half).moments is not ServerHalf.moments]
+WITH_MOMENTS = [name for name, half in server_halves().items() if type(half).moments is not ServerHalf.moments]
 
 
 @pytest.mark.parametrize("design", [name for name in WITH_MOMENTS if name != "anchor"])  # whose rounds are played

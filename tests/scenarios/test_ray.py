@@ -26,7 +26,7 @@ from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.data.populations import populate
 from scenarios.given.run_spec import RunSpec
 from scenarios.places import on_ray as place
@@ -66,7 +66,7 @@ def watched(ray_session: OnRay) -> Watched:
     seen = Watched()
     actors: dict[str, Any] = {}
 
-    def progress(tally: Tally) -> None:
+    def progress(tally: RunProgress) -> None:
         seen.told.append(tally.count)
         seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
         if not seen.loaded:

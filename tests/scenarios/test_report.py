@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from runs import here, small
 
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.report import printing as report
 from scenarios.report.columns import mean_of
 from scenarios.run.columns import COLUMNS
@@ -81,7 +81,7 @@ def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: py
     console, sheet = paper()
     with report.progress(console, 4000, "seed 3") as tell:
         for answers in (1000, 2000, 3000, 4000):
-            tell(Tally(count=answers))
+            tell(RunProgress(count=answers))
     assert sheet.getvalue().splitlines() == [
         "seed 3: 2,000 of 4,000 devices answered",
         "seed 3: 4,000 of 4,000 devices answered",
@@ -91,7 +91,7 @@ def test_progress_is_plain_lines_now_and_then_without_a_terminal(monkeypatch: py
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
     console, sheet = paper(terminal=True)
     with report.progress(console, 4000, "seed 3") as tell:
-        tell(Tally(count=2000))
+        tell(RunProgress(count=2000))
     assert "seed 3" in sheet.getvalue()
     assert "50%" in sheet.getvalue()
     assert sheet.getvalue().endswith("\x1b[2K")

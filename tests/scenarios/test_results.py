@@ -15,7 +15,7 @@ from runs import here, of_file, planted_ratings, small, write_movielens
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
-from coordinator.server.mechanisms import found as server_halves
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import UNTIL_LEARNED
 from scenarios.data.populations import populate
 from scenarios.report.columns import mean_of
@@ -119,7 +119,7 @@ def test_the_record_of_every_design(name: str, file: Path) -> None:
         assert found["rounds"] == len(run.outcome.state.asked)
         assert found["rounds"] == 1 or half.learns_all or half.groups
         assert (found["unlearned"] is None) == (UNTIL_LEARNED not in half.policies)
-        assert found["answered"] == run.statistic.asked <= found["users"]
+        assert found["answered"] == run.statistic.devices <= found["users"]
         assert (found["refused"], found["missing"]) == (0, 0)
 
 

@@ -20,7 +20,7 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.layout import Layout
-from coordinator.server.mechanisms import found, half_of
+from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
@@ -98,7 +98,7 @@ def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | N
     assert run.job.layout.devices_per_actor == devices_per_actor or devices_per_actor is None
 
 
-@pytest.mark.parametrize("name", [name for name, half in found().items() if ONE_ROUND in half.policies])
+@pytest.mark.parametrize("name", [name for name, half in server_halves().items() if ONE_ROUND in half.policies])
 def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> None:
     scenario = small(design=name, users=61, seed=11)
     assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
@@ -131,7 +131,7 @@ def test_progress_goes_on_over_rounds() -> None:
     run = here(small(design="item-query"), progress=lambda tally: told.append(tally.count))
     assert len(run.outcome.state.asked) > 3
     assert told == sorted(told)
-    assert told[-1] == run.outcome.state.fresh == run.statistic.asked
+    assert told[-1] == run.outcome.state.fresh == run.statistic.devices
 
 
 def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -> None:
@@ -176,7 +176,7 @@ def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -
     ran = run_job(wanted, InProcess(1), advised=50, top=10, progress=silent)
     answered, statistic = (over.statistic for over in rounds)
     assert (answered.answered, ran.outcome.failure) == (50, None)
-    assert (statistic.asked, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
     assert not worlds.scores_of(statistic).sensed.any()
     assert not worlds.scores_of(statistic).scores.any()
     assert rounds.rounds[1].digest == hashlib.sha256(bytes(7) + bytes(7)).digest()

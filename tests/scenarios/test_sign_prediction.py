@@ -104,7 +104,7 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     assert abs(told.accuracy(users) - mean) < radius
     sizes = np.array([items // 2, items // 2])
     model = BlockParameters(rated=rated, like=np.array([[0.9, 0.1]]), class_shares=np.ones(1), cluster_sizes=sizes)
-    contrast = sign_contrast(items, items=items, rated=rated, vectors=1, kept=1, epsilon=Fraction(1))
+    contrast = sign_contrast(items, items=items, rated=rated, vectors=1, best_count=1, epsilon=Fraction(1))
     assert 1 - mistakes(model, contrast=contrast, users=users).mean() > mean + radius
 
 

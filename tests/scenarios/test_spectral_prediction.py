@@ -41,7 +41,7 @@ def successes(chances: Floats, sizes: Ints, *, users: int, decoder: str, runs: i
         pairs, agreed = np.zeros((2, truth.size, truth.size), np.int64)
         pairs[upper] = generator.multinomial(users, np.full(chance.size, 1 / chance.size))
         agreed[upper] = generator.binomial(pairs[upper], chance)
-        statistic = PairStatistic(pairs=pairs, agreed=agreed, asked=users, answered=users, refused=0)
+        statistic = PairStatistic(pairs=pairs, agreed=agreed, devices=users, answered=users, refused=0)
         found = decode_pairs(statistic, clusters=sizes.size, decoder=decoder)
         right += clustering_scores(found.cluster, truth).exact
     return right

@@ -10,7 +10,7 @@ import pytest
 from runs import here, small
 
 from benchmarks.victims import actors_below
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.places.on_ray import OnRay
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
@@ -26,7 +26,7 @@ class Killer:
     victims: list[tuple[int, str]]
     killed: list[str] = field(default_factory=list)
 
-    def __call__(self, tally: Tally) -> None:
+    def __call__(self, tally: RunProgress) -> None:
         if self.victims and tally.count >= self.victims[0][0]:
             for one in actors_below(psutil.Process(), self.victims[0][1])[:1]:
                 one.kill()

@@ -16,7 +16,7 @@ import pytest
 from matplotlib.figure import Figure
 from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
 
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios import cli
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
@@ -150,7 +150,7 @@ def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, ser
     mine = online_points.points_of(result_of(whole))
     pd.testing.assert_frame_equal(pd.read_csv(whole / "figure.csv").fillna({"recommender": ""}), mine)
     told = pd.read_csv(whole / "table.csv")
-    told = told[[found()[str(name)].drawn for name in told["recommender"]]]
+    told = told[[named_recommenders()[str(name)].in_figures for name in told["recommender"]]]
     for axis, rows in told.groupby("axis"):
         measured = mine[(mine["axis"] == axis) & mine["kind"].isin([online_points.MEASURED, online_points.AGAINST])]
         values = rows["privacy_loss" if AXES[str(axis)].epsilon else "loss"]

@@ -41,7 +41,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
     assert sorted(np.concatenate([pool for pool in pools if pool is not None]).tolist()) == list(range(40))
     assert [len(pool) for pool in pools if pool is not None] == [10] * 4
     assert np.array_equal(again.outcome.model.score, plain.outcome.model.score)
-    contrast = sign_contrast(10, items=40, rated=8, vectors=1, kept=1, epsilon=again.scenario.epsilon)
+    contrast = sign_contrast(10, items=40, rated=8, vectors=1, best_count=1, epsilon=again.scenario.epsilon)
     assert again.outcome.posterior is not None
     mixture = again.outcome.posterior.mixture
     assert mixture is not None

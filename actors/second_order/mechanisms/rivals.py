@@ -125,7 +125,7 @@ def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) 
     told = np.empty(coins.devices, np.uint16)
     _name(
         whole,
-        channel.choice.kept,
+        channel.choice.best_count,
         candidates_key(query_id),
         coins.first,
         LEVELS,

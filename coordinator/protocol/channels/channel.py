@@ -148,7 +148,7 @@ class Sampled(Channel, Protocol):
         ...
 
 
-def share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
+def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
     """Return ``2**64 * others / (kept * e**epsilon + others)``, rounded up."""
     if epsilon is None:
         return 0
@@ -158,10 +158,10 @@ def share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
             "express; lower it, or say inf for no noise"
         )
     odds = odds_within(epsilon)
-    misses = math.ceil(COIN * others / (kept * odds + others))
-    if misses * kept > odds * (COIN - misses) * others:
+    misses = math.ceil(COIN * others / (best * odds + others))
+    if misses * best > odds * (COIN - misses) * others:
         raise InputError(
-            f"epsilon {as_float(epsilon):g} of one choice among {kept + others} is less than 64-bit coins can express; "
+            f"epsilon {as_float(epsilon):g} of one choice among {best + others} is less than 64-bit coins can express; "
             "raise it, or let the number of choices be a power of two"
         )
     return misses
@@ -315,4 +315,4 @@ def bit_channel(epsilon: Epsilon) -> BitChannel:
     >>> round(bit_channel(Fraction(1)).epsilon, 12)
     1.0
     """
-    return BitChannel(share_of_coins(epsilon, kept=1, others=1))
+    return BitChannel(share_of_coins(epsilon, best=1, others=1))

@@ -11,13 +11,13 @@ from coordinator.protocol.public_half import PublicHalf
 
 
 @cache
-def found() -> dict[str, PublicHalf]:
+def public_halves() -> dict[str, PublicHalf]:
     """Return every public half by what its queries are called, module by module in the order of their names."""
     return by_name(declared(__name__, __path__, "PUBLIC", PublicHalf), lambda half: (half.name,))
 
 
 def half_of(name: str) -> PublicHalf:
     """Return the public half of a query's design: of a module here, or of a custom mechanism that was admitted."""
-    if (half := found().get(name) or public_of(name)) is None:
-        raise InputError(f"design {name!r} is unknown to devices; they know {', '.join(found())}")
+    if (half := public_halves().get(name) or public_of(name)) is None:
+        raise InputError(f"design {name!r} is unknown to devices; they know {', '.join(public_halves())}")
     return half

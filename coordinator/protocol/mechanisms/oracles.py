@@ -120,7 +120,9 @@ class Subset(OneItem):
 
     def channel(self, query: Query) -> SubsetChannel:
         """Return the channel of the subset as a whole."""
-        return subset_channel(query.epsilon, values=values_of(query), padded=1, chosen=int(query.parameters[CHOSEN]))
+        return subset_channel(
+            query.epsilon, values=values_of(query), padded=1, subset_size=int(query.parameters[CHOSEN])
+        )
 
 
 PUBLIC = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from coordinator.protocol.channels import SubsetChannel, subset_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import SIDES, OneItem, asked
+from coordinator.protocol.one_item import SIDES, OneItem, pool_size
 from coordinator.protocol.public_half import require_whole_parameter
 from coordinator.protocol.subset_form import CHOSEN, PADDED, subset_form
 
 
 def padded_values(query: Query) -> int:
     """Return the number of values: items that are asked about, and dummies."""
-    return asked(query) + int(query.parameters[PADDED])
+    return pool_size(query) + int(query.parameters[PADDED])
 
 
 class Set(OneItem):
@@ -26,12 +26,12 @@ class Set(OneItem):
         super().check(query)
         if query.parameters[SIDES] != 1:
             raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, sets are of liked items")
-        require_whole_parameter(query, PADDED, asked(query))
+        require_whole_parameter(query, PADDED, pool_size(query))
         require_whole_parameter(query, CHOSEN, self.named(query))
 
     def named(self, query: Query) -> int:
         """Return the values that are no dummies: items that are asked about."""
-        return asked(query)
+        return pool_size(query)
 
     def own(self, query: Query) -> int:
         """Return the values of every device's set."""
@@ -52,8 +52,8 @@ class Set(OneItem):
 
     def channel(self, query: Query) -> SubsetChannel:
         """Return the channel of the subset as a whole."""
-        chosen = int(query.parameters[CHOSEN])
-        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), chosen=chosen)
+        subset_size = int(query.parameters[CHOSEN])
+        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
 
 
 TOGETHER = "together"
@@ -96,20 +96,20 @@ class Pairs(Set):
         if query.parameters[TOGETHER] == 0:
             require_whole_parameter(query, PADDED, 1)
         elif require_whole_parameter(query, TOGETHER, 2) == 2:
-            if not 2 <= asked(query) <= MOST_ITEMS:
-                raise InputError(f"{query} is about pairs of {asked(query)} items; give 2 to {MOST_ITEMS}")
+            if not 2 <= pool_size(query) <= MOST_ITEMS:
+                raise InputError(f"{query} is about pairs of {pool_size(query)} items; give 2 to {MOST_ITEMS}")
             if not 2 <= query.parameters[PADDED] <= MOST_LIKES:
                 raise InputError(f"{query} has {PADDED} {query.parameters[PADDED]:g}; give 2 to {MOST_LIKES} likes")
         super().check(query)
 
     def named(self, query: Query) -> int:
         """Return the values that are no dummies."""
-        return (ranges_of, int, pairs_of)[together(query)](asked(query))
+        return (ranges_of, int, pairs_of)[together(query)](pool_size(query))
 
     def own(self, query: Query) -> int:
         """Return the values of every device's set."""
-        kept = super().own(query)
-        return pairs_of(kept) if together(query) == 2 else kept
+        likes = super().own(query)
+        return pairs_of(likes) if together(query) == 2 else likes
 
     def values(self, query: Query) -> int:
         """Return the number of values, with dummies where devices may have fewer of their own."""

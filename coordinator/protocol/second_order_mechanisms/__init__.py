@@ -15,7 +15,7 @@ from coordinator.protocol.second_order_public import SecondOrderPublic
 
 
 @functools.cache
-def found() -> dict[str, SecondOrderPublic]:
+def second_order_public_halves() -> dict[str, SecondOrderPublic]:
     """Return every mechanism's public half by its name, in the order in which mechanisms are listed."""
     halves = declared(__name__, __path__, "PUBLIC", SecondOrderPublic)
     return by_name(sorted(halves, key=lambda half: (half.order, half.name)), lambda half: (half.name,))
@@ -23,8 +23,8 @@ def found() -> dict[str, SecondOrderPublic]:
 
 def half_of(name: str) -> SecondOrderPublic:
     """Return a mechanism's public half."""
-    if (half := found().get(name)) is None:
-        raise InputError(f"mechanism is {name!r}; choose one of {', '.join(found())}")
+    if (half := second_order_public_halves().get(name)) is None:
+        raise InputError(f"mechanism is {name!r}; choose one of {', '.join(second_order_public_halves())}")
     return half
 
 

@@ -12,7 +12,7 @@ from coordinator.protocol.second_order_public import (
     A_BIT,
     ELEMENT,
     LARGEST_TOLD,
-    Asked,
+    QueryView,
     SecondOrderPublic,
     Signs,
     packed_size,
@@ -34,21 +34,21 @@ class Pmc(Signs):
     promise = ELEMENT
     tells_own_h: ClassVar[bool] = True
 
-    def promised(self, query: Asked) -> str:
+    def promised(self, query: QueryView) -> str:
         """Return the promise; there is none where the device tells its own h."""
         return OWN_H if query.own_h else self.promise
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return packed_size(features) + 8 * query.own_h
 
-    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse an own h that is none."""
         if query.own_h:
-            told = np.frombuffer(payload[packed_size(features) :], "<f8")
-            require_range("the device's own h", told, 0, LARGEST_TOLD)
+            heights = np.frombuffer(payload[packed_size(features) :], "<f8")
+            require_range("the device's own h", heights, 0, LARGEST_TOLD)
 
-    def height(self, payload: bytes, features: ItemFeatures, query: Asked) -> float:
+    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
         """Return h."""
         return float(np.frombuffer(payload[-8:], "<f8")[0]) if query.own_h else features.common_h
 
@@ -62,7 +62,7 @@ class PmcRr(Pmc):
     takes_epsilon = True
     epsilon_of = A_BIT
 
-    def channel(self, query: Asked, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a bit is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a bit is one in all models)
         """Return the channel of one bit."""
         return bit_channel(query.epsilon)
 
@@ -75,15 +75,15 @@ class Pmd(SecondOrderPublic):
     promise = ELEMENT
     needs_scale: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (a byte an item)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (a byte an item)
         """Return the bytes of a release."""
         return features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:  # noqa: ARG002 (places are all queries')
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (places are all queries')
         """Refuse places that the scale does not have."""
         require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: Asked, *, rescale: bool) -> Floats:  # noqa: ARG002 (likewise)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (likewise)
         """Return the ratings less the items' means, at public users' energy; without ``rescale`` the paper's x - mu."""
         levels = np.array(features.scale, np.float64)
         row: Floats = levels[np.frombuffer(payload, np.uint8)] - features.mean

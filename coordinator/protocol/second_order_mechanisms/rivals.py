@@ -10,7 +10,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.directions import unpack_moment
-from coordinator.protocol.second_order_public import A_COORDINATE, WHOLE, Asked, Numbers, SecondOrderPublic, Signs
+from coordinator.protocol.second_order_public import A_COORDINATE, WHOLE, Numbers, QueryView, SecondOrderPublic, Signs
 
 if TYPE_CHECKING:
     from coordinator.protocol.arrays import Floats2
@@ -39,7 +39,7 @@ class Laplace(Numbers):
     largest = second_order_channels.LARGEST_GRID_EPSILON
     needs_range: ClassVar[bool] = True
 
-    def channel(self, query: Asked, features: ItemFeatures) -> second_order_channels.GridLaplace:  # noqa: ARG002 (a coordinate is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:  # noqa: ARG002 (a coordinate is one in all models)
         """Return the channel of one coordinate."""
         return second_order_channels.grid_laplace(query.epsilon)
 
@@ -53,24 +53,24 @@ class PrivUnit(SecondOrderPublic):
     takes_epsilon = True
     moment: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: Asked) -> int:  # noqa: ARG002 (one answer)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (one answer)
         """Return the bytes of a release."""
         return 2
 
-    def check(self, payload: bytes, features: ItemFeatures, query: Asked) -> None:
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse a candidate that there is not."""
         choices = self.channel(query, features).choice.choices
         require_whole("answer that names a candidate", int.from_bytes(payload, "little"), 0, choices - 1)
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: Asked) -> Floats2:
+    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
         from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
-        told = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
-        return unpack_moment(-told if answer % 2 else told, features.rank)
+        direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
+        return unpack_moment(-direction if answer % 2 else direction, features.rank)
 
-    def channel(self, query: Asked, features: ItemFeatures) -> CapChannel:
+    def channel(self, query: QueryView, features: ItemFeatures) -> CapChannel:
         """Return the channel of the whole release."""
         return channel_of(features, query.epsilon)
 
@@ -91,11 +91,11 @@ class Sslp(Signs):
     takes_epsilon = True
     needs_range: ClassVar[bool] = True
 
-    def height(self, payload: bytes, features: ItemFeatures, query: Asked) -> float:  # noqa: ARG002 (public)
+    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:  # noqa: ARG002 (public)
         """Return B of `sslp_bound`."""
         return sslp_bound(features, query.epsilon)
 
-    def channel(self, query: Asked, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a side is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a side is one in all models)
         """Return the channel of the side, which is the whole release's."""
         return bit_channel(query.epsilon)
 

@@ -10,7 +10,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tables import Tabled, TableLearner
+from coordinator.server.anchor.tables import TableBelief, TableLearner
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.rounds.learner import Learner
@@ -20,7 +20,7 @@ from coordinator.server.rounds.state import ServerState
 class AnchorLearner(Protocol):
     """What rounds of anchor sensing tell, and what the next one should ask: both follow from the rounds alone."""
 
-    def believe(self, course: Course) -> Belief | Tabled:
+    def believe(self, course: Course) -> Belief | TableBelief:
         """Return what all rounds tell, of which the first was about pairs."""
         ...
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.start import NEXT_LOOK, first_look
-from coordinator.server.anchor.tables import STANDS_OUT, TELLS, Tabled, TableLearner, asked, signal_of
+from coordinator.server.anchor.tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.moments.signs import sign_contrast
 from coordinator.server.rounds.setting import Setting, users_on_grid
@@ -25,7 +25,7 @@ PAIR_AGAIN = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anchoring:
+class AnchorPolicy:
     """Pairs of a pool give the first anchors; turned signs of all items make everything else.
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
@@ -41,8 +41,8 @@ class Anchoring:
         setting, rounds = self.setting, state.readings.anchors
         design = self.learner.design
         if not rounds:
-            many = design.pool(setting.public_seed).size
-            users = first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+            pool_items = design.pool(setting.public_seed).size
+            users = first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
             return self._ask_pairs(state, users)
         course = course_of(rounds)
         belief = self.learner.believe(course)
@@ -55,7 +55,7 @@ class Anchoring:
         if belief.posterior.decided(setting.failure).all():
             return None
         query = self.learner.ask(
-            belief, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            belief, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
         )
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
@@ -92,7 +92,7 @@ MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tabling:
+class TablePolicy:
     """First anchors from first-order signs or pairs of a pool; then turned signs of all items, by measured tables.
 
     Every device answers one question under its whole epsilon. The policy needs no like rates. It stops when all items
@@ -108,7 +108,7 @@ class Tabling:
         setting, course = self.setting, course_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
             query = self.learner.ask_plain(
-                round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+                round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
             )
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
@@ -128,20 +128,20 @@ class Tabling:
     def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
         return self.setting.ask(state, users=users_on_grid(users))
 
-    def _turned(self, state: ServerState, course: Course, belief: Tabled) -> Ask | None:
-        setting, many = self.setting, state.answers_asked
-        guesses = [told for told in course.turned if asked(told)]
+    def _turned(self, state: ServerState, course: Course, belief: TableBelief) -> Ask | None:
+        setting, answers = self.setting, state.answers_asked
+        guesses = [anchor_round for anchor_round in course.turned if asks_guess(anchor_round)]
         classes = self.learner.design.classes
         kinds = 1 if classes == 2 else classes
-        asks = sum(told.statistic.answered for told in guesses)
-        wanted = ASKED * 2 * kinds * many
-        kind = len(guesses) % kinds if asks < wanted else None
+        asks = sum(anchor_round.statistic.answered for anchor_round in guesses)
+        target = ASKED * 2 * kinds * answers
+        kind = len(guesses) % kinds if asks < target else None
         query = self.learner.ask(
-            belief, kind=kind, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            belief, kind=kind, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
         )
-        users = TABLE_GROWTH * max(many, self._usual())
+        users = TABLE_GROWTH * max(answers, self._usual())
         if kind is not None:
-            users = (wanted * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
+            users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
         else:
             open_ones = ~belief.posterior.decided(setting.failure)
             if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
@@ -166,21 +166,21 @@ class Tabling:
         design, setting = self.learner.design, self.setting
         if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
             return 0.0
-        many = design.pool(setting.public_seed).size
+        pool_items = design.pool(setting.public_seed).size
         contrast = sign_contrast(
-            many, items=design.items, rated=design.rated, vectors=1, kept=1, epsilon=setting.epsilon
+            pool_items, items=design.items, rated=design.rated, vectors=1, best_count=1, epsilon=setting.epsilon
         )
         first = PLAIN_FIRST / contrast**2 if contrast else math.inf
-        users = sum(told.statistic.answered for told in course.plain)
+        users = sum(anchor_round.statistic.answered for anchor_round in course.plain)
         if not users:
             return first
         signal = signal_of(course.plain, rated=design.rated)[2]
-        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (many - 1)) or users >= PLAIN_MOST * first:
+        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (pool_items - 1)) or users >= PLAIN_MOST * first:
             return 0.0
         return PLAIN_MORE * users
 
 
-def tables_failed(course: Course, belief: Tabled, usual: float) -> bool:
+def tables_failed(course: Course, belief: TableBelief, usual: float) -> bool:
     """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
 
     That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
@@ -188,4 +188,4 @@ def tables_failed(course: Course, belief: Tabled, usual: float) -> bool:
     """
     start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
-    return any(before < share * start <= now and belief.told < least for share, least in TRIALS)
+    return any(before < share * start <= now and belief.evidence < least for share, least in TRIALS)

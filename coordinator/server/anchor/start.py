@@ -21,7 +21,7 @@ CLIP = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class SpectralStart:
     """What the pairs tell of the pool's items."""
 
     pool: Indices  # shape (M,); The items
@@ -41,7 +41,7 @@ def first_look(many: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
     return FIRST_LOOK / (many * contrast**2) if contrast else math.inf
 
 
-def spectral_start(course: Course, *, rated: int) -> Start:
+def spectral_start(course: Course, *, rated: int) -> SpectralStart:
     """Return what the pairs so far tell, at least one round of them.
 
     With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is
@@ -54,11 +54,11 @@ def spectral_start(course: Course, *, rated: int) -> Start:
     values, vectors = np.linalg.eigh(course.agreements)
     edge = float(values[-1]) / (2 * math.sqrt(many * users))
     if edge <= 1:
-        return Start(pool=query.pool, edge=edge, odds=np.zeros(many), level=0.0)
+        return SpectralStart(pool=query.pool, edge=edge, odds=np.zeros(many), level=0.0)
     strength = edge + math.sqrt(edge**2 - 1)
     overlap, entries = 1 - strength**-2, vectors[:, -1] * math.sqrt(many)
     entries = entries if entries[np.abs(entries).argmax()] > 0 else -entries
     odds = np.clip(2 * math.sqrt(overlap) * entries / (1 - overlap), -CLIP, CLIP)
     contrast = pair_contrast(many, items=query.items, rated=rated, epsilon=query.epsilon)
     level = math.sqrt(min(strength / (math.sqrt(users * many) * contrast), 1.0))
-    return Start(pool=query.pool, edge=edge, odds=odds, level=level)
+    return SpectralStart(pool=query.pool, edge=edge, odds=odds, level=level)

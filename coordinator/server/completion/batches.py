@@ -21,7 +21,7 @@ from coordinator.server.completion.fitting import FittedModel, Fitting, begin, i
 from coordinator.server.completion.folding import ReleaseBook
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 
 SIZED_USERS = 1000
 """Most public users over whom the common h is averaged; they are taken evenly."""
@@ -34,11 +34,11 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
 
     EM continues from the announced model, so that processors which differed in last bits agree again.
     """
-    told = gridded(model.features)
+    features = gridded(model.features)
     every = max(1, -(-crowd.users // SIZED_USERS))
-    sizes = crowd.ask("sizes", told, every)
+    sizes = crowd.ask("sizes", features, every)
     common = sum(total for total, _ in sizes) / max(1, sum(count for _, count in sizes))
-    return replace(model, features=replace(told, common_h=significant(common)), steps=list(model.steps))
+    return replace(model, features=replace(features, common_h=significant(common)), steps=list(model.steps))
 
 
 def gridded(features: ItemFeatures) -> ItemFeatures:
@@ -126,7 +126,7 @@ GROWTH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.Plan`."""
+    """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     public: Rows  # Public users' ratings
     private: int  # Addresses of private devices lie below this
@@ -175,7 +175,7 @@ class BatchPlan:
 
 
 class Batches:
-    """Learning from batches; see `coordinator.server.rounds.conductor.Learning`.
+    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`.
 
     The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
     both are the same model.
@@ -194,7 +194,7 @@ class Batches:
         self._told: FittedModel
         self._alone: FittedModel
 
-    def next(self) -> Batch | None:
+    def run_round(self) -> Batch | None:
         """Announce a model to the next batch, ask about it, and weigh the releases in the book."""
         if self._plan.mechanism is None or self._over == len(self._batches):
             return None
@@ -213,7 +213,7 @@ class Batches:
             weighed=self._weighed,
         )
 
-    def repeat(self, over: Batch) -> None:
+    def replay(self, over: Batch) -> None:
         """Take in a stored batch of an interrupted run; models are fitted again."""
         query, features = self._announce()
         self._fold(query, features, over.releases(query))
@@ -237,12 +237,12 @@ class Batches:
             alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
         )
 
-    def tally(self) -> Tally:
+    def progress(self) -> RunProgress:
         """Return how far the batches have come; a device answers once."""
-        asked = self._plan.mechanism is not None
-        return Tally(
+        asks_devices = self._plan.mechanism is not None
+        return RunProgress(
             rounds=self._over,
-            planned=len(self._batches) if asked else 0,
+            planned=len(self._batches) if asks_devices else 0,
             answers=self._book.devices,
             refused=None,
             epsilon=as_float(self._plan.epsilon) if self._over else 0.0,
@@ -268,7 +268,7 @@ class Batches:
         private = self._fleet.hosts(PRIVATE)
         blocks = private.blocks(first, stop)
         private.ask(Announcement(model=query.model), blocks, _silent)
-        return [one for told in private.ask(query, blocks, _releases, features) for one in told]
+        return [release for releases in private.ask(query, blocks, _releases, features) for release in releases]
 
     def _fold(self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> None:
         """Take in a batch's releases; the iterations that use them are made when they are needed."""
@@ -277,7 +277,7 @@ class Batches:
         self._book.absorb(query, features, releases)
         first, stop = self._batches[self._over]
         self._over, self._due = self._over + 1, True
-        self._fleet.more(stop - first)
+        self._fleet.report_progress(stop - first)
 
     def _weigh(self) -> None:
         """Set the weight of releases, chosen with a model of the announced users without any releases."""
@@ -325,15 +325,15 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
     return Course(features=announced(model, crowd).features, model=model, models=models)
 
 
-def _silent(_: Block, told: object) -> None:
-    if told is not None:
-        raise InputError(f"devices answered an announcement, with a {type(told).__name__}")
+def _silent(_: Block, answer: object) -> None:
+    if answer is not None:
+        raise InputError(f"devices answered an announcement, with a {type(answer).__name__}")
 
 
-def _releases(block: Block, told: object) -> None:
+def _releases(block: Block, releases: object) -> None:
     """Refuse anything but a list of releases of a block's devices, ascending."""
-    if type(told) is not list:
-        raise InputError(f"releases come as a list, not as a {type(told).__name__}")
-    devices = [SecondOrderRelease.arrived(one).device for one in told]
+    if type(releases) is not list:
+        raise InputError(f"releases come as a list, not as a {type(releases).__name__}")
+    devices = [SecondOrderRelease.arrived(one).device for one in releases]
     if devices != sorted({one for one in devices if block.first <= one < block.stop}):
         raise InputError("somebody answers for devices that were not asked, or twice")

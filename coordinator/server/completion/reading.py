@@ -38,7 +38,7 @@ class SecondOrderServer:
         """Return how many rows releases of one batch are folded to."""
         return len(releases)
 
-    def kept(self, features: ItemFeatures) -> ItemFeatures:
+    def reading_features(self, features: ItemFeatures) -> ItemFeatures:
         """Return the part of the model that is needed to read releases; the book keeps it."""
         return replace(features, vectors=np.empty((features.items, 0)))
 

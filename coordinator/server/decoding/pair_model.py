@@ -114,8 +114,8 @@ class Subspace(NamedTuple):
         It is 0 where the contrast is, since answers say nothing of tastes then.
         """
         scale = self.strengths * self.overlaps / contrast if contrast else np.zeros(self.strengths.size)
-        found: Floats2 = self.vectors * np.sqrt(scale)
-        return found
+        scaled: Floats2 = self.vectors * np.sqrt(scale)
+        return scaled
 
 
 def subspace(matrix: Floats2, noise: float) -> Subspace:
@@ -140,13 +140,13 @@ def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
     return pair_matrix(2 * counts / answered - 1, items), 1 / math.sqrt(answered)
 
 
-def tastes_of_pairs(pool: Indices, told: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
+def tastes_of_pairs(pool: Indices, subspace: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
     """Return directions of taste among all items, for devices; their numbers lie on the public grid.
 
     Shapes: ``pool`` (M,); ``rated``, ``liked`` (N,).
     """
-    vectors = np.zeros((rated.size, told.strengths.size))
-    vectors[pool] = told.directions(contrast)
+    vectors = np.zeros((rated.size, subspace.strengths.size))
+    vectors[pool] = subspace.directions(contrast)
     return Tastes(
         rated=on_grid(np.clip(rated, FEWEST, 1 - EDGE)),
         liked=on_grid(np.clip(liked, EDGE - 1, 1 - EDGE)),

@@ -30,7 +30,7 @@ def pause(attempt: int, what: str, error: Exception) -> None:
     time.sleep(pause_after(attempt))
 
 
-def got(answer: Any, *, within: float | None = None) -> Any:
+def result_of(answer: Any, *, within: float | None = None) -> Any:
     """Return the object behind a reference, or a list of them; raise our own errors without Ray's wrapper."""
     try:
         return ray.get(answer) if within is None else ray.get(answer, timeout=within)
@@ -49,7 +49,7 @@ def in_a_line(kinds: tuple[type[Exception], ...] = (*LOST, *ENDS)) -> Iterator[N
         raise LostError(f"Ray gave up ({losses.reason(error)}); {losses.remedy(error)}, then resume") from None
 
 
-def again(attempt: Callable[[], T], what: str) -> T:
+def with_retries(attempt: Callable[[], T], what: str) -> T:
     """Return the result of an attempt, repeated if a process died meanwhile. Making it twice must do no harm."""
     for number in itertools.count():
         try:
@@ -103,9 +103,9 @@ def carry(
 def _taken(flight: Flight) -> Any:
     """Return what was made of an answer; raise the devices' own error if that is why there is nothing."""
     try:
-        return got(flight.over)
+        return result_of(flight.over)
     except Exception:
-        got(flight.answer)
+        result_of(flight.answer)
         raise
 
 
@@ -137,18 +137,18 @@ class RayHosts:
 
     def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
         """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
-        panel, held = Panel(blocks, check, window=self._window), self._references(shared)
+        panel, references = Panel(blocks, check, window=self._window), self._references(shared)
 
-        def send(asked: Question) -> Flight:
-            host, first, stop, public = asked.block
-            answer = host.ask.remote(question, first, stop, *public, *held)
-            return Flight(asked, answer, answer)
+        def send(panel_question: Question) -> Flight:
+            host, first, stop, public = panel_question.block
+            answer = host.ask.remote(question, first, stop, *public, *references)
+            return Flight(panel_question, answer, answer)
 
         carry(panel, send, lambda *_: None, self._lost)
         return panel.answers()
 
     def _references(self, shared: Sequence[Any]) -> list[Any]:
         """Store objects that go to all blocks with `ray.put`, unless the last question sent the same ones."""
-        known = {id(one): reference for one, reference in self._stored}
-        self._stored = [(one, known[id(one)] if id(one) in known else ray.put(one)) for one in shared]
+        references = {id(one): reference for one, reference in self._stored}
+        self._stored = [(one, references[id(one)] if id(one) in references else ray.put(one)) for one in shared]
         return [reference for _, reference in self._stored]

@@ -17,8 +17,8 @@ from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
 from coordinator.server.fleet.layout import Layout
 from coordinator.server.fleet.querying import WINDOW, Querying
-from coordinator.server.rounds.conductor import Conductor, Plan
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.conductor import Conductor, ServerSpec
+from coordinator.server.rounds.tally import RunProgress
 
 GAUGES = {
     "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),
@@ -28,24 +28,24 @@ GAUGES = {
     "epsilon": ("blindrec_epsilon_spent", "What a device has spent at most [nats]."),
     "undecided": ("blindrec_undecided_items", "Items that are not decided, where the policy asks about these only."),
 }
-"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `Tally`."""
+"""Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `RunProgress`."""
 _RUN = "run"
 
 
 class Gauges:
-    """The gauges of one run, in the process of its coordinator; nothing but a `Tally` gets there.
+    """The gauges of one run, in the process of its coordinator; nothing but a `RunProgress` gets there.
 
     They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
     """
 
     def __init__(self, run: str) -> None:
         self._run = {_RUN: run}
-        self._gauges = {field: Gauge(name, told, (_RUN,)) for field, (name, told) in GAUGES.items()}
+        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in GAUGES.items()}
 
-    def tell(self, tally: Tally) -> None:
-        """Set them to a tally; what it does not know is not told."""
+    def set(self, progress: RunProgress) -> None:
+        """Set the gauges; what is not known leaves its gauge as it is."""
         for field, gauge in self._gauges.items():
-            if (value := getattr(tally, field)) is not None:
+            if (value := getattr(progress, field)) is not None:
                 gauge.set(value, self._run)
 
 
@@ -60,7 +60,7 @@ class RayFleet:
         self._devices, self._layout = devices, layout
         self._querying: Querying | None = None
         self._held: list[Any] = []
-        self.progress = self.retries = 0
+        self.count = self.retries = 0
 
     def hosts(self, kind: str) -> RayHosts:
         """Return the devices of a kind."""
@@ -69,22 +69,24 @@ class RayFleet:
     def queries(self, own: Own | None) -> Querying:
         """Start the aggregators; return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
-        self._querying = Querying(cohorts, self._layout, own, more=self.more, retried=self._retried)
+        self._querying = Querying(
+            cohorts, self._layout, own, report_progress=self.report_progress, retried=self._retried
+        )
         return self._querying
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> RayHosts:
         """Start actors that hold the server's own cohorts; they end with the coordinator."""
-        held = [ray.put(one) for one in shared]
-        self._held += held  # a restarted host reads them again
+        references = [ray.put(one) for one in shared]
+        self._held += references  # a restarted host reads them again
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(host)
         parts = side_by_side(bounds, self._layout.workers)
-        hosts = [actor.remote(*held, part) for part in parts]
+        hosts = [actor.remote(*references, part) for part in parts]
         cohorts = Cohorts(bounds=[(part[0][0], part[-1][1]) for part in parts], hosts=hosts)
         return RayHosts(cohorts, len(hosts), self._retried)
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers; see `Coordinator.progress`."""
-        self.progress += count
+        self.count += count
 
     def warm_up(self, query: Query) -> None:
         """Start and compile what a query will need."""
@@ -101,7 +103,7 @@ class Coordinator:
     """The plain class behind the actor."""
 
     def __init__(
-        self, plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+        self, plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
     ) -> None:
         admit(plan.own)
         self._gauges = None if measured is None else Gauges(measured)
@@ -115,12 +117,12 @@ class Coordinator:
         """Start the server's processes and compile what ``query`` will need, before the clock runs."""
         self._fleet.warm_up(query)
 
-    def progress(self) -> Tally:
-        """Return how far it has come; where that is measured, tell Ray's metrics, too."""
-        tally = self._conductor.tally(self._fleet.progress)
+    def progress(self) -> RunProgress:
+        """Return how far the rounds have come, and set Ray's metrics where these are on."""
+        progress = self._conductor.progress(self._fleet.count)
         if self._gauges is not None:
-            self._gauges.tell(tally)
-        return tally
+            self._gauges.set(progress)
+        return progress
 
     def retries(self) -> int:
         """Return how many blocks or rounds were asked again because a process or a node died."""
@@ -132,9 +134,9 @@ class Coordinator:
         outcome = self._conductor.run(self._keep)
         return outcome, time.perf_counter() - start
 
-    def repeat(self, over: Any) -> None:
+    def replay(self, over: Any) -> None:
         """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
-        self._conductor.repeat(over)
+        self._conductor.replay(over)
 
     def _keep(self, over: Any) -> None:
         """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""
@@ -151,7 +153,7 @@ class Coordinator:
 
 
 def start_coordinator(
-    plan: Plan[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
+    plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
 ) -> Any:
     """Start a `Coordinator` as a Ray actor; its second thread answers `Coordinator.progress` while rounds run."""
     actor: Any = ray.remote(Coordinator)

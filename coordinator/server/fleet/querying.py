@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release, require_answer
-from coordinator.server.fleet.calls import LOST, Flight, carry, got, pause
+from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.layout import Layout, calls, require_round
 from coordinator.server.fleet.panel import Panel, Question
@@ -79,8 +79,10 @@ Count = Callable[[int], None]
 class Querying:
     """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`."""
 
-    def __init__(self, cohorts: Cohorts, layout: Layout, own: Own | None, *, more: Count, retried: Count) -> None:
-        self._cohorts, self._layout, self._more, self._retried = cohorts, layout, more, retried
+    def __init__(
+        self, cohorts: Cohorts, layout: Layout, own: Own | None, *, report_progress: Count, retried: Count
+    ) -> None:
+        self._cohorts, self._layout, self._report_progress, self._retried = cohorts, layout, report_progress, retried
         self._here = Aggregator() if alone(layout.workers, own) else None
         self._pool = [] if self._here else start_aggregators(layout.workers, own)
         self._free: deque[Any] = deque()
@@ -102,7 +104,7 @@ class Querying:
             except LOST as error:  # a statistic was lost, so the whole round is asked again
                 pause(attempt, f"round {ask.query.round} was lost", error)
                 self._retried(1)
-                self._more(-self._answers)
+                self._report_progress(-self._answers)
         raise AssertionError  # counting does not end
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
@@ -140,7 +142,7 @@ class Querying:
             if counts:
                 block = flight.question.block
                 self._answers += block.stop - block.first
-                self._more(block.stop - block.first)
+                self._report_progress(block.stop - block.first)
                 partial.append(statistic)
                 self._reduce(partial, to=FAN_IN)
 
@@ -166,4 +168,4 @@ class Querying:
             partial.append(self._here.merge(*few) if self._here else self._free[0].merge.remote(*few))
         if to > 1:
             return None
-        return partial[0] if self._here else got(partial[0])
+        return partial[0] if self._here else result_of(partial[0])

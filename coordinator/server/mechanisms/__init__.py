@@ -12,7 +12,7 @@ from coordinator.server.server_half import ServerHalf
 
 
 @cache
-def found() -> dict[str, ServerHalf]:
+def server_halves() -> dict[str, ServerHalf]:
     """Return every mechanism by its name."""
     halves = declared(__name__, __path__, "SERVER", ServerHalf)
     fields: dict[str, tuple[ServerHalf, str]] = {}
@@ -26,7 +26,7 @@ def found() -> dict[str, ServerHalf]:
 
 @cache
 def _by_query() -> dict[str, ServerHalf]:
-    return by_name(found().values(), lambda half: half.asks)
+    return by_name(server_halves().values(), lambda half: half.asks)
 
 
 def half_of(design: str) -> ServerHalf:

@@ -85,13 +85,13 @@ class AnchorHalf(ServerHalf):
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return the only policy, which follows from what learns of its rounds."""
         from coordinator.server.anchor.learning import learner_for
-        from coordinator.server.anchor.policy import Anchoring, Tabling
+        from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy
         from coordinator.server.anchor.tables import TableLearner
 
         learner = learner_for(cast("AnchorSensing", setting.design), setting.failure)
         if isinstance(learner, TableLearner):
-            return Tabling(setting=setting, learner=learner)
-        return Anchoring(setting=setting, learner=learner)
+            return TablePolicy(setting=setting, learner=learner)
+        return AnchorPolicy(setting=setting, learner=learner)
 
     def learner(self, settings: AnchorSettings, world: World, options: LearnerOptions) -> RoundLearner:
         """Return what learns from all rounds so far, as the policy does."""

@@ -44,14 +44,22 @@ class FrequencySettings(Settings):
     ] = "liked"
 
 
+_FIELDS = {"told": "source", "chosen": "subset_size"}
+
+
+def design_fields(settings: Settings) -> dict[str, Any]:
+    """Return settings by the names of a design's fields; settings keep the keys that scenario files have."""
+    return {_FIELDS.get(key, key): value for key, value in settings.model_dump().items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
     """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`."""
 
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
-    # one of "liked", "rated"; Whether the random item is drawn from the liked or from all rated items
-    told: str = "liked"
+    # What the random item is drawn from: "liked" or "rated" items
+    source: str = "liked"
 
     name: ClassVar[str]
     widest: ClassVar[float] = 1.0
@@ -78,20 +86,20 @@ class FrequencyDesign:
         expected: Floats | None = None,
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        told, many = 1 if self.told == "liked" else 2, self.items if pool is None else pool.size
-        if told == 1 and many < self.items:
+        sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
+        if sides == 1 and pool_items < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
-        asked = Query(
+        draft = Query(
             design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
             epsilon=epsilon,
-            parameters={SIDES: told, **self.parameters(told * many + 1, epsilon)},
-            pool=None if many == self.items else pool,
+            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, epsilon)},
+            pool=None if pool_items == self.items else pool,
         )
         half = public_half(self.name)
-        return replace(asked, questions=half.questions(asked).stop - 1, answer_bits=half.answer_bits(asked))
+        return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
@@ -132,7 +140,7 @@ class FrequencyHalf(ServerHalf):
 
     def design(self, settings: Settings, world: World) -> FrequencyDesign:
         """Return the oracle in a world."""
-        return self.asking(items=world.items, rated=world.rated, **settings.model_dump())
+        return self.asking(items=world.items, rated=world.rated, **design_fields(settings))
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
@@ -265,10 +273,10 @@ class OlhHalf(FrequencyHalf):
         from coordinator.server.statistics.frequencies import reported
 
         buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
-        told = reported(query, release, buckets)[answered]
+        reports = reported(query, release, buckets)[answered]
         streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
         counts = np.zeros(values_of(query), np.int64)
-        count_supports(streams, told, buckets, counts)
+        count_supports(streams, reports, buckets, counts)
         return counts
 
 
@@ -327,10 +335,10 @@ class HadamardHalf(FrequencyHalf):
         from coordinator.server.statistics.frequencies import reported
 
         rows, answered = int(query.parameters[ROWS]), release.answered_mask()
-        told = reported(query, release, 1 << rows)[answered]
+        reports = reported(query, release, 1 << rows)[answered]
         streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
         counts = np.zeros(columns(query), np.int64)
-        gather(streams, told, rows, counts)
+        gather(streams, reports, rows, counts)
         transform(counts)
         return counts[: values_of(query)] >> rows
 
@@ -352,7 +360,7 @@ def subset_rates(query: Query) -> Rates:
     own, other = channel.rates
     if own - other < FAINT * other:
         raise InputError(
-            f"chosen is {channel.chosen} of {channel.values} values, which tells next to nothing of a set of "
+            f"chosen is {channel.subset_size} of {channel.values} values, which tells next to nothing of a set of "
             f"{channel.padded}; choose fewer, or pad less"
         )
     return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
@@ -368,19 +376,19 @@ class SubsetSettings(FrequencySettings):
 class Subset(FrequencyDesign):
     """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016)."""
 
-    chosen: int = 0  # Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more
+    subset_size: int = 0  # Values k in a release, fewer where a pool has no more; 0 for as many as have the least noise
 
     name: ClassVar[str] = "subset"
 
     def __post_init__(self) -> None:
         FrequencyDesign.__post_init__(self)
-        if self.chosen > self.items:
-            raise InputError(f"chosen is {self.chosen}; it must be at most the number of items, {self.items}")
+        if self.subset_size > self.items:
+            raise InputError(f"chosen is {self.subset_size}; it must be at most the number of items, {self.items}")
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the number of values in a subset; the least noise has ``K / (e^eps + 1)``."""
         best = 1 if epsilon is None else round(values / (odds_within(epsilon) + 1))
-        return {CHOSEN: max(1, min(self.chosen or best, values - 1))}
+        return {CHOSEN: max(1, min(self.subset_size or best, values - 1))}
 
     @staticmethod
     def reports(query: Query) -> Rates:
@@ -400,7 +408,7 @@ class SubsetHalf(FrequencyHalf):
         """Return how many devices named each value."""
         from coordinator.server.statistics.slices import subset_counts
 
-        return subset_counts(query, release, values=values_of(query), chosen=int(query.parameters[CHOSEN]))
+        return subset_counts(query, release, values=values_of(query), subset_size=int(query.parameters[CHOSEN]))
 
 
 SERVER = (

@@ -75,15 +75,15 @@ class SignSensing:
         centres = None
         if expected is not None and self.centred and self.vectors == 1:
             centres = np.rint(np.clip(expected, -1, 1) * UNIT).astype(np.int32)
-        asked = np.arange(self.items, dtype=np.int32) if pool is None else pool
+        items = np.arange(self.items, dtype=np.int32) if pool is None else pool
         return Query(
             design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
             epsilon=epsilon,
-            parameters={"vectors": self.vectors, "kept": self._kept(asked.size, epsilon)},
-            pool=asked,
+            parameters={"vectors": self.vectors, "kept": self._kept(items.size, epsilon)},
+            pool=items,
             answer_bits=answer_bits(self.vectors),
             centres=centres,
         )

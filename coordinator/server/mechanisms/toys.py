@@ -81,7 +81,9 @@ class UntilLearned:
         pool, first = self._unlearned(state), state.fresh
         if not pool.size or first == state.devices:
             return None
-        query = self.design.query(round_number=len(state.asked), public_seed=self.public_seed, epsilon=None, pool=pool)
+        query = self.design.query(
+            round_number=state.round_number, public_seed=self.public_seed, epsilon=None, pool=pool
+        )
         stop = first + (
             round_users(pool.size, items=self.design.items, rated=self.design.rated) << self._doublings(state)
         )
@@ -95,7 +97,7 @@ class UntilLearned:
         return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
 
     def _unlearned(self, state: ServerState) -> Indices:
-        if not state.asked:
+        if not state.round_number:
             return np.arange(self.design.items, dtype=np.int32)
         from coordinator.server.rounds.state import total
         from coordinator.server.statistics.scores import ScoreStatistic

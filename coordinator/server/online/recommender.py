@@ -79,7 +79,7 @@ class Recommender(Protocol):
         """Return each object's probability, given survivors' votes by weight; uniform where nobody votes."""
         ...
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:
         """Return the factors of weights: of those that voted for the recommended object, and of the others."""
         ...
 
@@ -87,7 +87,7 @@ class Recommender(Protocol):
 class Unweighted:
     """A recommender in which all survivors weigh the same."""
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
         """Change no weight."""
         return 1.0, 1.0
 
@@ -120,8 +120,8 @@ class NamedRecommender:
     # Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
     # ``"theorem-6"`` it also meets the halving adversary in the online sweep
     compared: tuple[str, ...] = ("rounds", "ratings")
-    drawn: bool = True  # Whether figures show it, and its proved loss beside the measured one
-    bound_drawn: bool = True
+    in_figures: bool = True  # Whether figures show it, and its proved loss beside the measured one
+    bound_in_figures: bool = True
 
     @property
     def private(self) -> bool:

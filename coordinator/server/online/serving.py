@@ -17,7 +17,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Served, by_coin, serve
 from coordinator.server.rounds.conductor import Block, Fleet
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 
 VOTERS, CLIENTS = "voters", "clients"
 """Kinds of devices that a fleet must have."""
@@ -44,7 +44,7 @@ class ServedClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPlan:
-    """The clients to serve, in this order; see `coordinator.server.rounds.conductor.Plan`."""
+    """The clients to serve, in this order; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
     clients: tuple[ClientPlan, ...]
     voters: int  # Addresses of voters lie below this
@@ -69,7 +69,7 @@ class ServingPlan:
 
 
 class Serving:
-    """Serves client after client; see `coordinator.server.rounds.conductor.Learning`."""
+    """Serves client after client; see `coordinator.server.rounds.conductor.ServerProcess`."""
 
     def __init__(self, plan: ServingPlan, fleet: Fleet) -> None:
         self._plan, self._fleet = plan, fleet
@@ -77,7 +77,7 @@ class Serving:
         self._served: list[ServedClient] = []
         self._votes, self._spent = 0, np.zeros(plan.voters)
 
-    def next(self) -> ServedClient | None:
+    def run_round(self) -> ServedClient | None:
         """Serve the next client."""
         if (number := len(self._served)) == len(self._plan.clients):
             return None
@@ -102,12 +102,12 @@ class Serving:
 
         def over(rounds: int) -> None:
             nonlocal before
-            self._fleet.more(rounds - before)
+            self._fleet.report_progress(rounds - before)
             before = rounds
 
         return over
 
-    def repeat(self, over: ServedClient) -> None:
+    def replay(self, over: ServedClient) -> None:
         """Take in a client who was served before an interruption."""
         service = self._plan.clients[over.number].service
         if (over.number, over.service) != (len(self._served), service.id):
@@ -116,15 +116,15 @@ class Serving:
                 "it was computed by other code, or on another kind of processor; go on there, or start in a new folder"
             )
         self._take(over)
-        self._fleet.more(service.rounds)
+        self._fleet.report_progress(service.rounds)
 
     def outcome(self) -> list[ServedClient]:
         """Return all clients in order."""
         return self._served
 
-    def tally(self) -> Tally:
+    def progress(self) -> RunProgress:
         """Return how far the clients have come; answers are votes."""
-        return Tally(
+        return RunProgress(
             rounds=len(self._served),
             planned=len(self._plan.clients),
             answers=self._votes,
@@ -156,11 +156,11 @@ class Line:
         def check(block: Block, votes: Votes) -> None:
             Votes.valid(votes).require(ballot, *block.public)
 
-        return np.concatenate([told.votes for told in self._voters.ask(ballot, blocks, check)], axis=1)
+        return np.concatenate([answer.votes for answer in self._voters.ask(ballot, blocks, check)], axis=1)
 
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:
+    def offer(self, client: int, round_number: int, recommendation: int) -> bool:
         """Recommend to the client; see `coordinator.server.online.service.Transport`."""
-        offer = Offer(client=client, round=round_number, chosen=chosen)
+        offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)
 

@@ -1,4 +1,4 @@
-"""One loop for everything that a server learns in rounds: conduct a round, store it, tell how far it is, go on."""
+"""One loop for everything that a server learns in rounds: run a round, store it, report progress, go on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from coordinator.protocol.custom import Own
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
@@ -75,19 +75,19 @@ class Fleet(Protocol):
         """
         ...
 
-    def more(self, count: int) -> None:
+    def report_progress(self, count: int) -> None:
         """Count answers, devices or rounds that have come in, for the display of progress."""
         ...
 
 
-class Learning(Protocol[R, O_co]):
-    """Something that is learned in rounds."""
+class ServerProcess(Protocol[R, O_co]):
+    """What the server does in rounds: it asks, takes in the answers, and learns from them."""
 
-    def next(self) -> R | None:
-        """Conduct the next round and take it in; return what is stored of it, or None if all rounds are over."""
+    def run_round(self) -> R | None:
+        """Run the next round and take it in; return what is stored of it, or None if all rounds are over."""
         ...
 
-    def repeat(self, over: R) -> None:
+    def replay(self, over: R) -> None:
         """Take in a stored round of an interrupted run, without asking anybody."""
         ...
 
@@ -95,13 +95,13 @@ class Learning(Protocol[R, O_co]):
         """Return the result of all rounds."""
         ...
 
-    def tally(self) -> Tally:
-        """Return how far the rounds have come; ``count`` is the fleet's to tell. Another thread may call this."""
+    def progress(self) -> RunProgress:
+        """Return how far the rounds have come; the fleet knows ``count``. Another thread may call this."""
         ...
 
 
-class Plan(Protocol[R, O_co]):
-    """The plan of a learning: public, and small enough to be sent to the coordinator."""
+class ServerSpec(Protocol[R, O_co]):
+    """What a server process is started from: public, and small enough to be sent to the coordinator."""
 
     @property
     def own(self) -> Own | None:
@@ -112,7 +112,7 @@ class Plan(Protocol[R, O_co]):
     def in_step(self) -> bool:
         """Whether a round must be stored before the next one begins.
 
-        Otherwise several rounds may wait to be stored, and if the coordinator dies these are conducted again. Devices
+        Otherwise several rounds may wait to be stored, and if the coordinator dies these are run again. Devices
         that answered the first time may then be cut off from their keeper, or the reverse, so that later rounds would
         depend on different answers.
         """
@@ -122,27 +122,27 @@ class Plan(Protocol[R, O_co]):
         """Return the first query, so that its code can be compiled in advance; None if there is none."""
         ...
 
-    def begin(self, fleet: Fleet) -> Learning[R, O_co]:
-        """Return the learning in its state before the first round."""
+    def begin(self, fleet: Fleet) -> ServerProcess[R, O_co]:
+        """Return the process in its state before the first round."""
         ...
 
 
 class Conductor(Generic[R, O_co]):
-    """Conducts one round after the other until all are over."""
+    """Runs one round after the other until all are over."""
 
-    def __init__(self, learning: Learning[R, O_co]) -> None:
-        self._learning = learning
+    def __init__(self, process: ServerProcess[R, O_co]) -> None:
+        self._process = process
 
-    def repeat(self, over: R) -> None:
-        """Take in a stored round; call this in order, before `run`. See `Learning.repeat`."""
-        self._learning.repeat(over)
+    def replay(self, over: R) -> None:
+        """Take in a stored round; call this in order, before `run`. See `ServerProcess.replay`."""
+        self._process.replay(over)
 
     def run(self, keep: Callable[[R], None]) -> O_co:
-        """Conduct all further rounds, call ``keep`` after each, and return the result."""
-        while (over := self._learning.next()) is not None:
+        """Run all further rounds, call ``keep`` after each, and return the result."""
+        while (over := self._process.run_round()) is not None:
             keep(over)
-        return self._learning.outcome()
+        return self._process.outcome()
 
-    def tally(self, count: int) -> Tally:
+    def progress(self, count: int) -> RunProgress:
         """Return how far it has come, where the fleet has counted so many answers, devices or rounds."""
-        return replace(self._learning.tally(), count=count)
+        return replace(self._process.progress(), count=count)

@@ -12,7 +12,7 @@ from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding, PoolDesign
-from coordinator.server.rounds.policies import verified, whose
+from coordinator.server.rounds.policies import policy_name, verified
 from coordinator.server.rounds.setting import beliefs
 from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, total
 from coordinator.server.statistics.statistic import Statistic
@@ -37,7 +37,7 @@ class Learner(ABC):
         if ask and ask.query.design not in self.asks:
             names = " or ".join(map(repr, self.asks))
             raise PolicyError(
-                f"{whose(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
+                f"{policy_name(policy, state)}: it asks design {ask.query.design!r}; the run's design is {names}"
             )
         return ask
 
@@ -105,5 +105,7 @@ class PosteriorLearner(Learner):
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the model and the posterior; see `Learner.learn`."""
         failure, liars = 1 - self.confidence, self.assume_malicious
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
-        return posterior.model(told, self.clusters), verified(posterior, state) if self.verifies else posterior
+        posterior, estimates = beliefs(
+            state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars
+        )
+        return posterior.model(estimates, self.clusters), verified(posterior, state) if self.verifies else posterior

@@ -14,9 +14,9 @@ from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Conductor, Fleet, Transport
 from coordinator.server.rounds.learner import Learner
-from coordinator.server.rounds.policies import Rested, complaint_about, in_a_line, next_ask, whose
+from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.rounds.tally import Spending, Tally
+from coordinator.server.rounds.tally import RunProgress, Spending
 from coordinator.server.rounds.transcript import chain, digest, size_of
 from coordinator.server.statistics.statistic import Statistic
 
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class QueryRounds:
-    """Asks and absorbs round after round until the policy stops, then learns; see `Learning`.
+    """Asks and absorbs round after round until the policy stops, then learns; see `conductor.ServerProcess`.
 
     Between rounds it holds the sum of all statistics, and the query and counts of every round.
 
@@ -63,34 +63,37 @@ class QueryRounds:
         devices: int,
         budget: Epsilon = None,
         most_rounds: int = MOST_ROUNDS,
-        more: Callable[[int], None] = lambda _: None,
+        report_progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._policy, self._learner, self._most_rounds = policy, learner, most_rounds
-        self._transport, self._more = transport, more
-        self._rested = Rested(policy)
+        self._transport, self._report_progress = transport, report_progress
+        self._purity = PurityCheck(policy)
         self._state = ServerState(devices=devices, budget=budget)
         planned = getattr(policy, "rounds", None)
-        self._spending, self._tally = Spending(budget), Tally(planned=planned if type(planned) is int else None)
+        self._spending, self._progress = (
+            Spending(budget),
+            RunProgress(planned=planned if type(planned) is int else None),
+        )
         self._digests: list[bytes] = []
         self._size = 0
         self._failure: str | None = None
 
-    def repeat(self, over: Round) -> None:
+    def replay(self, over: Round) -> None:
         """Take in a stored round of an interrupted run, as it is.
 
         The policy is not asked again, because the last bits of a float may differ on another processor.
         """
         if complaint := complaint_about(over.ask, self._state):
-            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
+            raise PolicyError(f"round {self._state.round_number} cannot have been asked: {complaint}; {ANEW}")
         self._learner.checked(over.ask, self._policy, self._state)
         self._absorb(over)
-        self._more(over.ask.stop - over.ask.first)
+        self._report_progress(over.ask.stop - over.ask.first)
 
-    def next(self) -> Round | None:
-        """Conduct the next round; return None if the policy stopped or failed."""
+    def run_round(self) -> Round | None:
+        """Run the next round; return None if the policy stopped or failed."""
         if self._failure or (ask := self._next()) is None:
             return None
-        self._tally = replace(self._tally, undecided=self._undecided(ask))
+        self._progress = replace(self._progress, undecided=self._undecided(ask))
         if (over := self._over(ask)) is None:
             return None
         self._absorb(over)
@@ -98,8 +101,8 @@ class QueryRounds:
 
     def outcome(self) -> Outcome:
         """Learn from all rounds."""
-        if not self._state.asked:
-            where = whose(self._policy, self._state)
+        if not self._state.round_number:
+            where = policy_name(self._policy, self._state)
             raise PolicyError(
                 f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
             )
@@ -113,9 +116,9 @@ class QueryRounds:
             failure=self._failure,
         )
 
-    def tally(self) -> Tally:
-        """Return how far the rounds have come; see `Learning.tally`."""
-        return self._tally
+    def progress(self) -> RunProgress:
+        """Return how far the rounds have come; see `ServerProcess.progress`."""
+        return self._progress
 
     def _undecided(self, ask: Ask) -> int | None:
         if not getattr(self._policy, "asks_undecided", False):
@@ -128,10 +131,10 @@ class QueryRounds:
         """Return the next round, or None if the policy stopped, or None and the failure if it failed."""
         try:
             ask = next_ask(self._policy, self._state, most_rounds=self._most_rounds)
-            self._rested.hold(ask, self._state, most_rounds=self._most_rounds)
+            self._purity.check(ask, self._state, most_rounds=self._most_rounds)
             return self._learner.checked(ask, self._policy, self._state)
         except BlindrecError as error:
-            self._astray(error)
+            self._policy_failed(error)
             return None
 
     def _over(self, ask: Ask) -> Round | None:
@@ -142,7 +145,7 @@ class QueryRounds:
         except (LostError, LedgerError):
             raise  # not the policy's fault; the stored rounds can be resumed
         except BlindrecError as error:
-            self._astray(error)
+            self._policy_failed(error)
             return None
 
     def _absorb(self, over: Round) -> None:
@@ -150,19 +153,19 @@ class QueryRounds:
         self._size += over.size
         self._state = self._learner.absorb(self._state, over.ask, over.statistic)
         self._spending.ask(over.ask.first, over.ask.stop, over.ask.query.epsilon)
-        self._tally = replace(
-            self._tally,
-            rounds=self._tally.rounds + 1,
-            answers=(self._tally.answers or 0) + over.statistic.answered,
-            refused=(self._tally.refused or 0) + over.statistic.refused,
+        self._progress = replace(
+            self._progress,
+            rounds=self._progress.rounds + 1,
+            answers=(self._progress.answers or 0) + over.statistic.answered,
+            refused=(self._progress.refused or 0) + over.statistic.refused,
             epsilon=self._spending.most,
             undecided=self._undecided(over.ask),
         )
 
-    def _astray(self, error: BlindrecError) -> None:
-        told = f"{whose(self._policy, self._state)}: {in_a_line(error)}"
-        self._failure = str(error) if isinstance(error, PolicyError) else told
-        if not self._state.asked:
+    def _policy_failed(self, error: BlindrecError) -> None:
+        description = f"{policy_name(self._policy, self._state)}: {in_a_line(error)}"
+        self._failure = str(error) if isinstance(error, PolicyError) else description
+        if not self._state.round_number:
             raise PolicyError(self._failure) from error
 
 
@@ -181,13 +184,13 @@ def conduct(
     rounds = QueryRounds(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
     conductor = Conductor(rounds)
     for over in earlier:
-        conductor.repeat(over)
+        conductor.replay(over)
     return conductor.run(keep)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.Plan`."""
+    """Which queries are asked, and how the server learns from them; see `conductor.ServerSpec`."""
 
     policy: Policy  # As for `coordinator.server.rounds.rounds.QueryRounds`
     learner: Learner
@@ -212,7 +215,7 @@ class QueryPlan:
         return ask.query if ask else None
 
     def begin(self, fleet: Fleet) -> QueryRounds:
-        """Return the learning in its state before the first round."""
+        """Return the process in its state before the first round."""
         return QueryRounds(
             self.policy,
             self.learner,
@@ -220,7 +223,7 @@ class QueryPlan:
             devices=self.devices,
             budget=self.budget,
             most_rounds=self.most_rounds,
-            more=fleet.more,
+            report_progress=fleet.report_progress,
         )
 
 
@@ -234,7 +237,7 @@ def require_same(
         if ask is None or not _alike(ask, over.ask):
             would = f"ask {ask.query} of devices {ask.first} to {ask.stop - 1}" if ask else "stop"
             raise PolicyError(
-                f"{whose(policy, state)}: its code has changed since the run began, and it would {would}, where "
+                f"{policy_name(policy, state)}: its code has changed since the run began, and it would {would}, where "
                 f"{over.ask.query} was asked of devices {over.ask.first} to {over.ask.stop - 1}; go on with that "
                 f"code, or {ANEW}"
             )

@@ -1,4 +1,4 @@
-"""How far a learning has come, in public numbers that the server may show to anybody."""
+"""How far the server has come, in public numbers that it may show to anybody."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from coordinator.protocol.budget import Epsilon, add, as_float, within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """Where a learning stands."""
+class RunProgress:
+    """How far the server has come."""
 
     count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on
     rounds: int = 0  # Rounds, batches or clients that are over

@@ -60,7 +60,7 @@ def seal(release: Release | Sealed) -> Release | Sealed:
     )
 
 
-class _Told(NamedTuple):
+class _Answers(NamedTuple):
     """What devices of one leaf let out: packed masks and bits, and public pairs."""
 
     devices: int
@@ -70,38 +70,38 @@ class _Told(NamedTuple):
     pairs: bytes
 
 
-def _masked(release: Release) -> _Told:
+def _masked(release: Release) -> _Answers:
     full, count = b"\xff", release.count
     mask = release.answered or full * (count // 8) + pack(np.ones(count % 8, np.uint8))
-    return _Told(count, release.width, mask, release.bits, release.pairs or b"")
+    return _Answers(count, release.width, mask, release.bits, release.pairs or b"")
 
 
-def _part(told: _Told, start: int, count: int) -> _Told:
+def _part(answers: _Answers, start: int, count: int) -> _Answers:
     """Return ``count`` devices, a multiple of 8 as ``start`` is."""
     mask, bits, pairs = (
         content[start * width // 8 : (start + count) * width // 8]
-        for content, width in ((told.mask, 1), (told.bits, told.width), (told.pairs, 64))
+        for content, width in ((answers.mask, 1), (answers.bits, answers.width), (answers.pairs, 64))
     )
-    return _Told(count, told.width, mask, bits, pairs)
+    return _Answers(count, answers.width, mask, bits, pairs)
 
 
-def _leaf(parts: Sequence[_Told]) -> bytes:
+def _leaf(parts: Sequence[_Answers]) -> bytes:
     """Return the SHA-256 of the masks, then of the bits, then of the pairs of consecutive devices."""
-    told = hashlib.sha256()
-    _tell(told, [(one.devices, one.mask) for one in parts])
-    _tell(told, [(one.devices * one.width, one.bits) for one in parts])
+    hasher = hashlib.sha256()
+    _tell(hasher, [(one.devices, one.mask) for one in parts])
+    _tell(hasher, [(one.devices * one.width, one.bits) for one in parts])
     for one in parts:
-        told.update(one.pairs)
-    return told.digest()
+        hasher.update(one.pairs)
+    return hasher.digest()
 
 
-def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
+def _tell(hasher: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
     """Add the packed bits of all blocks, (count, packed) each, to a digest, without padding between them."""
     if any(count % 8 for count, _ in blocks[:-1]):
-        told.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
+        hasher.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
         return
     for _, packed in blocks:
-        told.update(packed)
+        hasher.update(packed)
 
 
 def digest(releases: Sequence[Release | Sealed]) -> bytes:

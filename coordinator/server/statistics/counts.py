@@ -19,7 +19,7 @@ class CountStatistic(Statistic):
 
     # shape (any,); Sums of the class's ``count``; if two have different sizes, the shorter one is padded with zeros
     sums: Ints
-    told: int  # Ones among the released bits
+    ones: int  # Ones among the released bits
     pooled: int = 0  # Devices that were asked about a pool of items, and counted only for that pool
 
     def __add__(self, other: Self) -> Self:
@@ -31,14 +31,9 @@ class CountStatistic(Statistic):
             sums=sums,
             **{
                 name: getattr(self, name) + getattr(other, name)
-                for name in ("asked", "answered", "refused", "told", "pooled")
+                for name in ("devices", "answered", "refused", "ones", "pooled")
             },
         )
-
-    @property
-    def ones(self) -> int:
-        """Ones among the answered bits."""
-        return self.told
 
     def shape(self) -> tuple[object, ...]:
         """Return the kind; see `Statistic.shape`. Sizes may differ, since rounds may be about pools of other sizes."""
@@ -61,17 +56,12 @@ class GroupStatistic(Statistic):
     sized: Ints  # Devices that released each range of how many items they like, of all and of the most liked
     sized_top: Ints
     heard: Ints  # shape (5,); Devices that answered, by groups
-    told: int  # Ones among the released bits
-
-    @property
-    def ones(self) -> int:
-        """Ones among the answered bits."""
-        return self.told
+    ones: int  # Ones among the released bits
 
     def of(self, group: str) -> CountStatistic:
         """Return what a group told."""
         heard = int(self.heard[GROUPS.index(group)])
-        return CountStatistic(sums=getattr(self, group), told=0, asked=heard, answered=heard, refused=0)
+        return CountStatistic(sums=getattr(self, group), ones=0, devices=heard, answered=heard, refused=0)
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks, or rounds, together."""
@@ -94,8 +84,8 @@ def of_group(group: str, one: CountStatistic) -> GroupStatistic:
     return GroupStatistic(
         **{name: one.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
         heard=np.array([one.answered if name == group else 0 for name in GROUPS], np.int64),
-        told=one.told,
-        asked=one.asked,
+        ones=one.ones,
+        devices=one.devices,
         answered=one.answered,
         refused=one.refused,
     )

@@ -30,8 +30,8 @@ def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
     answered = release.answered_mask()
     return CountStatistic(
         sums=supports,
-        told=_ones(release),
-        asked=release.count,
+        ones=_ones(release),
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         pooled=0 if query.pool is None else release.count,

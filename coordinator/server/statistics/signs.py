@@ -65,7 +65,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int((bits[:, 0] & answered).sum(dtype=np.int64)),
@@ -131,8 +131,8 @@ class AnchorStatistic(Statistic):
 
     def _as_wide_as(self, other: Self) -> Self:
         sizes = {name: max(getattr(self, name).size, getattr(other, name).size) for name in self.counts}
-        held = {name: getattr(self, name) for name in self.counts}
-        wider: dict[str, Any] = {name: np.pad(one, (0, sizes[name] - one.size)) for name, one in held.items()}
+        counts = {name: getattr(self, name) for name in self.counts}
+        wider: dict[str, Any] = {name: np.pad(one, (0, sizes[name] - one.size)) for name, one in counts.items()}
         return replace(self, **wider)
 
 
@@ -151,7 +151,7 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
         pairs=pairs,
         sensed=sensed,
         scores=scores,
-        asked=release.count,
+        devices=release.count,
         answered=int(answered.sum()),
         refused=release.refused,
         ones=int((positive & answered).sum()),
@@ -192,10 +192,10 @@ def _add_up_turned(
         for w in range(words):
             sign, mask = word_coins(streams[one], w, sensing)
             sign_b, mask_b = word_coins(streams[other], w, sensing)
-            a, b, held = mask & heard[one], mask_b & heard[other], planes[0, w]
-            out[w], planes[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
-            a, b, held = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
-            agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
+            a, b, plane = mask & heard[one], mask_b & heard[other], planes[0, w]
+            out[w], planes[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
+            a, b, plane = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
+            agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
         carry_on(pair, planes, waiting)
         carry_on(pair, agreed, agreed_waiting)
     read_out(pairs, planes, waiting, sensed)

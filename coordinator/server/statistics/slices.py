@@ -66,18 +66,20 @@ def column_counts(release: Release) -> Ints:
     return np.ascontiguousarray(counts.reshape(-1, 64)[:, ::-1]).ravel()[: release.width]  # first bits are the highest
 
 
-def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -> Ints:
+def subset_counts(query: Query, release: Release, *, values: int, subset_size: int) -> Ints:
     """Return how many answering devices released a subset that holds each value, int64, shape (values,)."""
     release.require(query)
     words, answered = words_of(release), release.answered_mask().view(np.uint8)
-    if is_listed(values, chosen):
+    if is_listed(values, subset_size):
         counts = np.zeros(values, np.int64)
-        fits = _add_lists(words, chosen, value_bits(values), answered, counts)
+        fits = _add_lists(words, subset_size, value_bits(values), answered, counts)
     else:
-        fits = _are_subsets(words, values, chosen, answered)
+        fits = _are_subsets(words, values, subset_size, answered)
         counts = column_counts(release)
     if not fits:
-        raise no_answer(query, release, f"it holds what is no subset of {chosen} of {values} values, each named once")
+        raise no_answer(
+            query, release, f"it holds what is no subset of {subset_size} of {values} values, each named once"
+        )
     return counts
 
 
@@ -120,12 +122,12 @@ def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: W
 
 
 @compiled
-def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Ints) -> bool:
+def _add_lists(words: Words, subset_size: int, bits: int, answered: Bits, counts: Ints) -> bool:
     """Count listed values; return whether all lists ascend and have existing values only."""
     for k in range(answered.size):
         if answered[k]:
-            last, start = -1, k * chosen * bits
-            for place in range(start, start + chosen * bits, bits):
+            last, start = -1, k * subset_size * bits
+            for place in range(start, start + subset_size * bits, bits):
                 value = int(part_of(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
                 if not last < value < counts.size:
                     return False
@@ -135,17 +137,17 @@ def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Int
 
 
 @compiled
-def _are_subsets(words: Words, width: int, chosen: int, answered: Bits) -> bool:
+def _are_subsets(words: Words, width: int, subset_size: int, answered: Bits) -> bool:
     """Return whether all rows of answering devices have so many ones."""
     many, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:
-            found, start = 0, k * width
+            count, start = 0, k * width
             for w in range(many):
                 part = part_of(words, (start >> 6) + w, uint64(start & 63))
                 if w == many - 1:
                     part &= tail
-                found += ones(part)
-            if found != chosen:
+                count += ones(part)
+            if count != subset_size:
                 return False
     return True

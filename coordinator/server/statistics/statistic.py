@@ -26,7 +26,7 @@ class Statistic:
     same: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers that must be equal and are not added up."""
 
-    asked: int  # Devices
+    devices: int  # How many were asked
     answered: int
     refused: int
 
@@ -39,13 +39,13 @@ class Statistic:
     @property
     def missing(self) -> int:
         """Devices that neither answered nor refused."""
-        return self.asked - self.answered - self.refused
+        return self.devices - self.answered - self.refused
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks together."""
-        told = {part.name: getattr(self, part.name) for part in fields(self)}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
         return type(self)(
-            **{name: value if name in self.same else value + getattr(other, name) for name, value in told.items()}
+            **{name: value if name in self.same else value + getattr(other, name) for name, value in values.items()}
         )
 
     def shape(self) -> tuple[object, ...]:

@@ -167,7 +167,7 @@ class GaussianCounted(Row):
 
     def advise(self, world: World, asked: Asked) -> Advised:
         """Count as many likes of each person as pairs do."""
-        most = pair_design(asked.wanted, world.items).kept
+        most = pair_design(asked.wanted, world.items).device_likes
         noise = gaussian_noise(asked.epsilon, item_change(most))
         counts = counts_of(limited_likes(world, asked, contributors(world, asked), most))
         return Advised.noisy(counts + asked.coins.normal(0, noise, counts.size), noise)
@@ -182,7 +182,7 @@ class Paired(Row):
     def advise(self, world: World, asked: Asked) -> Advised:
         """Choose items with a tenth of what is spent, and count their pairs with the rest."""
         people, design = contributors(world, asked), pair_design(asked.wanted, world.items)
-        most = design.kept
+        most = design.device_likes
         # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
         unit = gaussian_noise(asked.epsilon, 1.0)
         noise = unit * item_change(most) * math.sqrt(CHOICE)

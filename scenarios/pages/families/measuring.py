@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from coordinator.protocol.mechanisms import found as publics
+from coordinator.protocol.mechanisms import public_halves as publics
 from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.compare.rows.trusted import Paired

@@ -17,7 +17,7 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 DEVICES = 6
 OF = tiers.rated(devices=DEVICES)
@@ -41,14 +41,14 @@ def untouched(cohort: PrivateCohort) -> bool:
     return all(cohort.spent(device) is None for device in range(DEVICES))
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_device_answers_what_it_agreed_to_and_nothing_else(mechanism: str) -> None:
     """Whatever a server names: the mechanism of the experiment is answered, six others and more epsilon are refused."""
     cohort = pinned(consenting(mechanism))
-    for other in found().keys() - {mechanism}:
+    for other in second_order_public_halves().keys() - {mechanism}:
         with pytest.raises(ConsentError, match=f"agreed to {mechanism}; they refuse {other}$"):
             cohort.answer(tiers.query(MODEL, other), MODEL, 0, DEVICES)
-    if found()[mechanism].takes_epsilon:
+    if second_order_public_halves()[mechanism].takes_epsilon:
         dearer = tiers.query(MODEL, mechanism, epsilon=Fraction(1) + Fraction(1, 10**30))
         with pytest.raises(ConsentError, match="agreed to epsilon 1 at most"):
             cohort.answer(dearer, MODEL, 0, DEVICES)
@@ -121,7 +121,7 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(mechanism: str, name: str) -> None:
     """With fewer rows than items ``exact`` ended the process, and ``pmc`` answered from foreign memory."""
     fields = {part: getattr(MODEL, part) for part in ItemFeatures.__dataclass_fields__}
@@ -145,7 +145,7 @@ def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
     assert len(pinned(tiers.WILLING, flat).answer(tiers.query(flat, "pmc"), flat, 0, DEVICES)) == DEVICES
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_model_cannot_make_a_device_tell_by_an_overflow_what_it_rated(mechanism: str) -> None:
     """Item 3's row is as large as a model allows, kappa as small: who rated it gets no numbers out of completion.
 
@@ -164,7 +164,7 @@ def test_a_model_cannot_make_a_device_tell_by_an_overflow_what_it_rated(mechanis
         SecondOrderRelease.arrived(release).require(query, model)
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
     query = tiers.query(MODEL, mechanism)
     release = pinned(tiers.WILLING).answer(query, MODEL, 0, 1)[0]

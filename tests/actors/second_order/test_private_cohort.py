@@ -16,7 +16,7 @@ from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 DEVICES = 23
 OF = tiers.rated(devices=DEVICES)
@@ -41,15 +41,15 @@ def pinned(model: ItemFeatures) -> PrivateCohort:
     return cohort
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_a_promise_is_no_more_than_there_is(mechanism: str) -> None:
-    half = found()[mechanism]
+    half = second_order_public_halves()[mechanism]
     assert half.promise.startswith("none") == (not half.private)
     if half.private and not half.takes_epsilon:
         assert "not differential privacy" in half.promise
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = answered(mechanism)
     assert [one.device for one in whole] == list(range(DEVICES))
@@ -63,12 +63,12 @@ def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pyte
     assert late[::-1] == whole
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 def test_payloads_are_what_the_server_reads(mechanism: str) -> None:
     model = tiers.features(unseen=10)
     query = tiers.query(model, mechanism, epsilon=Fraction(1))
     for one in answered(mechanism, model=model):
-        if found()[mechanism].moment:
+        if second_order_public_halves()[mechanism].moment:
             assert one.as_moment(model, query).shape == (model.rank, model.rank)
         else:
             assert np.isfinite(one.as_vector(model, query)).all()
@@ -108,7 +108,7 @@ def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     assert cohort.spent(4) == spent
     assert spent is not None
     assert (spent.query_id, spent.model, spent.epsilon) == (query.id, model.digest, "1/3")
-    assert spent.guarantee == found()["pmc-rr"].promise
+    assert spent.guarantee == second_order_public_halves()["pmc-rr"].promise
 
 
 def test_another_model_is_refused_and_both_are_named() -> None:
@@ -177,7 +177,7 @@ def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: st
         tiers.private(OF._replace(**{part: changed}))
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 @pytest.mark.parametrize("scale", [(1.0, 2.0), (3.1, 3.2, 3.3), None])
 def test_whether_devices_answer_does_not_depend_on_whether_their_ratings_are_on_the_scale(
     mechanism: str, scale: tuple[float, ...] | None
@@ -195,7 +195,9 @@ def test_whether_devices_answer_does_not_depend_on_whether_their_ratings_are_on_
         except InputError as error:
             outcomes.add((str(error), 0))
     assert len(outcomes) == 1
-    assert (("answered", DEVICES) in outcomes) == (scale is not None or not found()[mechanism].needs_scale)
+    assert (("answered", DEVICES) in outcomes) == (
+        scale is not None or not second_order_public_halves()[mechanism].needs_scale
+    )
 
 
 @pytest.mark.parametrize("items", [1, 40, 69, 71])

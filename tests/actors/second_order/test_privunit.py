@@ -35,7 +35,7 @@ def test_every_answer_has_one_of_two_probabilities(epsilon: Fraction, dimension:
     """A row of the channel, whatever the vector: ``kept`` answers have one, all others the other; they sum to 1."""
     channel = cap_channel(epsilon, dimension)
     best, other = channel.choice.probabilities
-    kept, choices = channel.choice.kept, channel.choice.choices
+    kept, choices = channel.choice.best_count, channel.choice.choices
     assert kept * best + (choices - kept) * other == 1
     assert kept <= channel.vectors == choices // 2
     assert float(epsilon) * (1 - 1e-6) <= math.log(best / other) <= float(epsilon) * (1 + 1e-12)
@@ -88,10 +88,11 @@ def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fractio
 
     sums = np.cumsum([expected(rank) for rank in range(1, vectors + 1)])
     lengths = [
-        choice_channel(epsilon, choices=2 * vectors, kept=kept).contrast * total for kept, total in enumerate(sums, 1)
+        choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * total
+        for kept, total in enumerate(sums, 1)
     ]
     assert channel.length == pytest.approx(max(lengths), rel=1e-6)
-    assert lengths[channel.choice.kept - 1] == pytest.approx(max(lengths), rel=1e-7)
+    assert lengths[channel.choice.best_count - 1] == pytest.approx(max(lengths), rel=1e-7)
 
 
 class Given(Coins):
@@ -122,7 +123,7 @@ def test_the_coin_divides_all_answers_into_the_kept_ones_and_the_others(vector: 
     """Also where nothing can be ranked: otherwise silence, or the same answer always, would tell of such a vector."""
     channel = cap_channel(Fraction(1), 6)
     best, other = (reached(vector, channel, side) for side in (channel.choice.misses, channel.choice.misses - 1))
-    assert len(best) == channel.choice.kept
+    assert len(best) == channel.choice.best_count
     assert best | other == set(range(channel.choice.choices))
     assert not best & other
     if np.linalg.norm(vector) == 1:
@@ -179,9 +180,9 @@ def test_devices_follow_the_channel() -> None:
     vector = np.array([0.1, -0.3, 0.5, 0.5, -0.4, 0.0])
     vector[5] = math.sqrt(1 - vector @ vector)
     channel = cap_channel(Fraction(1), 6)
-    kept, choices = channel.choice.kept, channel.choice.choices
+    kept, choices = channel.choice.best_count, channel.choice.choices
     found = ranks(vector, vector, channel)
-    larger = choice_channel(Fraction(11, 10), choices=choices, kept=kept)
+    larger = choice_channel(Fraction(11, 10), choices=choices, best_count=kept)
     assert rate_fits(int((found < kept).sum()), MANY, 1 - channel.choice.misses / COIN)
     assert not rate_fits(int((found < kept).sum()), MANY, 1 - larger.misses / COIN)
     edges = [*np.linspace(0, kept, 9).astype(int), *np.linspace(kept, choices, 9).astype(int)[1:]]
@@ -279,5 +280,5 @@ def test_the_length_is_accurate_in_as_many_dimensions_as_are_accepted(
     used = cap_channel(Fraction(epsilon), rank * (rank + 1) // 2)
     monkeypatch.setattr("coordinator.protocol.second_order_channels._ANGLES", 1 << 17)
     fine = cap_channel.__wrapped__(Fraction(epsilon), rank * (rank + 1) // 2)
-    assert fine.choice.kept == used.choice.kept
+    assert fine.choice.best_count == used.choice.best_count
     assert used.length == pytest.approx(fine.length, rel=1e-8)

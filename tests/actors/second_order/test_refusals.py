@@ -18,7 +18,7 @@ from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 
 ITEMS, DEVICES = 12, 3
 MODEL = tiers.features(items=ITEMS, rank=3)
@@ -71,7 +71,7 @@ def same(query: Any, model: Any) -> str:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ItemFeatures)])
 def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
-    queries = [tiers.query(MODEL, mechanism) for mechanism in found()]
+    queries = [tiers.query(MODEL, mechanism) for mechanism in second_order_public_halves()]
     told = [same(query, forged(MODEL, **{name: value})) for value in SCALARS for query in queries]
     assert any("InputError" in one for one in told)
 
@@ -119,13 +119,15 @@ HARD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mechanism", found())
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
 @pytest.mark.parametrize("name", HARD)
 def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> None:
     """With equal rows and a tiny kappa a pivot is 0 where both items were rated: that was an error of its own."""
     told = same(tiers.query(MODEL, mechanism, epsilon=Fraction(2)), forged(MODEL, **HARD[name]))
     refused = name in {"too wide", "much too wide", "fewer items", "more items", "whole numbers"}
-    refused |= name == "whole numbers that are huge" or (name == "no directions" and found()[mechanism].moment)
+    refused |= name == "whole numbers that are huge" or (
+        name == "no directions" and second_order_public_halves()[mechanism].moment
+    )
     assert ("answered" not in told) == refused, told
 
 
@@ -133,7 +135,7 @@ def test_moments_of_very_many_directions_are_refused_and_others_are_not() -> Non
     many = 513
     model = forged(MODEL, mean=np.zeros(many), vectors=np.zeros((many, many)))
     fewer = forged(model, vectors=np.zeros((many, many - 1)))
-    for mechanism, half in found().items():
+    for mechanism, half in second_order_public_halves().items():
         tiers.query(fewer, mechanism).require(fewer)
         if half.moment:
             with pytest.raises(BlindrecError, match=f"rank is 513; {mechanism} is about directions, give 1 to 512"):

@@ -37,7 +37,7 @@ class Clients:
     """Like every other recommendation."""
 
     def ask(self, offer: Offer, _first: int, _stop: int) -> bool:
-        return (offer.client + offer.round + offer.chosen) % 2 == 0
+        return (offer.client + offer.round + offer.recommendation) % 2 == 0
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int]
     for number in range(coordinators):
         server = Coordinator(plan_of(), devices, layout)
         for one in over[: number * len(COSTS) // coordinators]:
-            server.repeat(one)
+            server.replay(one)
         over = server.run()[0]
     seen = [(one.served.electors.tolist(), one.served.chosen.tolist()) for one in over]
     return seen, sum(host.deaths for host in hosts)

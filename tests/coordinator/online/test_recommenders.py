@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import found, recommender_of
+from coordinator.server.online.recommenders import named_recommenders, recommender_of
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 
 Rows = Sequence[Sequence[int]]
@@ -127,11 +127,11 @@ def plain(name: str, written: Written, sequence: Sequence[int], told: Promise, s
 
 
 def test_the_list_says_what_is_proved_and_what_is_not() -> None:
-    private = {name for name, kind in found().items() if kind.private}
+    private = {name for name, kind in named_recommenders().items() if kind.private}
     assert private == {"p-rec", "p-rec-sim", "p-rec-lean", "p-rec-sharp", "p-rec-wide", "naive", "random"}
-    assert {name for name, kind in found().items() if kind.weighted} == set(WEIGHTED)
-    assert {name for name, kind in found().items() if not kind.promised} == {"p-rec-sim"}
-    assert all("ours" in found()[name].about for name in ("p-rec-lean", "p-rec-sharp"))
+    assert {name for name, kind in named_recommenders().items() if kind.weighted} == set(WEIGHTED)
+    assert {name for name, kind in named_recommenders().items() if not kind.promised} == {"p-rec-sim"}
+    assert all("ours" in named_recommenders()[name].about for name in ("p-rec-lean", "p-rec-sharp"))
     with pytest.raises(InputError, match=r"recommender is 'p-wreck'; choose among p-rec, p-rec-sim, .*, random$"):
         recommender_of("p-wreck")
 
@@ -161,7 +161,7 @@ def random_world(seed: int, objects: int) -> tuple[Written, Promise]:
 WORLDS = [(seed, objects) for seed in range(12) for objects in (2, 3, 4)]
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
     kicked = 0
     for seed, objects in WORLDS:
@@ -191,7 +191,7 @@ def kicks_nobody(name: str) -> bool:
     return name in {*WEIGHTED, "random"}
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_exposure_is_the_log_likelihood_ratio_of_a_replay_without_the_voter(name: str) -> None:
     """Exactly the definition of the privacy loss; where weights differ it is not computed, and says so."""
     largest = 0.0

@@ -16,7 +16,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
 from coordinator.server.online import service
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.online.privacy_bounds import epsilon_proved
 
@@ -158,7 +158,7 @@ def test_only_survivors_are_asked_by_their_addresses(monkeypatch: pytest.MonkeyP
     assert [who for _, _, who in written.ballots] == [addresses, [2, 3], [2], [2]]
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_where_nobody_votes_any_object_is_recommended(name: str) -> None:
     objects, rounds = 2, 6
     written = Written([[]] * rounds, liking(objects, *[[0]] * rounds))

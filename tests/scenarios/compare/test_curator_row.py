@@ -83,7 +83,7 @@ def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(planted: W
         local, own = row.scenario_of(planted.items, told), pair_design(told.wanted, planted.items)
         assert local.value("pair_items") == own.pair_items
         assert local.value("pair_likes") == own.pair_likes
-        assert own.kept == {(): 20, ("likes",): 5, ("top", "co_liked"): 7}[tuple(changes)]
+        assert own.device_likes == {(): 20, ("likes",): 5, ("top", "co_liked"): 7}[tuple(changes)]
 
 
 def test_likes_are_limited_among_the_items_that_count(planted: World) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import bounded_names, found
+from coordinator.server.online.recommenders import bounded_names, named_recommenders
 from scenarios.online.loss_bounds import (
     halving_constant,
     loss_bound,
@@ -99,7 +99,7 @@ def test_no_upper_bound_is_below_the_lower_one(name: str, peers: int, more: int,
     ],
 )
 def test_numbers_that_cannot_be(numbers: tuple[int, int, int, int, int, int], match: str) -> None:
-    for name in found():
+    for name in named_recommenders():
         with pytest.raises(InputError, match=match):
             loss_bound(name, *numbers)
 

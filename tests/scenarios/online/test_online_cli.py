@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.cli import main
 
 HERE = ["online", "--backend", "inprocess"]
@@ -50,11 +50,11 @@ def test_without_json_it_prints_a_table(blindrec: Command) -> None:
 def test_help_names_every_recommender(blindrec: Command) -> None:
     ended = blindrec("online", "--help")
     assert ended.code == 0
-    for name in found():
+    for name in named_recommenders():
         assert f"  {name} " in ended.out
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_every_recommender_runs(name: str, blindrec: Command, ratings: Path) -> None:
     assert blindrec(*SHORT, "--recommender", name).result["recommender"] == name
     assert blindrec(*HERE, "--ratings", ratings, "--recommender", name, "--json", "-").result["clients"] == 1

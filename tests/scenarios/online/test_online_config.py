@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.given.validation import validated
 from scenarios.online.config import OnlineScenario
 
@@ -38,7 +38,7 @@ def test_files_bring_their_own_numbers() -> None:
         assert told(claimed) == (None, None, 3, 1, 2)
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_every_recommender_is_known_by_its_name(name: str) -> None:
     assert OnlineScenario(recommender=name).recommender == name
 

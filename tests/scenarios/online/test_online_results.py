@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.online.columns import COLUMNS
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound
@@ -33,7 +33,7 @@ def online(**changes: Any) -> OnlineRun:
     return run_online(OnlineScenario.model_validate({"rounds": 60, **changes}), InProcess(1))
 
 
-@pytest.mark.parametrize("name", found())
+@pytest.mark.parametrize("name", named_recommenders())
 def test_every_recommender_has_the_same_record(name: str) -> None:
     """Strict JSON, no NaN; null where a number does not exist."""
     run = online(recommender=name, diversity=0, radius=0)
@@ -50,8 +50,8 @@ def test_every_recommender_has_the_same_record(name: str) -> None:
     assert result["survivors"] == int(client.served.alive.sum())
     assert result["peers_alive"] + result["peers_kicked"] == 4
     assert result["guarantee"].startswith("none" if result["epsilon_proved"] is None else "epsilon-differential")
-    assert (result["epsilon_proved"] is None) == (not found()[name].private)
-    assert (result["privacy_loss_of_run"] is None) == found()[name].weighted
+    assert (result["epsilon_proved"] is None) == (not named_recommenders()[name].private)
+    assert (result["privacy_loss_of_run"] is None) == named_recommenders()[name].weighted
 
 
 def test_bounds_are_those_of_the_clients_own_numbers() -> None:

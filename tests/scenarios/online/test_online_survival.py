@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from benchmarks.victims import below
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online
@@ -23,7 +23,7 @@ LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_ali
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay) -> None:
     victims, killed = ["ray::DeviceHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
-    def over(tally: Tally) -> None:
+    def over(tally: RunProgress) -> None:
         if victims and tally.count >= 1300 * len(killed):
             for one, line in below(psutil.Process()).items():
                 if line.startswith(victims[0]):

@@ -13,7 +13,7 @@ import pytest
 from runs import write_movielens
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import client_record, digest, record
 from scenarios.online.run import OnlineRun, build_world, exact, privacy_losses, proved, run_online
@@ -94,7 +94,7 @@ def test_seeds_matter_and_the_coordinators_coins_are_not_the_voters() -> None:
 
 
 @pytest.mark.parametrize("objects", [2, 3])
-@pytest.mark.parametrize("name", [name for name in found() if found()[name].private])
+@pytest.mark.parametrize("name", [name for name in named_recommenders() if named_recommenders()[name].private])
 def test_no_run_loses_more_privacy_than_is_proved(name: str, objects: int) -> None:
     """The exact loss of a run is a sample of what epsilon bounds; with a spare peer it covers peers, too."""
     if name == "p-rec-sharp" and objects != 2:

@@ -11,7 +11,7 @@ import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.server.online.recommender import Rule
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.online.privacy_bounds import epsilon_proved
 
 
@@ -31,7 +31,7 @@ class Brute:
 
     def __init__(self, tiny: Tiny) -> None:
         self.tiny = tiny
-        self.rule: Rule = found()[tiny.recommender].limits(tiny.diversity, tiny.radius)
+        self.rule: Rule = named_recommenders()[tiny.recommender].limits(tiny.diversity, tiny.radius)
         self.likes = [row for row in itertools.product((False, True), repeat=tiny.objects) if any(row)]
         self.plus = self.minus = 0.0
 

@@ -10,7 +10,7 @@ import pytest
 from actors.client import Client
 from actors.voters import PlantedVoters
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import found
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import (
@@ -75,7 +75,7 @@ def test_the_world_follows_from_the_seed_and_not_from_the_recommender() -> None:
         return world.voters.taste.tobytes(), world.voters.diverse.tobytes(), votes.tobytes(), world.secret
 
     usual = content(world_of(seed=4))
-    for name in found():
+    for name in named_recommenders():
         assert content(world_of(seed=4, recommender=name, diversity=5, radius=5)) == usual
     assert not set(content(world_of(seed=5))) & set(usual)
 

@@ -20,7 +20,7 @@ from benchmarks.victims import below
 from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
@@ -37,7 +37,7 @@ def here(of: Job) -> Outcome:
     return run_job(of, InProcess(2), advised=0, top=1, progress=lambda _: None).outcome
 
 
-def there(session: OnRay, of: Job, progress: Callable[[Tally], None] = lambda _: None) -> Outcome:
+def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lambda _: None) -> Outcome:
     """What a run on Ray ends with."""
     return run_job(of, session, advised=0, top=1, progress=progress).outcome
 
@@ -60,7 +60,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
         actors["device"], actors["server"] = arguments[1]["devices"].hosts[0], start_coordinator(*arguments)
         return actors["server"]
 
-    def progress(_: Tally) -> None:
+    def progress(_: RunProgress) -> None:
         if not seen:
             asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
             seen.update({name: ray.get(answer) for name, answer in asked.items()})
@@ -96,7 +96,7 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
 def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
     killed: list[psutil.Process] = []
 
-    def progress(tally: Tally) -> None:
+    def progress(tally: RunProgress) -> None:
         if not killed and tally.count >= USERS // 4:
             killed.extend(one for one, line in below(psutil.Process()).items() if line.startswith(victim))
             killed[0].kill()

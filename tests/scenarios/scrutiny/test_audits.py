@@ -66,7 +66,7 @@ def verdict(channel: Any, epsilon: Fraction) -> Audit:
 
 def channels_of(name: str) -> Callable[[Fraction], list[Any]]:
     """From an epsilon to every channel that an audit of this mechanism goes through; none if it claims nothing."""
-    if name in second_order_mechanisms.found():
+    if name in second_order_mechanisms.second_order_public_halves():
         half, features = second_order_mechanisms.half_of(name), second_order.model()
 
         def second(epsilon: Fraction) -> list[Any]:

@@ -21,7 +21,7 @@ from runs import Command, claim, holds_within, refused, small, tree
 
 from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
-from coordinator.server.mechanisms import found
+from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
@@ -35,10 +35,10 @@ from scenarios.store.round_store import Held
 KINDS: list[dict[str, Any]] = [
     *(
         {"design": name, "policy": policy}
-        for name, half in found().items()
+        for name, half in server_halves().items()
         for policy in half.policies_with(half.settings())
     ),
-    *({"design": name, **told} for name, half in found().items() for told in variants(half) if told),
+    *({"design": name, **told} for name, half in server_halves().items() for told in variants(half) if told),
     {"design": foreign_mechanisms.OUE()},
     {"epsilon": "1/3"},
     {"policy": "eliminate", "epsilon": "inf"},
@@ -86,7 +86,7 @@ def test_rounds_come_back_as_they_were(kind: dict[str, Any], tmp_path: Path) -> 
 
 
 def test_every_statistic_can_be_kept() -> None:
-    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*found(), foreign_mechanisms.OUE())}
+    kept = {type(rounds_of(design=one)[0].statistic).__name__ for one in (*server_halves(), foreign_mechanisms.OUE())}
     ours = (kind for kind in Statistic.__subclasses__() if kind.__module__.startswith("coordinator.server.statistics"))
     assert kept == {kind.__name__ for kind in ours}
 

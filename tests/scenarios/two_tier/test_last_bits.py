@@ -83,7 +83,7 @@ def test_settings_that_are_as_good_tie_whatever_the_last_bits(seed: int, monkeyp
     world, coins = world_of(TwoTier.model_validate(SMALL), TABLE), np.random.default_rng(seed)
 
     def alike(trial: Trial) -> float:
-        return trial.fold.asked.items.size * (1 + NOISE * float(coins.uniform(-1, 1)))
+        return trial.fold.targets.items.size * (1 + NOISE * float(coins.uniform(-1, 1)))
 
     monkeypatch.setattr(validation, "trial_error", alike)
     fitting, tried = settle(world, InProcess(1))

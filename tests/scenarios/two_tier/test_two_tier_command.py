@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.second_order_public import A_BIT
 from scenarios.two_tier.config import FULL, GUARANTEES
 
 PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]
 SETTLED = ["--public", "20", "--private", "12", "--batch", "5", "--rank", "3", "--regularisation", "2"]
-NOISY = [name for name, half in found().items() if half.takes_epsilon and not half.moment and half.epsilon_of != A_BIT]
+NOISY = [
+    name
+    for name, half in second_order_public_halves().items()
+    if half.takes_epsilon and not half.moment and half.epsilon_of != A_BIT
+]
 """Their rows are larger than ratings are."""
 VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
 
@@ -45,7 +49,9 @@ def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec
     assert alone < baseline
     if mechanism == "none":
         assert rmse == alone
-    if mechanism == FULL or (mechanism in found() and not found()[mechanism].private):
+    if mechanism == FULL or (
+        mechanism in second_order_public_halves() and not second_order_public_halves()[mechanism].private
+    ):
         assert rmse < alone
     scores = ("hit_rate", "ndcg", "popularity_hit_rate", "popularity_ndcg")
     assert all(0 <= float(str(result[name])) <= 1 for name in scores)

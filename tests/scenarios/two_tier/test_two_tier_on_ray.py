@@ -11,7 +11,7 @@ from runs import holds_within
 
 from benchmarks.victims import alive, below
 from coordinator.server.completion.crowd import cut_users
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Progress, Session, silent
@@ -46,7 +46,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert len(cut_users(public)) == 3
     victims, killed = ["ray::DeviceHost", "ray::PublicHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 
-    def kill(tally: Tally) -> None:
+    def kill(tally: RunProgress) -> None:
         if victims and 0 < tally.count < 50:
             for one, line in below(psutil.Process()).items():
                 if line.startswith(victims[0]):

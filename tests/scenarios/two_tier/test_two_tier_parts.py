@@ -126,7 +126,7 @@ def test_folds_hold_out_every_public_user_once_whole() -> None:
     assert sum(fold.seen.users for fold in folds) == 23
     for fold in folds:
         assert fold.train.users + fold.seen.users == 23
-        assert np.array_equal(fold.seen.degrees, (fold.seen.degrees + fold.asked.degrees) // 2)
+        assert np.array_equal(fold.seen.degrees, (fold.seen.degrees + fold.targets.degrees) // 2)
     with pytest.raises(InputError, match="holds public users out"):
         folds_of(public.block(0, 1), 5)
 

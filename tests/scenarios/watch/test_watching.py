@@ -16,7 +16,7 @@ from rich.console import Console
 from runs import Command, refused
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import Tally
+from coordinator.server.rounds.tally import RunProgress
 from scenarios.log import strict
 from scenarios.store.mark import FOLDER, PROGRESS, read_mark
 from scenarios.store.mark import MARK as MARKED
@@ -56,7 +56,7 @@ def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(progress, "EVERY", 0.0)
     tell = progress.Course.tell
 
-    def twice(course: progress.Course, tally: Tally) -> None:
+    def twice(course: progress.Course, tally: RunProgress) -> None:
         tell(course, tally)
         if tally.rounds == 2:
             raise KeyboardInterrupt
@@ -150,7 +150,7 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
     monkeypatch.setattr(progress.Telling, "tell", lambda *_, **__: told.append(_[2]))
     course = progress.Course(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
-        course.tell(Tally(count=count, planned=planned, rounds=count))
+        course.tell(RunProgress(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
     assert duration(30.0) == "30 s"
 

@@ -43,7 +43,7 @@ class PrivUnit(SecondOrderServer):
         """Return r, or 0 without releases."""
         return features.rank if releases else 0
 
-    def kept(self, features: ItemFeatures) -> ItemFeatures:
+    def reading_features(self, features: ItemFeatures) -> ItemFeatures:
         """Return the model with its directions."""
         return features
 

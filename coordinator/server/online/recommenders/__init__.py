@@ -15,7 +15,7 @@ from coordinator.server.online.recommender import NamedRecommender
 
 
 @functools.cache
-def found() -> Mapping[str, NamedRecommender]:
+def named_recommenders() -> Mapping[str, NamedRecommender]:
     """Return all recommenders by name, in their declared order."""
     every = declared(__name__, __path__, "RECOMMENDERS", NamedRecommender)
     every.sort(key=lambda one: (one.order, one.name))
@@ -24,14 +24,14 @@ def found() -> Mapping[str, NamedRecommender]:
 
 def recommender_of(name: str) -> NamedRecommender:
     """Return a recommender by its name."""
-    if name not in found():
-        raise InputError(f"recommender is {name!r}; choose among {', '.join(found())}")
-    return found()[name]
+    if name not in named_recommenders():
+        raise InputError(f"recommender is {name!r}; choose among {', '.join(named_recommenders())}")
+    return named_recommenders()[name]
 
 
 def compared_in(where: str) -> tuple[str, ...]:
     """Return the names of the recommenders that say they stand in a comparison; see `NamedRecommender.compared`."""
-    return tuple(name for name, one in found().items() if where in one.compared)
+    return tuple(name for name, one in named_recommenders().items() if where in one.compared)
 
 
 def bounded_names() -> tuple[str, ...]:
@@ -39,10 +39,10 @@ def bounded_names() -> tuple[str, ...]:
 
     Those of the paper come first, then ours, then those for ``D = R = 0`` only.
     """
-    bounded = (one for one in found().values() if one.bounded)
+    bounded = (one for one in named_recommenders().values() if one.bounded)
     return tuple(one.name for one in sorted(bounded, key=lambda one: (not one.promised, one.ours)))
 
 
 def still_names() -> tuple[str, ...]:
     """Return the names of the recommenders that are for ``D = R = 0`` only."""
-    return tuple(name for name, one in found().items() if not one.promised)
+    return tuple(name for name, one in named_recommenders().items() if not one.promised)

@@ -103,7 +103,7 @@ RECOMMENDERS = (
         weighting=_weighting,
         bounded=True,
         compared=("rounds",),
-        drawn=False,  # it lies on p-rec
+        in_figures=False,  # it lies on p-rec
     ),
     NamedRecommender(
         name="p-rec-literal",
@@ -113,6 +113,6 @@ RECOMMENDERS = (
         limits=recommender.literal,
         weighting=_weighting,
         compared=("rounds", "radius"),
-        drawn=False,
+        in_figures=False,
     ),
 )
