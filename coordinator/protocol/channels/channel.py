@@ -149,7 +149,7 @@ class Sampled(Channel, Protocol):
 
 
 def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
-    """Return ``2**64 * others / (kept * e**epsilon + others)``, rounded up."""
+    """Return ``2**64 * others / (best * e**epsilon + others)``, rounded up."""
     if epsilon is None:
         return 0
     if epsilon > LARGEST_EPSILON:
@@ -238,6 +238,12 @@ def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], LogRatio], st
             f"the largest log-ratio of the channel is {float(stated):.12g}, above its claim of epsilon "
             f"{float(epsilon):.12g}; claim more, or add noise"
         )
+    # Rounding to whole coins changes a probability by up to a coin, 2^-64, and can lift a log-ratio above epsilon by as
+    # much as a coin is of the smaller probability. Mixing all rows with a common row m, share s, takes it down: with h
+    # > l and m between them, ((1 - s) h + s m) / ((1 - s) l + s m) falls as s rises. So the shares 2^-63, 2^-62, ...
+    # are tried, and the first that is within epsilon, by the exact log-ratio of whole coins, is taken: about twice what
+    # is needed, at most. Whether a share was enough is never argued, only computed. If 2^-10 is not, the coins are too
+    # coarse for epsilon.
     for share in (Fraction(0), *(Fraction(1, 1 << power) for power in range(63, 9, -1))):
         channel = make(share)
         if log_ratio(channel).within(epsilon):

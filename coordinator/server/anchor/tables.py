@@ -57,6 +57,10 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
 
     Shapes: ``shares`` (K,).
     """
+    # Why G_k: the item adds H v to the sum, H its public sign, and the others add X, which is symmetric, also given H.
+    # The answer S is the sign of H v + X, a fair coin for 0, so that E[H S] = E[sign(v + H X)] = P(X > -v) - P(X < -v)
+    # = P(-v < X <= v) for v > 0. The flip of the answer multiplies this by the contrast t, and the item is rated with
+    # probability w / N.
     query, statistic = anchor_round.query, anchor_round.statistic
     passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
     if len(passes) == 2:  # a plain round knows one class only
@@ -93,6 +97,8 @@ def passing(query: Query, *, rated: int) -> Floats2:
         for sign in (1, -1):
             np.add.at(one, sign * own % size, chances / 2)
         one[0] += 1 - chances.sum()
+        # One rating adds +v or -v, equally often, or nothing: a symmetric law, whose transform is real. The sum of w -
+        # 1 has the (w - 1)-th power as its transform, on a ring so long that sums hardly ever wrap around.
         masses = scipy.fft.irfft(scipy.fft.rfft(one).real ** (rated - 1), size)[: size // 2]
         within = masses[0] + 2 * np.cumsum(np.append(0.0, masses[1:]))  # P(|sum| <= v)
         passes = np.append(0.0, (within[:-1] + within[1:]) / 2)
@@ -144,6 +150,13 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
     rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
     """
+    # In round r an item i of cluster c has mean m_ri = sum_k s_rki B_r[k, c] + noise of variance 1 / users_ri (its
+    # offset is taken off, and a mean of signs has variance 1 / users at most). Column c of the tables is a random walk,
+    # B_0 ~ N(first, FIRST^2), B_r - B_(r-1) ~ N(0, TIE^2), in each of the K classes. Expectation: P(i in c) from the
+    # squared residuals of all rounds. Maximisation: minus the logarithm of the posterior of column c is quadratic, with
+    # matrix T x 1_K + diag_r(sum_i P(i in c) users_ri s_ri s_ri^T), T the walk's precision (`_ties`), and right side
+    # sum_i P(i in c) users_ri s_ri m_ri, plus first / FIRST^2 in round 0. The inverse of the matrix is the column's
+    # covariance, whose blocks of a round widen the noise of its means in the probabilities that are returned.
     means = np.array([one.means - one.offset for one in readings])
     users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])
     rounds, classes, items = slopes.shape

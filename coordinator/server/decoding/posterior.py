@@ -21,7 +21,7 @@ POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
 FREEDOM, WIDER = 8.0, 1.3
 """Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
-"""The prior of `climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
+"""The prior of `mixture.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
 CLOSE = 1e-4
 """Squared distance below which two maxima count as one, in units of the posterior's spread."""
 NEGLIGIBLE = 1e-12
@@ -38,6 +38,12 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: In
     The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
     standard deviation, and all shares are equally probable. Every cluster has at least one item.
     """
+    # What is averaged over is x = (L levels, L logits of the shares). Its posterior has no closed form, so it is drawn
+    # by importance sampling. The proposal is a mixture of Student's distributions, one around each maximum m of the
+    # posterior that `climb` finds: with minus the second derivatives there, A = F F^T (F lower triangular),
+    # x = m + F^-T z has the inverse covariance F F^T that a normal approximation has, and z is a Student vector, whose
+    # tails are heavier than any that the posterior has near its maximum. Component m has as its weight the mass that
+    # the normal approximation gives this maximum, e^height(m) (2 pi)^L / sqrt(det A), and sqrt(det A) = prod diag F.
     clusters = near[0].levels.size
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
     scaled, precision = (value - middle) / unit, (unit / error) ** 2
@@ -104,14 +110,24 @@ def _average(
     local, level, log_shares = np.empty((value.size, clusters)), np.empty(clusters), np.empty(clusters)
     for m in range(len(modes)):
         for s in range(len(points)):
+            # Points of component m are drawn from its density q_m alone, but weighed by the whole mixture's density
+            # q = sum_m w_m q_m: since the integral of f p is sum_m w_m times the mean of f p / q under q_m, the point
+            # has weight w_m p(x) / q(x), with p the posterior up to a factor. That never exceeds p / q_m, and two
+            # maxima that lie close together are not counted twice.
             point = modes[m] + back(factors[m], points[s])
             order, logits = np.argsort(-point[:clusters]), point[clusters:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
+            # The L logits hold one number more than the shares. Their sum is given a normal law of its own, which
+            # changes no share; and a uniform law of the shares is one of the logits with density prod shares, the
+            # determinant of the softmax up to a factor (PRIOR[2] = 1).
             log_weight = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
             for c in range(clusters):
+                # posterior and prior are the same in every order of the clusters, so the highest level is made cluster
+                # 0
                 level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
                 log_weight += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
             log_weight += _belongs(value, precision, counted, level, log_shares, local)
+            # weights are known up to a factor only; sums are kept in units of the heaviest weight so far
             if log_weight > heaviest:
                 membership *= np.exp(heaviest - log_weight)
                 means *= np.exp(heaviest - log_weight)
@@ -127,6 +143,8 @@ def _average(
 @compiled
 def _proposed(modes: Floats2, factors: Floats2, shares: Floats, point: Floats) -> float:
     """Return a point's density up to a factor: Student's distributions around the modes, weighted by their shares."""
+    # z = F^T (x - m) has det F as its Jacobian, and a Student vector of n degrees of freedom, dimension D and scale c
+    # has a density proportional to (1 + |z|^2 / (c^2 n))^(-(n + D) / 2)
     size, density = point.size, 0.0
     for m in range(len(modes)):
         square, root = 0.0, 1.0
@@ -163,6 +181,8 @@ def _belongs(
 @compiled
 def _add(weight: float, local: Floats2, level: Floats, membership: Floats2, means: Floats) -> None:
     """Add a point's P(item in cluster, no cluster is empty), neglecting that two clusters are empty at once."""
+    # Given levels and shares, items belong to clusters independently. So cluster d is empty with probability
+    # prod_j (1 - P(j in d)), and if item i is in cluster c it is with that over (1 - P(i in d)).
     empty = np.ones(level.size)
     for item in range(len(local)):
         for c in range(level.size):
@@ -285,7 +305,7 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
     """Return the posterior from mixtures that fit the estimates with their known noise.
 
-    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integral`.
+    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integrated`.
     """
     observed = estimates.information > 0
     if not observed.all():

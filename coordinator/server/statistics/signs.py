@@ -183,7 +183,7 @@ def _add_up_turned(
     sensed: Ints,
     scores: Ints,
 ) -> None:
-    """Count an even number of devices; each pair of planes is as `sliced.planes_for` makes it."""
+    """Count an even number of devices; both pairs of planes are of `slices.planes_for`, whose invariant this keeps."""
     pairs, words = streams.size // 2, sensing.shape[1]
     (planes, waiting), (agreed, agreed_waiting) = of_sensed, of_scores
     for pair in range(pairs):

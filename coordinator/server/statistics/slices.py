@@ -12,20 +12,28 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
 from coordinator.server.statistics.statistic import no_answer
 
+# Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that three logical
+# operations add a row to 64 counts. Rows come in pairs. A full adder adds both to plane 0, ``a ^ b ^ plane``, and gives
+# carries of weight 2, ``(a & b) | ((a ^ b) & plane)``. Carries are added in pairs, too: those of an even pair of rows
+# wait until those of the odd pair come; both then go into plane 1 and give one carry of weight 4, which waits for the
+# next, and so on. A carry of level l is made every 2^l rows, so that all carries cost less than one addition a pair.
+#
+# After P pairs a column's count is the sum over levels of 2^level times its bit in ``planes[level]``, and in
+# ``waiting[level]`` where bit ``level - 1`` of P is set. This invariant is shared. A caller owes three things: it adds
+# pair p, counted from 0, to ``planes[0]`` and writes its carries to ``waiting[1 - (p & 1)]``; it calls `carry_on` with
+# p after each pair, in order; and it calls `read_out` with P once at the end. An odd last row is paired with zeros.
+# Where bit ``level - 1`` of P is not set, ``waiting[level]`` holds carries that were added already; nobody clears them.
+
 
 def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
-    """Return zeroed planes for the counts of so many rows, and as many rows of carries.
-
-    The first row of carries is of pairs of rows that are odd, counted from 0. Carries of others wait in the second, and
-    those of each further level in the next.
-    """
+    """Return zeroed planes for the counts of so many rows, and as many rows of carries that wait."""
     planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
     return planes, np.zeros_like(planes)
 
 
 @borrowing
 def carry_on(pair: int, planes: Words2, waiting: Words2) -> None:
-    """Add the carries of an odd pair of rows, counted from 0; those of an even pair wait."""
+    """Add the carries of pair ``pair``, counted from 0, if it is odd; those of an even pair wait in ``waiting[1]``."""
     carry, level, ends = waiting[0], 0, not pair & 1
     while not ends:
         level += 1
