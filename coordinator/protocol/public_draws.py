@@ -23,24 +23,24 @@ def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
     """
     word = draw(stream, uint64(0))
     entry = word & uint64(table.thresholds.size - 1)
-    many = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
+    place_count = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
     if not table.spared:
-        _draw_places(stream, table.items, many, sensed)
-        return many
+        _draw_places(stream, table.items, place_count, sensed)
+        return place_count
     spared = sensed[table.items + 1 :]
-    _draw_places(stream, table.items, many, spared)
+    _draw_places(stream, table.items, place_count, spared)
     for item in range(table.items + 1):
         sensed[item] = item
-    for j in range(many):
+    for j in range(place_count):
         sensed[spared[j]] = table.items
     return table.items
 
 
 @inlined
-def _draw_places(stream: np.uint64, items: int, many: int, places: Counts) -> None:
-    """Write at least ``many`` uniform places, from lane 1 on; the number ``items`` for halves that are refused."""
+def _draw_places(stream: np.uint64, items: int, place_count: int, places: Counts) -> None:
+    """Write at least ``place_count`` uniform places, from lane 1 on, and ``items`` for each half that is refused."""
     count, refused = uint64(items), uint64((1 << 32) % items)
-    for k in range((many + DRAWN - 1) // DRAWN * (DRAWN // 2)):
+    for k in range((place_count + DRAWN - 1) // DRAWN * (DRAWN // 2)):
         word = draw(stream, uint64(k) + uint64(1))
         low, high = (word & _LOW) * count, (word >> _HALF) * count
         places[2 * k] = uint32(low >> _HALF) if (low & _LOW) >= refused else uint32(count)

@@ -282,17 +282,17 @@ class SubsetChannel:
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
         """Probability that a subset holds a value of the device's own, and one that is not, exact."""
-        values, own, many, avoiding = self.values, self.padded, self.subset_size, self.avoiding
-        miss, share = Fraction(self.misses, COIN), Fraction(many, values)
-        without = Fraction(many, values - own)  # of a subset that avoids the own values
+        values, own, subset_size, avoiding = self.values, self.padded, self.subset_size, self.avoiding
+        miss, share = Fraction(self.misses, COIN), Fraction(subset_size, values)
+        without = Fraction(subset_size, values - own)  # of a subset that avoids the own values
         others = (share - avoiding * without) / (1 - avoiding)  # of one that meets them
         return (1 - miss) * share / (1 - avoiding), (1 - miss) * others + miss * without
 
     @property
     def both(self) -> Fraction:
         """Probability that a subset holds two values that are not the device's own, exact."""
-        values, many, avoiding, miss = self.values, self.subset_size, self.avoiding, Fraction(self.misses, COIN)
-        share, without = (_pairs(many, of) for of in (values, values - self.padded))
+        values, subset_size, avoiding, miss = self.values, self.subset_size, self.avoiding, Fraction(self.misses, COIN)
+        share, without = (_pairs(subset_size, of) for of in (values, values - self.padded))
         return (1 - miss) * (share - avoiding * without) / (1 - avoiding) + miss * without
 
     @property
@@ -341,8 +341,8 @@ def _pairs(subset_size: int, values: int) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _avoiding(values: int, padded: int, subset_size: int) -> Fraction:
-    few, many = sorted((padded, subset_size))
-    return Fraction(math.perm(values - many, few), math.perm(values, few))
+    smaller, larger = sorted((padded, subset_size))
+    return Fraction(math.perm(values - larger, smaller), math.perm(values, smaller))
 
 
 @lru_cache(maxsize=64)

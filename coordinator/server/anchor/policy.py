@@ -65,9 +65,9 @@ class AnchorPolicy:
 
 def pairs_failed(course: Course, belief: Belief) -> bool:
     """Return whether turned signs should have told something by now, and did not: the first anchors were noise."""
-    many = belief.estimates.information.size
+    items = belief.estimates.information.size
     enough = course.turned_users >= TRIAL * course.paired_users
-    return enough and belief.chi_square < many + CLEAR * math.sqrt(2 * many)
+    return enough and belief.chi_square < items + CLEAR * math.sqrt(2 * items)
 
 
 TABLE_GROWTH, LEAST_GROWTH = 0.06, 0.2
@@ -158,8 +158,8 @@ class TablePolicy:
 
     def _first_look(self) -> float:
         design, setting = self.learner.design, self.setting
-        many = design.pool(setting.public_seed).size
-        return first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+        pool_items = design.pool(setting.public_seed).size
+        return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
     def _plain_users(self, course: Course) -> float:
         """Return how many more users should tell first-order signs, 0 for none."""

@@ -233,8 +233,8 @@ def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
         return starts
     cuts = np.sort(np.argsort(np.diff(value[order]), kind="stable")[: clusters - 1])
     starts.append((rank[:, None] > cuts).sum(axis=1))
-    for some in (value, value[error <= np.median(error)]):
-        marks = np.linspace(some.max(), some.min(), clusters + 1)[1:-1]
+    for values in (value, value[error <= np.median(error)]):
+        marks = np.linspace(values.max(), values.min(), clusters + 1)[1:-1]
         starts.append((value[:, None] < marks).sum(axis=1))
     if clusters <= FEW:
         starts += [(rank[:, None] >= np.array(ends) * value.size).sum(axis=1) for ends in ENDS[clusters]]

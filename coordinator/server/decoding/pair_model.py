@@ -85,11 +85,13 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
 
     Shapes: ``pool`` (M,).
     """
-    many = pool.size
+    pool_items = pool.size
     rates, counts, devices = pairs
-    counts = counts[: many * (many - 1) // 2]
-    f = shares(liked[0], liked[1][:many], liked[2])
-    return item_to_item(pool, f, pair_matrix(shares(rates, counts, devices), many), noise_of(rates, counts, devices))
+    counts = counts[: pool_items * (pool_items - 1) // 2]
+    f = shares(liked[0], liked[1][:pool_items], liked[2])
+    return item_to_item(
+        pool, f, pair_matrix(shares(rates, counts, devices), pool_items), noise_of(rates, counts, devices)
+    )
 
 
 MOST = 8
@@ -126,10 +128,10 @@ def subspace(matrix: Floats2, noise: float) -> Subspace:
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1][:MOST], vectors[:, ::-1][:, :MOST]
     edge = 2 * noise * math.sqrt(len(matrix))
-    some = values > max(edge, 1e-12)
-    seen = values[some]
+    signal = values > max(edge, 1e-12)
+    seen = values[signal]
     strengths = (seen + np.sqrt(seen**2 - edge**2)) / 2
-    return Subspace(vectors[:, some], strengths, 1 - (edge / 2 / strengths) ** 2)
+    return Subspace(vectors[:, signal], strengths, 1 - (edge / 2 / strengths) ** 2)
 
 
 def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:

@@ -219,10 +219,10 @@ class Posterior:
         The open items may later be decided at T as well, and the union bound over all items still holds. A decided item
         with a smaller doubt than T leaves the difference to the others.
         """
-        doubts, many = np.sort(self.doubt), self.doubt.size
+        doubts, items = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
         # T, if exactly the items before this one have smaller doubts
-        room = (failure - below) / (many - np.arange(many))
+        room = (failure - below) / (items - np.arange(items))
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
         confirmed = True if self.disputed is None else ~self.disputed

@@ -172,8 +172,8 @@ class Querying:
     def _reduce(self, partial: deque[Any], *, to: int) -> Any:
         """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
         while len(partial) > to:
-            few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
-            partial.append(self._here.merge(*few) if self._here else self._free[0].merge.remote(*few))
+            group = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
+            partial.append(self._here.merge(*group) if self._here else self._free[0].merge.remote(*group))
         if to > 1:
             return None
         return partial[0] if self._here else result_of(partial[0])

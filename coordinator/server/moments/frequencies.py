@@ -173,11 +173,11 @@ def kept_pair_shares(block: BlockParameters, padded: int) -> Floats:
 
     On the diagonal the items are two of one cluster; 0 where it has one only.
     """
-    many = block.cluster_sizes.size
-    shares, likes = np.zeros((many, many)), np.arange(2, block.rated + 1)
+    clusters = block.cluster_sizes.size
+    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
     both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
-    for one, other in np.ndindex(many, many):
-        others = block.cluster_sizes - np.bincount([one, other], minlength=many)
+    for one, other in np.ndindex(clusters, clusters):
+        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
         if (others < 0).any() or block.rated < 2:
             continue
         for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
@@ -186,17 +186,17 @@ def kept_pair_shares(block: BlockParameters, padded: int) -> Floats:
     return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
 
 
-def _variance(values: int, own: int, many: int, epsilon: float, share: float) -> float:
+def _variance(values: int, own: int, subset_size: int, epsilon: float, share: float) -> float:
     """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
-    few, more = sorted((own, many))
+    few, more = sorted((own, subset_size))
     logs = float(np.log1p(-more / (values - np.arange(few))).sum())
     avoid, meet = math.exp(logs), -math.expm1(logs)
     hit = 1 / (1 + avoid / meet * math.exp(-epsilon))
-    mean, without = many / values, many / (values - own)
-    mine = hit * mean / meet
+    mean, without = subset_size / values, subset_size / (values - own)
+    own_share = hit * mean / meet
     other = hit * (mean - avoid * without) / meet + (1 - hit) * without
-    rate = other + (mine - other) * share
-    return rate * (1 - rate) / (mine - other) ** 2 if mine > other else math.inf
+    rate = other + (own_share - other) * share
+    return rate * (1 - rate) / (own_share - other) ** 2 if own_share > other else math.inf
 
 
 def _lowest(of: Callable[[int], float], low: int, high: int) -> int:

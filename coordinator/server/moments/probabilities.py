@@ -17,7 +17,7 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)  # of Stirling's, good to 1e-1
 _FEW = 16.0
 
 
-def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Floats:
+def binomial_mass(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Floats:
     """Return the probability of a binomial count.
 
     By Loader's deviance, from which large logarithms are gone: the relative error is below 1e-8 for 10^12 trials. C.
@@ -28,7 +28,7 @@ def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Float
     >>> binomial_mass([0, 1, 2, 3], 2, 0.5).round(12).tolist()
     [0.25, 0.5, 0.25, 0.0]
     """
-    k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, many, chance)))
+    k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, trials, chance)))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = _correction(n) - _correction(k) - _correction(n - k) - _deviance(k, n * p) - _deviance(n - k, n - n * p)
         inside = np.exp(logs) * np.sqrt(n / (2 * math.pi * k * (n - k)))

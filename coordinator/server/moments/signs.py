@@ -68,9 +68,9 @@ def _best_of(own: int, vectors: int) -> Floats:
     return sums
 
 
-def _more(count: Ints, many: int, chance: Floats | float) -> Floats:
+def _more(count: Ints, trials: int, chance: Floats | float) -> Floats:
     """Return P(a binomial count is larger), for counts from -1 on."""
-    return np.where(count < 0, 1.0, scipy.special.betainc(np.maximum(count + 1, 1), many - count, chance))
+    return np.where(count < 0, 1.0, scipy.special.betainc(np.maximum(count + 1, 1), trials - count, chance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

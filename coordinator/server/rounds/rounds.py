@@ -246,6 +246,8 @@ def require_same(
 
 def _alike(ask: Ask, other: Ask) -> bool:
     """Return whether two rounds are the same except for the last bits of their numbers."""
-    mine, theirs = ask.query.parameters, other.query.parameters
-    close = mine.keys() == theirs.keys() and all(math.isclose(mine[name], theirs[name]) for name in mine)
-    return close and replace(ask, query=replace(ask.query, parameters=theirs)) == other
+    parameters, stored = ask.query.parameters, other.query.parameters
+    close = parameters.keys() == stored.keys() and all(
+        math.isclose(parameters[name], stored[name]) for name in parameters
+    )
+    return close and replace(ask, query=replace(ask.query, parameters=stored)) == other

@@ -123,9 +123,9 @@ class Setting:
     def pools(self) -> list[Indices]:
         """All items in public pools of about equal size, at most `pool_size`, each ascending."""
         items = self.design.items
-        many = 1 if self.pool_size is None else -(-items // self.pool_size)
+        pool_count = 1 if self.pool_size is None else -(-items // self.pool_size)
         order = np.random.default_rng(int.from_bytes(derive(self.public_seed, "pools"))).permutation(items)
-        return [np.sort(some).astype(np.int32) for some in np.array_split(order, many)]
+        return [np.sort(some).astype(np.int32) for some in np.array_split(order, pool_count)]
 
     @property
     def failure(self) -> float:

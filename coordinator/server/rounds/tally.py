@@ -49,8 +49,8 @@ class Spending:
 
     def ask(self, first: int, stop: int, cost: Epsilon) -> None:
         """Book a question to devices ``first`` to ``stop - 1``; those refuse it whose budget it exceeds."""
-        low, high = self._cut(first), self._cut(stop)
-        for at in range(low, high):
+        start, end = self._cut(first), self._cut(stop)
+        for at in range(start, end):
             after = add(self._spent[at], cost)
             if within(after, self._budget):
                 self._spent[at] = after

@@ -117,8 +117,8 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
         if left.first + left.count != right.first or left.query_id != right.query_id:
             raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
     leaves = list[bytes]()
-    for _, few in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
-        here = list(few)
+    for _, parts in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
+        here = list(parts)
         leaves += [one.leaves for one in here if isinstance(one, Sealed)]
         if raw := [_masked(one) for one in here if isinstance(one, Release)]:
             leaves.append(_leaf(raw))

@@ -75,7 +75,7 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 
 
 @inlined
-def count_set(members: Counts, many: int, bit: int, counters: SetCounters, counted: int) -> int:
+def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, counted: int) -> int:
     """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
 
     ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
@@ -87,7 +87,7 @@ def count_set(members: Counts, many: int, bit: int, counters: SetCounters, count
         uint32(1) + (uint32(bit) << uint32(16)),
         uint16(counted + 1),
     )
-    for j in range(many):
+    for j in range(set_size):
         item = members[j]
         if seen[item] != ours:
             shared[item] += unit
@@ -263,10 +263,10 @@ def _add_pairs(words: Words, most: int, answered: Bits, counts: Ints2) -> int:
         count = _list_row(words, 2 * len(counts) * k, len(counts), most, entries) if answered[k] else 0
         if count < 0:
             return k
-        for low in range(count):
-            for high in range(low):
-                alike = (entries[low] ^ entries[high] ^ 1) & 1
-                counts[entries[low] >> 1, entries[high] >> 1] += 1 + alike * _ALIKE
+        for first in range(count):
+            for second in range(first):
+                alike = (entries[first] ^ entries[second] ^ 1) & 1
+                counts[entries[first] >> 1, entries[second] >> 1] += 1 + alike * _ALIKE
     return -1
 
 

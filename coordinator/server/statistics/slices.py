@@ -12,7 +12,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
 from coordinator.server.statistics.statistic import no_answer
 
-# Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that three logical
+# Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that five logical
 # operations add a row to 64 counts. Rows come in pairs. A full adder adds both to plane 0, ``a ^ b ^ plane``, and gives
 # carries of weight 2, ``(a & b) | ((a ^ b) & plane)``. Carries are added in pairs, too: those of an even pair of rows
 # wait until those of the odd pair come; both then go into plane 1 and give one carry of weight 4, which waits for the
@@ -147,13 +147,13 @@ def _add_lists(words: Words, subset_size: int, bits: int, answered: Bits, counts
 @compiled
 def _are_subsets(words: Words, width: int, subset_size: int, answered: Bits) -> bool:
     """Return whether all rows of answering devices have so many ones."""
-    many, tail = -(-width // 64), _ALL << uint64(-width & 63)
+    word_count, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:
             count, start = 0, k * width
-            for w in range(many):
+            for w in range(word_count):
                 part = part_of(words, (start >> 6) + w, uint64(start & 63))
-                if w == many - 1:
+                if w == word_count - 1:
                     part &= tail
                 count += ones(part)
             if count != subset_size:
