@@ -16,7 +16,7 @@ from actors.keeper import Books, Keeper, UnreachableError
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import BlindrecError, PermitError
 from coordinator.protocol.messages import Query
 
@@ -31,7 +31,7 @@ class DeviceHost:
         secret: bytes,
         bounds: list[tuple[int, int]],
         keeper: Books | None = None,
-        own: Own | None = None,
+        own: CustomMechanism | None = None,
     ) -> None:
         admit(own)
         self._secret = secret
@@ -83,7 +83,7 @@ def start_host(
     secret: bytes,
     bounds: list[tuple[int, int]],
     keeper: Books,
-    own: Own | None = None,
+    own: CustomMechanism | None = None,
     *,
     cpus: float,
 ) -> Any:

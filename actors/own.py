@@ -13,7 +13,7 @@ from actors.halves import DeviceHalf, Sketched
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
-from coordinator.protocol.custom import Own, OwnPublic, guarded, question_of
+from coordinator.protocol.custom import CustomMechanism, CustomPublic, guarded, question_of
 from coordinator.protocol.messages import Query
 
 
@@ -54,8 +54,8 @@ MOST_VALUES = 1 << 31
 class OwnDevice(DeviceHalf):
     """What devices do with the queries of one mechanism of one's own."""
 
-    def __init__(self, own: Own, public: OwnPublic | None = None) -> None:
-        self.own, self.names, self._public = own, (own.name,), public or OwnPublic(own)
+    def __init__(self, own: CustomMechanism, public: CustomPublic | None = None) -> None:
+        self.own, self.names, self._public = own, (own.name,), public or CustomPublic(own)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketched:
         """Return what the class makes of the devices' ratings; see `DeviceHalf.sketch`."""
@@ -118,6 +118,6 @@ def _kind(found: Any) -> str:
 
 
 @lru_cache(maxsize=16)
-def device_half(own: Own) -> OwnDevice:
+def device_half(own: CustomMechanism) -> OwnDevice:
     """Return the device half of a mechanism of one's own, as it was admitted."""
     return OwnDevice(own)

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 
 from actors.ratings import BlockRatings
-from coordinator.protocol.custom import Mechanism, Own
+from coordinator.protocol.custom import CustomMechanism, Mechanism
 from coordinator.server.design import LearnerOptions, World
 from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.own import KMEANS, OwnDesign, server_half
+from coordinator.server.own import KMEANS, CustomDesign, server_half
 from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
@@ -49,7 +49,7 @@ def job(
 
 
 def job_of(
-    own: Own,
+    own: CustomMechanism,
     *,
     rounds: int = 2,
     adaptive: bool = False,
@@ -58,7 +58,7 @@ def job_of(
     kept: KeptRounds | None = None,
 ) -> Job:
     """Some rounds of a mechanism that was admitted."""
-    design = OwnDesign(own, WORLD)
+    design = CustomDesign(own, WORLD)
     setting = Setting(design=design, epsilon=EPSILON, public_seed=bytes(16))
     decoder = POSTERIOR if adaptive else KMEANS
     return Job(

@@ -40,7 +40,7 @@ from coordinator.protocol.channels import (
     unary_channel,
 )
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.custom import Own, admitted
+from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
@@ -262,7 +262,7 @@ class _OnlyOne:
 class Search(Lie):
     """What liars answer to one mechanism of one's own."""
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: CustomMechanism) -> None:
         self.names, self._half = (own.name,), device_half(own)
 
     def _sketch(self, asked: Asked, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:

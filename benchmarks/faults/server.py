@@ -11,7 +11,7 @@ from benchmarks.faults.processes import GONE, KeepersProcess, Site
 from benchmarks.faults.scheduler import CoordinatorDiedError, Scheduler, Violation
 from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, side_by_side
@@ -120,7 +120,7 @@ class SimulatedFleet:
         """Return the devices of a kind."""
         return SimulatedHosts(self._edge, self._devices[kind], self._world.window)
 
-    def queries(self, _: Own | None) -> SimulatedQueries:
+    def queries(self, _: CustomMechanism | None) -> SimulatedQueries:
         """Return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
         return SimulatedQueries(self._edge, cohorts, self._world)

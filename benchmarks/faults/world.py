@@ -11,7 +11,7 @@ from actors.host import DeviceHost
 from actors.keeper import Books, Keeper
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.rounds.conductor import Conductor, ServerSpec, Transport
 from scenarios.places.session import Crew
@@ -83,7 +83,7 @@ class Straight:
         """Return the devices of a kind."""
         return LocalHosts(self.devices[kind])
 
-    def queries(self, _: Own | None) -> Transport:
+    def queries(self, _: CustomMechanism | None) -> Transport:
         """Return the transport that carries queries to devices."""
         assert self._queries is not None
         (cohorts,) = self.devices.values()

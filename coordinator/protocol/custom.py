@@ -26,7 +26,7 @@ OUTPUTS, VALUES = "outputs", "values"
 """Parameters of a query that tell these numbers of its question; authors' own parameters have other names."""
 
 
-OwnChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
+CustomChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
 """What a class may name as its channel; the framework itself draws from the first two."""
 
 
@@ -41,7 +41,7 @@ class MechanismError(PolicyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What a class is told before it asks; all of it is public.
+    """The public facts that a class gets before it asks.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class CoinsBlock(Protocol):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Mechanism:
-    """Base class of a mechanism of one's own; annotated attributes are its settings, as those of a frozen dataclass.
+    """Base class of a custom mechanism; annotated attributes are its settings, as those of a frozen dataclass.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Mechanism:
         """Return what is asked about a catalogue."""
         raise NotImplementedError
 
-    def channel(self, question: Question) -> OwnChannel:
+    def channel(self, question: Question) -> CustomChannel:
         """Return the channel of an answer; see `channels.matrix_channel`, `independent_bits` and `Likelihood`."""
         raise NotImplementedError
 
@@ -234,7 +234,7 @@ class Mechanism:
         Returns
         -------
         float or None
-            Inverse variance of what one answer tells of an item's ``2 b - 1``, where b is how probably users like it.
+            Inverse variance of one answer's estimate of an item's ``2 b - 1``, where b is how probably users like it.
         """
         return None
 
@@ -289,7 +289,7 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of one's own class returns.
+    """Return what a method of a custom class returns.
 
     Parameters
     ----------
@@ -354,8 +354,8 @@ UNCHECKED = "claimed, not checked"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Own:
-    """A mechanism of one's own as the experimenter admits it.
+class CustomMechanism:
+    """A custom mechanism as the experimenter admits it.
 
     Attributes
     ----------
@@ -392,16 +392,16 @@ class Own:
         return MechanismError(f"{where(self.mechanism, method, round_number)}: {complaint}")
 
 
-_ADMITTED: dict[str, Own] = {}
+_ADMITTED: dict[str, CustomMechanism] = {}
 
 
-def admit(own: Own | None) -> None:
+def admit(own: CustomMechanism | None) -> None:
     """Make a mechanism known to this process, by its name; only who starts the process calls it."""
     if own is not None:
         _ADMITTED[own.name] = own
 
 
-def admitted(name: str) -> Own | None:
+def admitted(name: str) -> CustomMechanism | None:
     """Return the mechanism of that name that was admitted here, or None."""
     return _ADMITTED.get(name)
 
@@ -429,7 +429,7 @@ def width_of(outputs: int) -> int:
     return max((outputs - 1).bit_length(), 1)
 
 
-def hold(own: Own, query: Query, channel: OwnChannel) -> None:
+def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little.
 
     Raises
@@ -451,13 +451,13 @@ def hold(own: Own, query: Query, channel: OwnChannel) -> None:
         raise own.fail("channel", query.round, f"{problem} {float(query.epsilon):.9g}; {remedy}")
 
 
-def _anew(channel: OwnChannel) -> OwnChannel:
+def _anew(channel: CustomChannel) -> CustomChannel:
     """Return a channel built from another one's fields: checked, and nobody else's to change."""
     return type(channel)(**{field.name: getattr(channel, field.name) for field in fields(channel)})
 
 
 @lru_cache(maxsize=16)
-def stated(own: Own, query: Query) -> OwnChannel:
+def stated(own: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon.
 
     Raises
@@ -469,27 +469,27 @@ def stated(own: Own, query: Query) -> OwnChannel:
     return fitted(own, query, answer)
 
 
-def fitted(own: Own, query: Query, answer: object) -> OwnChannel:
+def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
     if type(answer) not in CHANNELS:
         problem = (
             "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
         )
         raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
-    channel: OwnChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
+    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
     _fit(own, query, channel)
     return channel
 
 
 @lru_cache(maxsize=16)
-def _channel(own: Own, query: Query) -> OwnChannel:
+def _channel(own: CustomMechanism, query: Query) -> CustomChannel:
     """Return the channel that one query's releases are drawn from: as it is stated, and held."""
     channel = stated(own, query)
     hold(own, query, channel)
     return channel
 
 
-def _fit(own: Own, query: Query, channel: OwnChannel) -> None:
+def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel of another size than its question's."""
     outputs = query.parameters.get(OUTPUTS)
     has = len(channel.rows[0]) if isinstance(channel, MatrixChannel) else channel.bits
@@ -502,16 +502,16 @@ def _fit(own: Own, query: Query, channel: OwnChannel) -> None:
         )
 
 
-class OwnPublic(PublicHalf):
-    """The public half of a mechanism of one's own.
+class CustomPublic(PublicHalf):
+    """The public half of a custom mechanism.
 
     Parameters
     ----------
-    own : Own
+    own : CustomMechanism
         As it was admitted.
     """
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: CustomMechanism) -> None:
         self.own = own
         self.name = own.name
         self.promise = own.promise  # type: ignore[misc] # here each one has its own
@@ -534,7 +534,7 @@ class OwnPublic(PublicHalf):
         """Return the bits that name an output; see `PublicHalf.answer_bits`."""
         return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
-    def channel(self, query: Query) -> OwnChannel:
+    def channel(self, query: Query) -> CustomChannel:
         """Return the class's channel of a query; see `PublicHalf.channel`.
 
         Raises
@@ -547,8 +547,8 @@ class OwnPublic(PublicHalf):
 
 
 @lru_cache(maxsize=16)
-def _public_half(own: Own) -> OwnPublic:
-    return OwnPublic(own)
+def _public_half(own: CustomMechanism) -> CustomPublic:
+    return CustomPublic(own)
 
 
 def public_of(name: str) -> PublicHalf | None:

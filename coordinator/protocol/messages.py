@@ -286,7 +286,7 @@ class Model(Checked):
     clusters : int
         Number of clusters L.
     near, tastes : ItemToItem or None, Tastes or None
-        What a like of one item says for others, where pairs were told; or along which directions tastes differ.
+        What a like of one item says about others, after answers about pairs; or along which directions tastes differ.
 
     Raises
     ------

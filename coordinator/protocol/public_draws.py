@@ -166,7 +166,7 @@ def buckets_of(streams: Words, values: Indices, buckets: int, outputs: Indices) 
 
 @compiled
 def count_supports(streams: Words, reports: Indices, buckets: int, counts: Ints) -> None:
-    """Add to each value's count the devices whose hash puts it into the bucket that they told."""
+    """Add to each value's count the devices whose hash puts it into the bucket that they reported."""
     pairs, bucket_count = counts.size // 2, uint64(buckets)
     even, odds = np.zeros(pairs + 1, np.uint32), np.zeros(pairs + 1, np.uint32)
     odd = counts.size & 1
@@ -212,7 +212,7 @@ def signs_of(streams: Words, values: Indices, rows: int, columns: int, outputs: 
 def gather(streams: Words, reports: Indices, rows: int, counts: Ints) -> None:
     """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to.
 
-    A product of rows is the row of their numbers' exclusive or. Signs are told as `signs_of` writes them.
+    A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
     """
     mask, own_rows = uint64(counts.size - 1), np.empty(rows, np.uint64)
     counts[0] += streams.size

@@ -62,12 +62,12 @@ class PublicHalf:
     def channel(self, query: Query) -> Channel | Likelihood:
         """Return the exact channel that a device's private sketch goes through, with its sampler.
 
-        It is looked at for every block of devices: what takes long to make is kept, by what it is made of.
+        It is called for every block of devices, so a channel that takes long to make is cached by its parameters.
 
         Raises
         ------
         InputError
-            If the coins cannot express it, or the mechanism is not private: what is told as it is has no channel.
+            If the coins cannot express it, or the mechanism is not private and has no channel.
         """
         if not self.private:
             raise InputError(f"{query} is not private: ratings are told as they are, through no channel")

@@ -15,9 +15,9 @@ from coordinator.protocol.custom import (
     OUTPUTS,
     VALUES,
     Catalogue,
+    CustomMechanism,
+    CustomPublic,
     Mechanism,
-    Own,
-    OwnPublic,
     Question,
     Tally,
     guarded,
@@ -43,10 +43,10 @@ MANY = 1_000_000
 """Devices whose typical answer tells an answer's information."""
 
 
-class OwnDesign:
+class CustomDesign:
     """A user's own mechanism in one world: policies ask with it, and it reads the answers."""
 
-    def __init__(self, own: Own, world: World) -> None:
+    def __init__(self, own: CustomMechanism, world: World) -> None:
         self.own, self.world, self.name, self.widest = own, world, own.name, float(own.mechanism.widest)
 
     @property
@@ -111,7 +111,7 @@ class OwnDesign:
         return estimated(self.own, query, statistic)
 
     def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
-        """Return what a round tells of every item."""
+        """Return a round's estimates of every item."""
         from coordinator.server.decoding.estimates import Estimates  # noqa: PLC0415 (loads numerical libraries)
 
         value, error = estimated(self.own, query, statistic)
@@ -152,9 +152,9 @@ def policies_of(kind: type[Mechanism]) -> tuple[str, ...]:
     return POOLED if kind.pools and kind.count is Mechanism.count else (ONE_ROUND, FIXED)
 
 
-def typical(own: Own, query: Query, devices: int) -> Ints:
+def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
     """Return the sum of so many devices' answers if all private values are equally frequent."""
-    channel = OwnPublic(own).channel(query)
+    channel = CustomPublic(own).channel(query)
     if counts_itself(own.mechanism) or isinstance(channel, Likelihood):
         raise InputError(
             f"{type(own.mechanism).__name__} counts in a way of its own, so that no adaptive policy can size its "
@@ -169,7 +169,7 @@ def typical(own: Own, query: Query, devices: int) -> Ints:
     return sums
 
 
-def estimated(own: Own, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
+def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
     """Return the class's values and standard errors of the items of a query's pool."""
     from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
 
@@ -178,7 +178,7 @@ def estimated(own: Own, query: Query, statistic: Statistic) -> tuple[Floats, Flo
     return _estimate(own, query, Tally(sums=statistic.sums, devices=statistic.answered))
 
 
-def _estimate(own: Own, query: Query, tally: Tally) -> tuple[Floats, Floats]:
+def _estimate(own: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats, Floats]:
     question = question_of(query)
     size = question.pool.size
     if not tally.devices:
@@ -200,19 +200,19 @@ def _estimate(own: Own, query: Query, tally: Tally) -> tuple[Floats, Floats]:
     return np.ascontiguousarray(value), np.ascontiguousarray(error)
 
 
-class OwnServer(ServerHalf):
-    """What the server does with one mechanism of one's own."""
+class CustomServer(ServerHalf):
+    """The server half of a custom mechanism."""
 
     decoders = DECODERS
 
-    def __init__(self, own: Own) -> None:
+    def __init__(self, own: CustomMechanism) -> None:
         self.own, self.name = own, own.name
         self.title = type(own.mechanism).__name__
         self.policies = policies_of(type(own.mechanism))  # type: ignore[misc] # each has its own
 
-    def design(self, settings: Any, world: World) -> OwnDesign:  # noqa: ARG002 (settings are the class's own)
+    def design(self, settings: Any, world: World) -> CustomDesign:  # noqa: ARG002 (settings are the class's own)
         """Return what is asked in a world."""
-        return OwnDesign(self.own, world)
+        return CustomDesign(self.own, world)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return the learner, which says to all processes of the run what they must admit."""
@@ -258,6 +258,6 @@ class OwnServer(ServerHalf):
 
 
 @lru_cache(maxsize=16)
-def server_half(own: Own) -> OwnServer:
-    """Return the server half of a mechanism of one's own, as it was admitted."""
-    return OwnServer(own)
+def server_half(own: CustomMechanism) -> CustomServer:
+    """Return the server half of a custom mechanism, as it was admitted."""
+    return CustomServer(own)

@@ -16,7 +16,7 @@ from scenarios.given.policies import import_policy
 from scenarios.own.admission import of_run
 
 if TYPE_CHECKING:
-    from coordinator.protocol.custom import Own
+    from coordinator.protocol.custom import CustomMechanism
     from coordinator.server.decoding.public_counts import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
@@ -61,7 +61,7 @@ class RunSpec:
         return half_of(self.half.query_name(self.scenario.settings)).promise
 
     @cached_property
-    def own(self) -> tuple[Own, Checked] | None:
+    def own(self) -> tuple[CustomMechanism, Checked] | None:
         """The mechanism of one's own, checked and admitted, and how; None where it is none.
 
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it

@@ -14,10 +14,10 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
 from coordinator.protocol.custom import (
     UNCHECKED,
+    CustomMechanism,
+    CustomPublic,
     Mechanism,
     MechanismError,
-    Own,
-    OwnPublic,
     admit,
     guarded,
     hold,
@@ -27,7 +27,7 @@ from coordinator.protocol.custom import (
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import World
-from coordinator.server.own import OwnDesign, counts_itself
+from coordinator.server.own import CustomDesign, counts_itself
 from scenarios.own.halves import OwnSettings
 from scenarios.own.identity import identity
 
@@ -59,22 +59,22 @@ class Checked:
     warning: str | None = None  # one line if the channel reveals less than it might
 
 
-def check_channel(own: Own, query: Query) -> Checked:
+def check_channel(own: CustomMechanism, query: Query) -> Checked:
     """Check the channel of a query against the query's epsilon."""
-    channel = OwnPublic(own).channel(query)
+    channel = CustomPublic(own).channel(query)
     if isinstance(channel, Likelihood):
         return _check_likelihood(own, query, channel)
     return Checked(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
 
 
-def _warning(own: Own, largest: LogRatio, claimed: Epsilon) -> str | None:
+def _warning(own: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> str | None:
     if claimed is None or not largest.within(claimed * (1 - CLOSE)):
         return None
     gives = f"gives away {float(largest):.9g} nats at most, its question claims {as_float(claimed):.9g}"
     return f"mechanism {type(own.mechanism).__name__}: its channel {gives}"
 
 
-def _check_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
+def _check_likelihood(own: CustomMechanism, query: Query, channel: Likelihood) -> Checked:
     question, largest = question_of(query), LogRatio.of(Fraction(1))
     values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
     if not values or values << channel.bits > MOST_CELLS:
@@ -94,7 +94,7 @@ def _check_likelihood(own: Own, query: Query, channel: Likelihood) -> Checked:
 
 
 def _complaint_about_sampler(
-    own: Own, channel: Likelihood, table: MatrixChannel, public: np.uint64, query: Query
+    own: CustomMechanism, channel: Likelihood, table: MatrixChannel, public: np.uint64, query: Query
 ) -> str | None:
     """Return how a class's draws differ from the likelihood that it states for a public coin, or None."""
     width, values = channel.bits, len(table.rows)
@@ -155,19 +155,19 @@ def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple
 
 def admitted_for(
     mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
-) -> tuple[Own, Checked]:
+) -> tuple[CustomMechanism, Checked]:
     """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
 
     It is refused before any device is asked, if its class asks an impossible question, its channel reveals more than
     ``epsilon``, which one answer may cost [nats], or its source cannot be read.
     """
     require_whole_class(mechanism)
-    own = Own(
+    own = CustomMechanism(
         mechanism=mechanism,
         name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}",
         helpers=tuple(helpers),
     )
-    query = OwnDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     own = replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
     checked = check_channel(own, query)
     if checked.how == UNCHECKED:
@@ -175,25 +175,25 @@ def admitted_for(
     own = replace(own, unchecked=checked.how == UNCHECKED, partly=FOR_SOME if checked.how == FOR_SOME else "")
     admit(own)
     check_question(query)
-    if not counts_itself(own.mechanism) and not isinstance(OwnPublic(own).channel(query), Likelihood):
-        OwnDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
+    if not counts_itself(own.mechanism) and not isinstance(CustomPublic(own).channel(query), Likelihood):
+        CustomDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
     return own, checked
 
 
-def _check_small(own: Own, world: World, epsilon: Epsilon) -> None:
+def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
     """Check the whole channel in a catalogue of a few items, if the class can ask there."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
-        query = OwnDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+        query = CustomDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
     except MechanismError:
         return
     check_channel(own, query)
 
 
-_RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[Own, Checked]] = {}
+_RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, Checked]] = {}
 
 
-def of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[Own, Checked] | None:
+def of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[CustomMechanism, Checked] | None:
     """Return a run's admitted mechanism and the result of its check; None if the mechanism is not a user's own."""
     if not isinstance(settings, OwnSettings):
         return None

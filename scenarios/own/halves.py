@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, create_model
 
-from coordinator.protocol.custom import Mechanism, Own, admit, admitted
+from coordinator.protocol.custom import CustomMechanism, Mechanism, admit, admitted
 from coordinator.protocol.errors import InputError
 from coordinator.server.design import World
-from coordinator.server.own import DECODERS, OwnDesign, policies_of
+from coordinator.server.own import DECODERS, CustomDesign, policies_of
 from coordinator.server.server_half import ServerHalf, Settings
 from scenarios.own.identity import OURS, bring, came_by_value, code_of, identity, modules_of_class
 from scenarios.own.importing import import_class, made, settings_fields, types_of
@@ -62,9 +62,9 @@ class OwnHalf(ServerHalf):
         """Return the design of its queries: the class's name and the digest of its source and settings."""
         return own_of(settings).name
 
-    def design(self, settings: OwnSettings, world: World) -> OwnDesign:
+    def design(self, settings: OwnSettings, world: World) -> CustomDesign:
         """Return the design in a world."""
-        return OwnDesign(own_of(settings), world)
+        return CustomDesign(own_of(settings), world)
 
     def moments(self, settings: OwnSettings, world: World) -> object | None:
         """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
@@ -131,15 +131,15 @@ def settings_in(mechanism: Mechanism) -> OwnSettings:
     return half_of_class(kind).settings.model_validate(values)
 
 
-_KNOWN: dict[tuple[str, tuple[str, ...]], Own] = {}
+_KNOWN: dict[tuple[str, tuple[str, ...]], CustomMechanism] = {}
 
 
-def own_of(settings: OwnSettings) -> Own:
+def own_of(settings: OwnSettings) -> CustomMechanism:
     """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:
-        _KNOWN[name, helpers] = Own(mechanism=mechanism, name=name, unchecked=True, helpers=helpers)
+        _KNOWN[name, helpers] = CustomMechanism(mechanism=mechanism, name=name, unchecked=True, helpers=helpers)
         _PACKAGES.update(packages_of(type(mechanism), helpers))
     own = _KNOWN[name, helpers]
     if admitted(own.name) is None:

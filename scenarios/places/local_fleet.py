@@ -10,7 +10,7 @@ from typing import Any
 from actors.device import PIECE
 from actors.embodied import Embodied
 from actors.keeper import Books, Keeper
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
@@ -85,7 +85,7 @@ class LocalFleet:
         """Return the devices of a kind."""
         return LocalHosts(Cohorts(bounds=self._job.crews[kind].bounds, hosts=self._cast[kind]), self._threads)
 
-    def queries(self, _: Own | None) -> Queries:
+    def queries(self, _: CustomMechanism | None) -> Queries:
         """Return the transport that carries queries to devices."""
         return Queries(self._job, self._cast, self._threads, self.report_progress)
 

@@ -21,7 +21,7 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import Likelihood, LogRatio, odds_within
 from coordinator.protocol.channels.channel import DUST
-from coordinator.protocol.custom import Mechanism, OwnPublic
+from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
@@ -139,7 +139,7 @@ def log_ratio(subject: Subject) -> str:
     reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
     digits may exceed it (`DUST`). One's own classes are asked at every epsilon in all `ROUNDS`, others at one in these.
     """
-    every, figures = isinstance(subject.public, OwnPublic), []
+    every, figures = isinstance(subject.public, CustomPublic), []
     places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
     for epsilon, (number, seed) in [*places, *([] if every else [(PLAIN, place) for place in ROUNDS[1:]])]:
         first = (number, seed) == ROUNDS[0]

@@ -17,9 +17,9 @@ from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Words
 from coordinator.protocol.channels import Channel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import (
+    CustomChannel,
+    CustomPublic,
     MechanismError,
-    OwnChannel,
-    OwnPublic,
     Question,
     fitted,
     guarded,
@@ -60,10 +60,10 @@ class UnclaimedQuestion(Question):
         return self.cost
 
 
-class UnheldPublic(OwnPublic):
+class UnheldPublic(CustomPublic):
     """The public half of one's own mechanism that does not refuse a channel which tells too much."""
 
-    def channel(self, query: Query) -> OwnChannel:
+    def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
         try:
             return stated(self.own, query)
@@ -91,7 +91,7 @@ class ClaimedLaw:
         try:
             self.channel = public.channel(query)
         except MechanismError as error:
-            if not isinstance(public, OwnPublic):
+            if not isinstance(public, CustomPublic):
                 raise
             beyond = UnheldPublic(public.own)
             self.channel, self.refusal = beyond.channel(query), str(error)

@@ -10,7 +10,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.design import PoolDesign
-from coordinator.server.own import OwnDesign
+from coordinator.server.own import CustomDesign
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs as local_mechanisms
@@ -118,7 +118,7 @@ def estimates(subject: Subject) -> str:
 
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
-    if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, OwnDesign | PoolDesign):
+    if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
         raise Unchecked("it tells no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
     reach = float(t.isf(FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
@@ -142,7 +142,7 @@ def _estimates_of(subject: Subject, seed: int) -> tuple[Floats, Floats, Floats]:
     assert subject.scenario is not None  # checked by who calls
     result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
     query, design = result.outcome.state.asked[0].query, result.spec.design
-    assert isinstance(design, OwnDesign | PoolDesign)  # checked by who calls
+    assert isinstance(design, CustomDesign | PoolDesign)  # checked by who calls
     sums = design.read(query, result.statistic)
     assert result.population.truth is not None  # a block model
     level = np.array(result.scenario.like).mean(axis=0)[result.population.truth]

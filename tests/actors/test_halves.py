@@ -96,7 +96,9 @@ class OneItem(DeviceHalf):
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_public, "public_halves", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,)))
+    monkeypatch.setattr(
+        in_public, "public_halves", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,))
+    )
     monkeypatch.setattr(on_devices, "found", lambda: by_name((OneItem(),), lambda half: half.names))
 
 

@@ -19,7 +19,7 @@ from coordinator.protocol.errors import InputError
 COIN = 1 << 64
 """A coin is uniform on the whole numbers below this."""
 LARGEST_EPSILON = 30
-"""Above it a flip has less than two million coins of 2**64 and epsilon could not be told to a millionth."""
+"""Above it a flip has fewer than two million coins of 2**64, and epsilon would not be exact to a millionth."""
 SMALLEST_EPSILON = Fraction(1, 10**12)
 """Below it one coin more or less changes epsilon by more than a millionth of it."""
 

@@ -191,7 +191,7 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel:
-    """Optimized unary encoding: `IndependentBits` with one 1, told by where it stands. See `unary_channel`.
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
 
     Attributes
     ----------

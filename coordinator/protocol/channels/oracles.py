@@ -26,7 +26,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.subset_form import is_listed, subset_form
 
 MOST_VALUES = 1 << 31
-"""Values that are told apart at most."""
+"""Largest number of values that can be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class SubsetChannel:
     """Of ``values`` values release ``chosen``: one coin says whether they meet the device's own ``padded`` values.
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
-    al., *Set-valued data publication with local privacy* (PVLDB 2020); with one value of one's own Ye and Barg (2018).
+    al., *Set-valued data publication with local privacy* (PVLDB 2020); with one private value Ye and Barg (2018).
 
     Attributes
     ----------

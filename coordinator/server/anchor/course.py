@@ -16,18 +16,18 @@ class Course:
     """The rounds so far, by what they are good for."""
 
     pairs: tuple[AnchorRound, ...]  # All rounds about pairs; they have one pool
-    given_up: int  # Users who had told pairs when turned signs were last given up; 0 if they never were
+    given_up: int  # Users who had answered about pairs when turned signs were last given up; 0 if they never were
     turned: tuple[AnchorRound, ...]  # Rounds of turned signs since then
     plain: tuple[AnchorRound, ...] = ()  # Rounds of first-order signs
 
     @property
     def paired_users(self) -> int:
-        """Users who told pairs."""
+        """Users who answered about pairs."""
         return sum(anchor_round.statistic.answered for anchor_round in self.pairs)
 
     @property
     def turned_users(self) -> int:
-        """Users who told turned signs since these were given up."""
+        """Users who answered with turned signs since these were last given up."""
         return sum(anchor_round.statistic.answered for anchor_round in self.turned)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.anchor.course import Course, course_of
@@ -45,7 +45,7 @@ class RoundLearner(Learner):
     anchors: AnchorLearner  # What rounds tell
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
-    own: Own | None = None  # It is no mechanism of one's own
+    own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from coordinator.server.rounds.state import Ask, ServerState
 PAIR_GROWTH = 0.12
 """A round of turned signs asks this share of the users asked so far."""
 TRIAL, CLEAR = 0.75, 5.0
-"""After so many users of turned signs, as a share of those who told pairs, these must stand out by so many sd."""
+"""After so many users of turned signs, as a share of those asked about pairs, these must stand out by so many sd."""
 PAIR_AGAIN = 1.5
-"""If they do not, pairs are asked again until so many times the users have told them."""
+"""If they do not, pairs are asked again until so many times the users have answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class AnchorPolicy:
 
 
 def pairs_failed(course: Course, belief: Belief) -> bool:
-    """Return whether turned signs should have told something by now, and did not: the first anchors were noise."""
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise."""
     items = belief.estimates.information.size
     enough = course.turned_users >= TRIAL * course.paired_users
     return enough and belief.chi_square < items + CLEAR * math.sqrt(2 * items)
@@ -77,7 +77,7 @@ SOON = 0.7
 TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
 """After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
 TABLE_AGAIN = 1.5
-"""If they do not, pairs are asked until so many times the users have told them."""
+"""If they do not, pairs are asked until so many times the users have answered."""
 ASKED, ASKED_MORE, ASKED_OFTEN = 0.005, 0.25, 0.05
 """Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead.
 
@@ -181,9 +181,9 @@ class TablePolicy:
 
 
 def tables_failed(course: Course, belief: TableBelief, usual: float) -> bool:
-    """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise.
 
-    That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
+    It is checked in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
     is ``usual``.
     """
     start = course.paired_users or usual

@@ -29,7 +29,7 @@ from coordinator.server.rounds.state import AnchorRound
 class Belief:
     """What the server believes after some rounds."""
 
-    start: SpectralStart  # What pairs told
+    start: SpectralStart  # From answers about pairs
     estimates: Estimates  # Of how the first class rates every item on average, in [-1, 1], by turned signs alone
     posterior: Posterior  # Of every item's cluster; its expected levels are what anchors and centres are made of
 

@@ -149,7 +149,7 @@ class BatchPlan:
 
     @property
     def own(self) -> None:
-        """No mechanism of one's own."""
+        """No custom mechanism."""
         return
 
     @property

@@ -98,7 +98,8 @@ def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimat
     nothing = np.zeros(query.items)
     if not (scale and spread):
         return Estimates(weighted=nothing, information=nothing)
-    # score - rate * sensed has mean contrast * sensed * (told - sensed) / told, and that much variance times the spread
+    # score - rate * sensed has mean contrast * sensed * (answered - sensed) / answered, and a variance of that without
+    # the contrast, times the spread
     power = np.where(observed, sensed.astype(np.float64) * (answered - sensed) / max(answered, 1), 0.0)
     centred = np.where(observed, statistic.scores - rate * sensed, 0.0)
     return Estimates(weighted=scale * centred / spread, information=scale**2 * power / spread)

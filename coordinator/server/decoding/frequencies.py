@@ -54,7 +54,7 @@ def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
     """Return estimates of the pool's items and their standard errors, shape (M,) each.
 
-    If only likes are told, an estimate is the share of devices whose random item it is. If dislikes are told as well,
+    If devices report likes only, an estimate is the share of devices whose item it is. If they report dislikes, too,
     it is the share that names the item as liked less the share that names it as disliked.
     """
     pool_items, devices = pool_size(query), statistic.answered
@@ -68,7 +68,7 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
     """Return slope and offset of an item's expected estimate, as a function of how much users like it.
 
-    If only likes are told, the slope assumes that half of the ratings are likes; it scales all items by the same
+    If devices report likes only, the slope assumes that half of the ratings are likes; it scales all items by the same
     factor.
     """
     slope = told_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
@@ -96,7 +96,7 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
 
 
 def _spread_of(rates: Rates, probabilities: list[Floats]) -> Floats:
-    """Return the variance of one device's estimate, if only likes are told or dislikes as well."""
+    """Return the variance of one device's estimate, if it reports likes only or dislikes, too."""
     return (
         rates.spread(probabilities[0])
         if len(probabilities) == 1

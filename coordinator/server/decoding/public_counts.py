@@ -32,6 +32,6 @@ class PublicCounts:
         return combined, 1 / np.sqrt(public + private)
 
     def weighed(self, model: Model, most: int) -> Model:
-        """Return a model of devices' estimates with popularity of both; clusters stay what devices told."""
+        """Return a model of devices' estimates with popularity of both; clusters stay those of the devices' answers."""
         score, error = self.posterior(model.score, model.error, most)
         return replace(model, score=score, error=error)

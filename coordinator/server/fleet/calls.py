@@ -112,8 +112,8 @@ def _taken(flight: Flight) -> Any:
 def _ended(flying: dict[Any, Flight], until: float | None) -> list[Any]:
     """Wait until one of the calls in flight ends, or until a time; return all that have ended by then.
 
-    Each look at Ray costs time for every call looked at. So with thousands in flight only the earliest ones are looked
-    at, and all of these that have ended are taken at once.
+    `ray.wait` takes time for every call that it is given. So with thousands in flight only the earliest ones are given,
+    and all of these that have ended are taken at once.
     """
     left = None if until is None else max(0.0, until - time.monotonic())
     if not flying:

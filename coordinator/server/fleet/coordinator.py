@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.util.metrics import Gauge
 
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts
@@ -66,7 +66,7 @@ class RayFleet:
         """Return the devices of a kind."""
         return RayHosts(self._devices[kind], WINDOW * self._layout.workers, self._retried)
 
-    def queries(self, own: Own | None) -> Querying:
+    def queries(self, own: CustomMechanism | None) -> Querying:
         """Start the aggregators; return the transport that carries queries to devices."""
         (cohorts,) = self._devices.values()
         self._querying = Querying(

@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
-from coordinator.protocol.custom import Own, admit
+from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
@@ -28,10 +28,10 @@ CPUS = 0.5
 """CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
 
 
-def alone(workers: int, own: Own | None) -> bool:
+def alone(workers: int, own: CustomMechanism | None) -> bool:
     """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
 
-    A mechanism of one's own adds up in a process that holds no handle of a device.
+    A custom mechanism adds up in a process that holds no handle of a device.
     """
     return workers == 1 and own is None
 
@@ -39,7 +39,7 @@ def alone(workers: int, own: Own | None) -> bool:
 class Aggregator:
     """Adds releases up and keeps nothing, so that Ray may repeat a call after a crash."""
 
-    def __init__(self, own: Own | None = None) -> None:
+    def __init__(self, own: CustomMechanism | None = None) -> None:
         admit(own)
 
     def warm_up(self, query: Query) -> None:
@@ -62,7 +62,7 @@ class Aggregator:
         return merge(*statistics)
 
 
-def start_aggregators(count: int, own: Own | None = None) -> list[Any]:
+def start_aggregators(count: int, own: CustomMechanism | None = None) -> list[Any]:
     """Start ``count`` aggregators as Ray actors, spread over the nodes; they end with the actor that started them."""
     actor: Any = ray.remote(Aggregator)
     options = actor.options(num_cpus=CPUS, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")
@@ -80,7 +80,7 @@ class Querying:
     """Carries queries to devices behind actors; see `coordinator.server.rounds.conductor.Transport`."""
 
     def __init__(
-        self, cohorts: Cohorts, layout: Layout, own: Own | None, *, report_progress: Count, retried: Count
+        self, cohorts: Cohorts, layout: Layout, own: CustomMechanism | None, *, report_progress: Count, retried: Count
     ) -> None:
         self._cohorts, self._layout, self._report_progress, self._retried = cohorts, layout, report_progress, retried
         self._here = Aggregator() if alone(layout.workers, own) else None

@@ -80,7 +80,7 @@ class MaxSense:
         )
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's b; see `estimates.read_sets`."""
+        """Return a round's estimates of every item's b; see `estimates.read_sets`."""
         from coordinator.server.decoding.estimates import read_sets
 
         return read_sets(query, statistic, rated=self.rated)

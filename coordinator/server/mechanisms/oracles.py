@@ -54,7 +54,7 @@ def design_fields(settings: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
-    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`."""
+    """One random item of each device, reported by a frequency oracle; subclasses define `name` and `reports`."""
 
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
@@ -108,7 +108,7 @@ class FrequencyDesign:
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's b; see `frequencies.read_items`."""
+        """Return a round's estimates of every item's b; see `frequencies.read_items`."""
         from coordinator.server.decoding.frequencies import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
@@ -135,7 +135,7 @@ class FrequencyHalf(ServerHalf):
         raise NotImplementedError
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
-        """Return all policies if rated items are told; rounds about some items cannot be read if only likes are."""
+        """Return all policies if devices report rated items; likes alone say nothing in rounds about some items."""
         return self.policies if getattr(settings, "told", "liked") == "rated" else (ONE_ROUND, FIXED)
 
     def design(self, settings: Settings, world: World) -> FrequencyDesign:
@@ -161,7 +161,7 @@ class FrequencyHalf(ServerHalf):
         return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
 
     def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
-        """Return what one round about all items tells of each cluster."""
+        """Return the moments of one round about all items, for each cluster."""
         from coordinator.server.moments.frequencies import FrequencyMoments
 
         if world.block is None:
@@ -173,7 +173,7 @@ class FrequencyHalf(ServerHalf):
         return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
 
     def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
-        """Return the probabilities that a user's value is one item of each cluster, liked and (if told) disliked."""
+        """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
         from coordinator.server.moments.frequencies import liked_shares, rated_shares
 
         return (liked_shares(block), None) if settings.told == "liked" else rated_shares(block)
@@ -267,7 +267,7 @@ class OlhHalf(FrequencyHalf):
     asking = Olh
 
     def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices told the bucket of each value, hashing all values as each of them does."""
+        """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
         from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import count_supports
         from coordinator.server.statistics.frequencies import reported
@@ -325,7 +325,7 @@ class HadamardHalf(FrequencyHalf):
     asking = Hadamard
 
     def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices told the signs of each value, by one transform of what rows and products add up to.
+        """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
         told times what the value has; so counts are a 2^t-th of the transform, without a remainder.

@@ -84,7 +84,7 @@ class GroupedSets(ABC):
     def question(
         self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
-        """Return what a group is asked, from what earlier ones told."""
+        """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
         """Return where the groups of so many devices end, in order; the first groups have at least a device each."""
@@ -101,7 +101,7 @@ class GroupedSets(ABC):
     def likes(
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
-        """Return the shares of devices that like 0, 1, ... items of a pool, as a group told them."""
+        """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
         from coordinator.server.decoding.frequencies import number_shares, range_shares
 
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
@@ -398,7 +398,7 @@ class PairsHalf(ServerHalf):
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
 
-        If rounds are missing, because a policy failed or there are too few devices, nothing is told of pairs; if
+        If rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
         nobody ranked items, all are alike.
         """
         from coordinator.server.decoding.frequencies import popularity
@@ -427,7 +427,7 @@ class PairsHalf(ServerHalf):
         return with_public(model, queries, how)
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return what the group that ranks all items tells of each cluster; clusters follow from it alone."""
+        """Return the moments of the group that ranks all items, for each cluster; clusters follow from it alone."""
         from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
@@ -444,7 +444,7 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
 
 
 def unknown(items: int, clusters: int) -> Model:
-    """Return the model of a server that nobody told which items are liked: any share of devices is possible."""
+    """Return the model of a server that got no answers: any share of devices may like an item."""
     import numpy as np
 
     from coordinator.server.decoding.line import kmeans_on_line
@@ -565,7 +565,7 @@ class SetHalf(FrequencyHalf):
         return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return what one round about all items tells of each cluster."""
+        """Return the moments of one round about all items, for each cluster."""
         from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
 
         if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):

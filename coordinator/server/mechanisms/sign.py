@@ -94,7 +94,7 @@ class SignSensing:
         return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's ``2 b - 1``; see `estimates.read_signs`."""
+        """Return a round's estimates of every item's ``2 b - 1``; see `estimates.read_signs`."""
         from coordinator.server.decoding.estimates import read_signs
 
         likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)

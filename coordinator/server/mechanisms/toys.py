@@ -1,4 +1,4 @@
-"""Openly told ratings on the server: item queries, full reveal, and the trusted curator's designs."""
+"""Open ratings on the server: item queries, full reveal, and the trusted curator's designs."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ class CuratorHalf(ServerHalf):
     bounded = False
 
     def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
-        """Return the decoder of totals, with the noise that the curator adds by coins of its own."""
+        """Return the decoder of totals, with the noise that the curator adds."""
         from coordinator.server.decoding.told_ratings import Curator
         from coordinator.server.rounds.learner import SumLearner
 

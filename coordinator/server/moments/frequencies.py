@@ -24,7 +24,7 @@ NODES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyMoments:
-    """What one round about the whole catalogue tells of an item of each cluster."""
+    """Moments of one round's estimate of an item of each cluster, in a round about the whole catalogue."""
 
     level: Floats  # shape (L,); Mean of an item's estimate
     variance: Floats  # shape (L,); Its variance for one user; that of U users is a U-th of it

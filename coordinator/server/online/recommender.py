@@ -59,7 +59,7 @@ Limits = Callable[[int, int], Rule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a recommender is told of the client and its voters."""
+    """The public facts that a recommender gets about the client and its voters."""
 
     rounds: int  # T rounds of m objects
     objects: int

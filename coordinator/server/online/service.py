@@ -100,7 +100,7 @@ def serve(
     service : Service
         The client and the recommender.
     promise : Promise
-        What the recommender is told.
+        The public facts that the recommender gets.
     transport : Transport
         Reaches voters and the client.
     pick : callable

@@ -27,8 +27,8 @@ VOTERS, CLIENTS = "voters", "clients"
 class ClientPlan:
     """The plan of one client's service."""
 
-    service: Service  # The service as voters are told of it
-    promise: Promise  # What the recommender is told
+    service: Service  # The service as voters see it
+    promise: Promise  # The public facts that the recommender gets
     coin: bytes  # The coordinator's own, sixteen bytes that the client does not know
 
 
@@ -51,7 +51,7 @@ class ServingPlan:
 
     @property
     def own(self) -> None:
-        """No mechanism of one's own."""
+        """No custom mechanism."""
         return
 
     @property
@@ -97,7 +97,7 @@ class Serving:
         self._served.append(over)
 
     def _counted(self) -> Callable[[int], None]:
-        """Return a callback that is told the number of finished rounds and counts the new ones."""
+        """Return a callback that takes the number of finished rounds and counts the new ones."""
         before = 0
 
         def over(rounds: int) -> None:

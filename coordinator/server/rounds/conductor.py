@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.tally import RunProgress
@@ -64,7 +64,7 @@ class Fleet(Protocol):
         """Return the devices of a kind, by its name in the run."""
         ...
 
-    def queries(self, own: Own | None) -> Transport:
+    def queries(self, own: CustomMechanism | None) -> Transport:
         """Return a transport that carries queries to devices and adds releases up."""
         ...
 
@@ -104,7 +104,7 @@ class ServerSpec(Protocol[R, O_co]):
     """What a server process is started from: public, and small enough to be sent to the coordinator."""
 
     @property
-    def own(self) -> Own | None:
+    def own(self) -> CustomMechanism | None:
         """The experimenter's own mechanism, if devices answer through one."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
@@ -25,7 +25,9 @@ class Learner(ABC):
     """
 
     __slots__ = ()
-    own: Own | None  # The experimenter's own mechanism, if the run has one; every process of the run admits it
+    own: (
+        CustomMechanism | None
+    )  # The experimenter's own mechanism, if the run has one; every process of the run admits it
 
     @property
     @abstractmethod
@@ -69,7 +71,7 @@ class SumLearner(Learner):
 
     half: Decoder  # The mechanism's half
     how: Decoding  # Number of clusters, decoder, and what is added or weighed with the sum
-    own: Own | None = None  # As for `Learner`
+    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class PosteriorLearner(Learner):
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
     # Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`
     verifies: bool = False
-    own: Own | None = None  # As for `Learner`
+    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -99,7 +101,7 @@ class PosteriorLearner(Learner):
         return (self.design.name,)
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
-        """Return the state after a round, with the estimates that it told."""
+        """Return the state after a round, with its estimates."""
         return absorb(state, ask, statistic, self.design.read(ask.query, statistic))
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:

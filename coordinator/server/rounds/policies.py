@@ -393,7 +393,7 @@ class Verifying:
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
-    """Return the posterior with what fresh devices dispute: labels whose level is not the nearest to what they told.
+    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level.
 
     Items that they were not asked about, as where no device was left, are disputed as well.
     """
@@ -405,7 +405,7 @@ def verified(posterior: Posterior, state: ServerState) -> Posterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """What a run says of its policy, beside the setting that every policy is told."""
+    """A run's options of its policy, beside the setting that every policy gets."""
 
     devices: int  # Number of devices that can be asked
     rounds: int = 2  # Number of rounds of policy fixed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.custom import Own
+from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, PolicyError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
@@ -199,7 +199,7 @@ class QueryPlan:
     most_rounds: int = MOST_ROUNDS
 
     @property
-    def own(self) -> Own | None:
+    def own(self) -> CustomMechanism | None:
         """The experimenter's own mechanism."""
         return self.learner.own
 

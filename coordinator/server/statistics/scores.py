@@ -1,4 +1,4 @@
-"""Scores of items: mergeable sums of releases, in whole numbers; and sums of openly told ratings."""
+"""Scores of items: mergeable sums of releases, in whole numbers; and sums of open ratings."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class SetCounters(NamedTuple):
     sensed: Ints
     """How many devices sensed an item."""
     scores: Ints
-    """How many of those told 1."""
+    """How many of those answered 1."""
 
 
 @compiled
 def counters_for(sensed: Ints, scores: Ints) -> SetCounters:
-    """Return a tally that adds to these counts."""
+    """Return counters that add to these counts."""
     return SetCounters(np.zeros(sensed.size + 1, np.uint32), np.zeros(sensed.size + 1, np.uint16), sensed, scores)
 
 
@@ -279,7 +279,7 @@ def _refuse(query: Query, release: Release, wrong: int) -> None:
 
 
 def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
-    """Return for each item how many devices told that they rated it (``sensed``), and liked it (``scores``)."""
+    """Return for each item how many devices say that they rated it (``sensed``), and liked it (``scores``)."""
     release.require(query)
     answered, (sensed, scores) = release.answered_mask(), np.zeros((2, query.items), np.int64)
     most = int(query.parameters["most"])

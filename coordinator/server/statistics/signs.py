@@ -84,7 +84,7 @@ def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> 
 
 
 def agreements(key: Words, first: int, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
-    """Return how many answering devices said what the public sign of a place is, int64, one count a place.
+    """Return how many answering devices agree with the public sign of each place, int64, one count a place.
 
     Shapes: ``key`` (2,); ``positive``, ``answered`` (devices,); ``lanes`` (devices,).
     """

@@ -18,11 +18,11 @@ from actors.device import Cohort
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.channels import independent_bits as bits
 from coordinator.protocol.channels import matrix_channel as matrix
-from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, OwnPublic, admit, hold
+from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, MechanismError, admit, hold
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
-from coordinator.server.own import OwnDesign
+from coordinator.server.own import CustomDesign
 from scenarios.own.admission import FOR_SOME, MOST_SAMPLED, admitted_for
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import run_job
@@ -30,9 +30,9 @@ from scenarios.run.job import run_job
 IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
 
 
-def first_query(mechanism: Mechanism) -> tuple[OwnDesign, Query]:
+def first_query(mechanism: Mechanism) -> tuple[CustomDesign, Query]:
     """A mechanism that was admitted, and its first query."""
-    design = OwnDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
+    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
     return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
 
 
@@ -105,10 +105,10 @@ def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_fr
     design, query = first_query(liars.Keeps())
     admit(design.own)
     object.__setattr__(liars.GIVEN[-1], "if_zero", 0)
-    held = OwnPublic(design.own).channel(query)
+    held = CustomPublic(design.own).channel(query)
     assert isinstance(held, IndependentBits)
     assert held.if_zero > 0
-    assert held is OwnPublic(design.own).channel(query)
+    assert held is CustomPublic(design.own).channel(query)
 
 
 def test_a_sampler_is_tried_for_all_private_values() -> None:

@@ -13,14 +13,14 @@ from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WO
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from coordinator.protocol.channels import IndependentBits
-from coordinator.protocol.custom import UNCHECKED, Mechanism, MechanismError, Own, admitted
+from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import half_of
-from coordinator.server.own import KMEANS, OwnDesign
+from coordinator.server.own import KMEANS, CustomDesign
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
@@ -29,10 +29,12 @@ from scenarios.own.admission import EXACT, FOR_SOME, admitted_for
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
 
-def asked(mechanism: Mechanism, *, world: World = WORLD, pool: list[int] | None = None) -> tuple[Own, OwnDesign, Query]:
+def asked(
+    mechanism: Mechanism, *, world: World = WORLD, pool: list[int] | None = None
+) -> tuple[CustomMechanism, CustomDesign, Query]:
     """A mechanism that was admitted, its design, and the query of its first round."""
     own, _ = admitted_for(mechanism, world, epsilon=world.epsilon)
-    design = OwnDesign(own, world)
+    design = CustomDesign(own, world)
     some = None if pool is None else np.array(pool, np.int32)
     return own, design, design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon, pool=some)
 
@@ -71,7 +73,7 @@ def test_without_noise_nothing_but_sampling_is_left() -> None:
     world = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=None)
     for kind in HONEST:
         own, _ = admitted_for(kind(), world, epsilon=None)
-        query = OwnDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=None)
+        query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=None)
         cohort = Cohort(RATINGS, SECRET, 0, USERS, None)
         statistic = aggregate(query, cohort.answer(query, 0, USERS))
         assert isinstance(statistic, CountStatistic)
@@ -132,7 +134,7 @@ def test_a_sampler_must_follow_its_likelihood() -> None:
 def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
     own, checked = admitted_for(foreign_bad.Large(), WORLD, epsilon=EPSILON)
     assert (checked.how, own.unchecked) == (UNCHECKED, True)
-    query = OwnDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
+    query = CustomDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert check_question(query).promise.endswith("(claimed, not checked)")
     large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
     with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
