@@ -156,7 +156,7 @@ def test_a_choice_without_noise_is_always_among_the_best() -> None:
 
 @pytest.mark.parametrize(("choices", "kept"), [(2, 0), (2, 2), (8, 8), (8, -1), (1, 1)])
 def test_choices_that_leave_nothing_over_are_refused(choices: int, kept: int) -> None:
-    with pytest.raises(InputError, match=f"^kept is {kept}; .* between 1 and {choices - 1}") as caught:
+    with pytest.raises(InputError, match=f"^best_count is {kept}; .* between 1 and {choices - 1}") as caught:
         choice_channel(Fraction(1), choices=choices, best_count=kept)
     assert "\n" not in str(caught.value)
 

@@ -24,7 +24,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.frequencies import Rates, popularity, read_items
 from coordinator.server.design import PoolDesign, World
 from coordinator.server.mechanisms import server_halves
-from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings
+from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields
 from coordinator.server.statistics.counts import CountStatistic
 from scenarios.run.results import record
 
@@ -41,7 +41,7 @@ USERS = 40_000
 def design_of(name: str, items: int, rated: int = 1, **settings: Any) -> FrequencyDesign:
     """An oracle as a run has it."""
     half = ORACLES[name]
-    return half.asking(items=items, rated=rated, **half.settings(**settings).model_dump())
+    return half.asking(items=items, rated=rated, **design_fields(half.settings(**settings)))
 
 
 def asked_of(design: FrequencyDesign, epsilon: Epsilon, seed: bytes = worlds.PUBLIC) -> Query:
