@@ -17,7 +17,7 @@ from coordinator.protocol.channels import COIN, SubsetChannel, subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import unpack
 
-LISTED, AS_BITS = {"values": 40, "padded": 5, "chosen": 4}, {"values": 40, "padded": 5, "chosen": 9}
+LISTED, AS_BITS = {"values": 40, "padded": 5, "subset_size": 4}, {"values": 40, "padded": 5, "subset_size": 9}
 """A subset as six bits a value that it holds, and as a bit a value."""
 
 

@@ -41,7 +41,7 @@ def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, mark
 
     Examples
     --------
-    >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, drawn=2), 12)
+    >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, set_size=2), 12)
     0.541666666667
     """
     first, masses = hypergeometric_masses(population, marked, set_size)

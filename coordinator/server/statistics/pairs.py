@@ -41,7 +41,7 @@ class PairStatistic(Statistic):
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
-    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate`."""
+    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
     from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
     from coordinator.protocol.public_draws import random_pairs  # noqa: PLC0415 (compiled)
 

@@ -74,7 +74,7 @@ for room in sys.argv[2].split(","):
     importlib.import_module(room).__path__.append(f"{sys.argv[1]}/{room}")
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order_mechanisms import found
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.attack import ATTACKED
 from scenarios.two_tier.config import TwoTier
@@ -82,7 +82,7 @@ from scenarios.two_tier.experiment import run
 from scenarios.sweep.two_tier import ASKED
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
-told = {"found": list(found()), "help": TwoTier.model_fields["epsilon"].description}
+told = {"found": list(second_order_public_halves()), "help": TwoTier.model_fields["epsilon"].description}
 told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
 told["result"] = run(TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
 try:
