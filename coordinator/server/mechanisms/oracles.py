@@ -176,7 +176,7 @@ class FrequencyHalf(ServerHalf):
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
         from coordinator.server.moments.frequencies import liked_shares, rated_shares
 
-        return (liked_shares(block), None) if settings.told == "liked" else rated_shares(block)
+        return (liked_shares(block), None) if design_fields(settings)["source"] == "liked" else rated_shares(block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
