@@ -156,7 +156,7 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
         model = iterate(model, crowd, server.fitting, server.batch_iterations)
         if stop == server.private:
             model = announced(model, crowd)
-        if server.told_after(first, stop):
+        if server.returns_model_after(first, stop):
             models.append((stop, model.features))
     return Course(
         features=model.features,

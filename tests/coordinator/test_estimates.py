@@ -22,7 +22,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.moments.blocks import mean_product
-from coordinator.server.moments.signs import best_kept
+from coordinator.server.moments.signs import optimal_best_count
 from coordinator.server.statistics.scores import ScoreStatistic
 
 EPSILON = Fraction(4)
@@ -46,7 +46,7 @@ def liked(of: World) -> Floats:
 
 def asked(pool: str, vectors: int) -> Query:
     size = len(POOLS[pool])
-    kept = best_kept(size, items=20, rated=8, vectors=vectors, epsilon=EPSILON)
+    kept = optimal_best_count(size, items=20, rated=8, vectors=vectors, epsilon=EPSILON)
     return worlds.sign_query(list(POOLS[pool]), items=20, vectors=vectors, kept=kept, epsilon=EPSILON)
 
 

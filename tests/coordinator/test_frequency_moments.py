@@ -18,7 +18,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import liked_shares, rated_shares, told_share
+from coordinator.server.moments.frequencies import item_share, liked_shares, rated_shares
 
 ITEMS, SIZES = 5, (2, 3)
 CLUSTERS = np.repeat(np.arange(2), SIZES)
@@ -62,7 +62,7 @@ def test_a_pools_item_is_named_as_its_share_of_a_users_likes_says(pool: int) -> 
                 if liked and liked[0] and inside[0] == 0:
                     chance = math.prod(likes if one else 1 - likes for one in liked)
                     named += chance / sum(liked) / math.comb(ITEMS, 3)
-        assert told_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
+        assert item_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
 
 
 def block_ratings() -> BlockRatings:

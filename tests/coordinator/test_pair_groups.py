@@ -23,7 +23,7 @@ from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import Groups, LikedPairs
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import best_subset, kept_pair_shares
+from coordinator.server.moments.frequencies import best_subset, pair_set_shares
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, CountStatistic, GroupStatistic, of_group
@@ -172,7 +172,7 @@ def test_how_often_a_pair_is_kept_is_exact(kept: int) -> None:
                     both = min(1, kept * (kept - 1) / (len(own) * (len(own) - 1)))
                     shares[one, other] += part * chance * both / math.comb(7, 4)
     by_hand = [[shares[0, 1], shares[0, 6]], [shares[6, 0], shares[5, 6]]]
-    assert kept_pair_shares(BLOCK, kept) == pytest.approx(np.array(by_hand), rel=1e-12)
+    assert pair_set_shares(BLOCK, kept) == pytest.approx(np.array(by_hand), rel=1e-12)
 
 
 @pytest.mark.statistical
@@ -188,7 +188,7 @@ def test_devices_keep_pairs_as_often_as_that() -> None:
     block = BlockParameters(
         rated=8, like=np.array([[0.9, 0.4]]), class_shares=np.ones(1), cluster_sizes=np.array([6, 6])
     )
-    stated, wrong = kept_pair_shares(block, 3), kept_pair_shares(block, 4)
+    stated, wrong = pair_set_shares(block, 3), pair_set_shares(block, 4)
     for one, other in ((0, 0), (0, 1), (1, 1)):
         of_kind = np.sort([low % 2, high % 2], axis=0) == np.array([[one], [other]])
         pairs = of_kind.all(axis=0)

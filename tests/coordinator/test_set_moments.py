@@ -16,14 +16,7 @@ from coordinator.server.decoding.frequencies import Rates
 from coordinator.server.design import World
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import (
-    best_sizes,
-    kept_share,
-    kept_shares,
-    liked_shares,
-    likes_of,
-    told_share,
-)
+from coordinator.server.moments.frequencies import best_sizes, item_share, liked_shares, likes_of, set_share, set_shares
 
 BLOCK = BlockParameters(
     rated=4,
@@ -50,15 +43,15 @@ def by_hand(padded: int) -> list[float]:
 
 @pytest.mark.parametrize("padded", [1, 2, 3, 4])
 def test_how_often_an_item_is_kept_is_exact(padded: int) -> None:
-    assert kept_shares(BLOCK, padded) == pytest.approx(by_hand(padded), rel=1e-12)
+    assert set_shares(BLOCK, padded) == pytest.approx(by_hand(padded), rel=1e-12)
 
 
 def test_a_set_of_one_is_a_random_item() -> None:
-    assert kept_shares(BLOCK, 1) == pytest.approx(liked_shares(BLOCK), rel=1e-12)
+    assert set_shares(BLOCK, 1) == pytest.approx(liked_shares(BLOCK), rel=1e-12)
     for likes in (0.1, 0.5, 1.0):
-        one = kept_share(30, items=200, rated=40, likes=likes, padded=1)
-        assert one == pytest.approx(told_share(30, items=200, rated=40, likes=likes), rel=1e-11)
-    assert kept_share(30, items=200, rated=40, likes=0.4, padded=40) == pytest.approx(40 / 200, rel=1e-11)
+        one = set_share(30, items=200, rated=40, likes=likes, padded=1)
+        assert one == pytest.approx(item_share(30, items=200, rated=40, likes=likes), rel=1e-11)
+    assert set_share(30, items=200, rated=40, likes=0.4, padded=40) == pytest.approx(40 / 200, rel=1e-11)
 
 
 @pytest.mark.parametrize(("sizes", "rated"), [([5, 0], 3), ([2, 3], 5), ([4, 6], 0), ([300, 700], 200)])

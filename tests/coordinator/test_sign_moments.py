@@ -19,7 +19,7 @@ from thoroughness import examples
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import choice_channel
-from coordinator.server.moments.signs import best_kept, sign_contrast
+from coordinator.server.moments.signs import optimal_best_count, sign_contrast
 
 LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))
 SHARES = (0.25, 0.75)
@@ -142,7 +142,7 @@ def test_the_best_number_to_keep_has_the_largest_contrast(data: st.DataObject, i
     rated, pool = data.draw(st.integers(1, items)), data.draw(st.integers(1, items))
     epsilon = data.draw(st.none() | st.sampled_from([Fraction(1, 100), Fraction(1), Fraction(3), Fraction(20)]))
     vectors = 1 << power
-    best = best_kept(pool, items=items, rated=rated, vectors=vectors, epsilon=epsilon)
+    best = optimal_best_count(pool, items=items, rated=rated, vectors=vectors, epsilon=epsilon)
     contrasts = [
         sign_contrast(pool, items=items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon)
         for kept in range(1, vectors + 1)
@@ -153,7 +153,7 @@ def test_the_best_number_to_keep_has_the_largest_contrast(data: st.DataObject, i
 
 def test_more_is_kept_where_there_is_more_noise() -> None:
     kept = [
-        best_kept(500, items=1000, rated=30, vectors=16, epsilon=epsilon)
+        optimal_best_count(500, items=1000, rated=30, vectors=16, epsilon=epsilon)
         for epsilon in (Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10), None)
     ]
     assert kept == sorted(kept, reverse=True)
@@ -166,7 +166,7 @@ def test_more_vectors_tell_more(rated: int) -> None:
     """At the same epsilon, each with the best number kept."""
     contrasts = []
     for vectors in (1, 2, 4, 8, 16, 32, 64):
-        kept = best_kept(90, items=100, rated=rated, vectors=vectors, epsilon=Fraction(1))
+        kept = optimal_best_count(90, items=100, rated=rated, vectors=vectors, epsilon=Fraction(1))
         contrasts.append(
             sign_contrast(90, items=100, rated=rated, vectors=vectors, best_count=kept, epsilon=Fraction(1))
         )

@@ -25,7 +25,7 @@ SMALLEST_EPSILON = Fraction(1, 10**12)
 
 ROUNDED = Fraction(1, 1 << 50)
 """What rounded floats may add to a log-ratio however small epsilon is, in nats; rounding to coins mends it, too."""
-MOST_TOLD = 1 << 16
+MOST_RELEASES = 1 << 16
 """Releases that a channel enumerates at most."""
 DUST = Fraction(1, 10**9)
 """Share of epsilon by which stated probabilities may exceed it, as rounded floats do; rounding to coins mends it."""

@@ -15,7 +15,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels.channel import (
     COIN,
     LARGEST_EPSILON,
-    MOST_TOLD,
+    MOST_RELEASES,
     CoinOf,
     LogRatio,
     bit_channel,
@@ -87,8 +87,8 @@ class IndependentBits:
         InputError
             If there are too many releases to enumerate.
         """
-        if 1 << min(self.count, 64) > MOST_TOLD:
-            raise InputError(f"{self.count} bits have more than {MOST_TOLD} releases; look at fewer bits")
+        if 1 << min(self.count, 64) > MOST_RELEASES:
+            raise InputError(f"{self.count} bits have more than {MOST_RELEASES} releases; look at fewer bits")
         coins = [1]
         for _, bit in zip(range(self.count), private, strict=True):
             on = self.if_one if bit else self.if_zero
@@ -225,8 +225,8 @@ class UnaryChannel:
             If there are too many releases to enumerate.
         """
         count, value = self.encoded.count, int(np.ravel(private)[0])
-        if 1 << min(count, 64) > MOST_TOLD:
-            raise InputError(f"{count} bits have more than {MOST_TOLD} releases; look at fewer values")
+        if 1 << min(count, 64) > MOST_RELEASES:
+            raise InputError(f"{count} bits have more than {MOST_RELEASES} releases; look at fewer values")
         one, zero = self.rates
         others = [zero**ones * (1 - zero) ** (count - 1 - ones) for ones in range(count)]
         own = 1 << (count - 1 - value)

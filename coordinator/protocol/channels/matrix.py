@@ -13,7 +13,15 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
-from coordinator.protocol.channels.channel import COIN, DUST, MOST_TOLD, CoinOf, LogRatio, mended, require_probabilities
+from coordinator.protocol.channels.channel import (
+    COIN,
+    DUST,
+    MOST_RELEASES,
+    CoinOf,
+    LogRatio,
+    mended,
+    require_probabilities,
+)
 from coordinator.protocol.checked import require_whole, shown
 from coordinator.protocol.errors import InputError
 
@@ -197,8 +205,8 @@ def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Eps
 def _exact(row: Sequence[float | Fraction]) -> tuple[Fraction, ...]:
     """Return probabilities that sum to 1, where they do so but for floats' dust."""
     require_probabilities(row)
-    if not 1 <= len(row) <= MOST_TOLD:
-        raise InputError(f"a channel has {len(row)} releases; give 1 to {MOST_TOLD}")
+    if not 1 <= len(row) <= MOST_RELEASES:
+        raise InputError(f"a channel has {len(row)} releases; give 1 to {MOST_RELEASES}")
     if not all(0 <= p <= 1 + DUST for p in row) or abs(math.fsum(row) - 1) > DUST:
         raise InputError(f"probabilities of a channel's row sum to {math.fsum(row):.12g}; give some from 0 on, sum 1")
     exact = [Fraction(p) for p in row]

@@ -15,7 +15,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels.channel import (
     COIN,
     LARGEST_EPSILON,
-    MOST_TOLD,
+    MOST_RELEASES,
     CoinOf,
     LogRatio,
     odds_within,
@@ -79,8 +79,8 @@ class KaryChannel:
         InputError
             If there are too many releases to enumerate.
         """
-        if self.values > MOST_TOLD:
-            raise InputError(f"{self.values} values are more than {MOST_TOLD} releases; look at fewer values")
+        if self.values > MOST_RELEASES:
+            raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
         own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
         return [own if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
 
@@ -313,8 +313,10 @@ class SubsetChannel:
         InputError
             If there are too many releases to enumerate, or these are not as many values.
         """
-        if math.prod(self.form) > MOST_TOLD.bit_length() - 1:
-            raise InputError(f"subsets of {math.prod(self.form)} bits are more than {MOST_TOLD}; look at fewer values")
+        if math.prod(self.form) > MOST_RELEASES.bit_length() - 1:
+            raise InputError(
+                f"subsets of {math.prod(self.form)} bits are more than {MOST_RELEASES}; look at fewer values"
+            )
         own = {int(value) for value in np.ravel(private)}
         if len(own) != self.padded or not 0 <= min(own) <= max(own) < self.values:
             raise InputError(f"a sketch is no {self.padded} values below {self.values}; pad it to exactly as many")

@@ -169,7 +169,7 @@ class BatchPlan:
         """Return the batches, ``[first, stop)`` each."""
         return [(first, min(first + self.batch, self.private)) for first in range(0, self.private, max(self.batch, 1))]
 
-    def told_after(self, first: int, stop: int) -> bool:
+    def returns_model_after(self, first: int, stop: int) -> bool:
         """Return whether the model after a batch is returned."""
         return stop == self.private or bool(self.every and stop // self.every > first // self.every)
 
@@ -183,15 +183,15 @@ class Batches:
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
         self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
-        self._crowd = self._told_to = spread_crowd(plan.public, fleet)
+        self._crowd = self._announcing_crowd = spread_crowd(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
-            self._told_to = spread_crowd(plan.weight.announced_to, fleet)
+            self._announcing_crowd = spread_crowd(plan.weight.announced_to, fleet)
         self._book, self._digest = ReleaseBook(self._crowd.items, clip=plan.clip), hashlib.sha256()
         self._announced, self._models = list[bytes](), list[tuple[int, ItemFeatures]]()
         self._weight, self._weighed = 0.0, 0
         self._over, self._due = 0, False
         self._model: FittedModel | None = None
-        self._told: FittedModel
+        self._announced_model: FittedModel
         self._alone: FittedModel
 
     def run_round(self) -> Batch | None:
@@ -233,7 +233,9 @@ class Batches:
             duplicates=self._book.duplicates,
             releases_sha256=self._digest.hexdigest(),
             weight=self._weight,
-            validation_users=None if self._told_to is self._crowd else self._crowd.users - self._told_to.users,
+            validation_users=None
+            if self._announcing_crowd is self._crowd
+            else self._crowd.users - self._announcing_crowd.users,
             alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
         )
 
@@ -251,17 +253,17 @@ class Batches:
     def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:
         """Return the next batch's query and the model that it is about."""
         self._iterate()
-        self._told, plan = announced(self._told, self._told_to), self._plan
+        self._announced_model, plan = announced(self._announced_model, self._announcing_crowd), self._plan
         assert plan.mechanism is not None  # otherwise nothing is announced
         query = SecondOrderQuery(
-            model=self._told.features.digest,
+            model=self._announced_model.features.digest,
             mechanism=plan.mechanism,
             epsilon=plan.epsilon,
             batch=self._over,
             own_h=plan.own_h,
         )
         self._announced.append(query.model)
-        return query, self._told.features
+        return query, self._announced_model.features
 
     def _ask(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
         """Announce the model to a batch, and ask it."""
@@ -286,20 +288,20 @@ class Batches:
         if not isinstance(weight, Weighing):
             self._weight = weight
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight.choose(self._alone, self._told_to, self._book), devices
+            self._weight, self._weighed = weight.choose(self._alone, self._announcing_crowd, self._book), devices
 
     def _iterate(self) -> FittedModel:
         """Return the server's model after all batches so far; make the iterations that are due."""
-        same = self._told_to is self._crowd
+        same = self._announcing_crowd is self._crowd
         if self._model is None:
             self._model = start(self._plan, self._crowd)
-            self._told = self._alone = self._model if same else start(self._plan, self._told_to)
+            self._announced_model = self._alone = self._model if same else start(self._plan, self._announcing_crowd)
             self._models.append((0, self._model.features))
         if self._due:
-            self._told, self._due = self._further(self._told, self._told_to), False
-            self._model = self._told if same else self._further(self._model, self._crowd)
+            self._announced_model, self._due = self._further(self._announced_model, self._announcing_crowd), False
+            self._model = self._announced_model if same else self._further(self._model, self._crowd)
             first, stop = self._batches[self._over - 1]
-            if self._plan.told_after(first, stop):
+            if self._plan.returns_model_after(first, stop):
                 self._models.append((stop, self._model.features))
         return self._model
 
@@ -320,7 +322,7 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
     models = [(0, model.features)]
     for first, stop in plan.blocks():
         model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
-        if plan.told_after(first, stop):
+        if plan.returns_model_after(first, stop):
             models.append((stop, model.features))
     return Course(features=announced(model, crowd).features, model=model, models=models)
 

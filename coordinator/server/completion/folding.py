@@ -33,7 +33,7 @@ class ReleaseBook:
         self._items, self._rescale, self._clip = items, rescale, clip
         self._batches: list[_Batch] = []
         self._devices: set[int] = set()
-        self._kept: list[Floats2] = []
+        self._row_blocks: list[Floats2] = []
         self._gram: Floats2 = np.empty((0, 0))
         self.duplicates = 0
 
@@ -55,13 +55,13 @@ class ReleaseBook:
         self._devices |= new.keys()
         batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=ordered)
         if 8 * self._items * self.devices <= KEPT_BYTES:
-            self._kept.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
+            self._row_blocks.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
         self._batches.append(batch)
 
     def blocks(self) -> Iterator[Floats2]:
         """Yield all rows z, some at a time, float64, shape (some, m), in the order of batches and devices."""
-        if len(self._kept) == len(self._batches):
-            yield from (rows for rows in self._kept if rows.size)
+        if len(self._row_blocks) == len(self._batches):
+            yield from (rows for rows in self._row_blocks if rows.size)
             return
         for batch in self._batches:
             yield from self._decoded(batch)

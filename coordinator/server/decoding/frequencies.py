@@ -10,7 +10,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.messages import Query
 from coordinator.protocol.one_item import pool_of, pool_size, sides
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.moments.frequencies import LIKED, told_share
+from coordinator.server.moments.frequencies import LIKED, item_share
 from coordinator.server.statistics.counts import CountStatistic
 
 
@@ -71,7 +71,7 @@ def line_of(query: Query, *, rated: int) -> tuple[float, float]:
     If devices report likes only, the slope assumes that half of the ratings are likes; it scales all items by the same
     factor.
     """
-    slope = told_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
+    slope = item_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
     return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
 
 

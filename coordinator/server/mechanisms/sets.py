@@ -96,7 +96,7 @@ class GroupedSets(ABC):
         self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None
     ) -> Query:
         """Return a query about how many items of ``pool`` a device likes, by default of all."""
-        return self._asked(round_number, public_seed, epsilon, pool, (0, 1, 1))
+        return self._query_of(round_number, public_seed, epsilon, pool, (0, 1, 1))
 
     def likes(
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
@@ -109,7 +109,7 @@ class GroupedSets(ABC):
         pool_items = self.items if pool is None else pool.size
         return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
-    def _asked(
+    def _query_of(
         self, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None, sizes: tuple[int, int, int]
     ) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
@@ -160,7 +160,7 @@ class CountedSet(GroupedSets):
             sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
         else:
             sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, subset_size=self.subset_size)
-        return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))
+        return self._query_of(round_number, public_seed, epsilon, None, (1, *sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +315,7 @@ class LikedPairs(GroupedSets):
         padded, subset_size = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
         pairs, own = pairs_of(self.top), pairs_of(padded)
         subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
-        return self._asked(round_number, public_seed, epsilon, pool, (2, padded, subset_size))
+        return self._query_of(round_number, public_seed, epsilon, pool, (2, padded, subset_size))
 
     def of_items(
         self,
@@ -337,7 +337,7 @@ class LikedPairs(GroupedSets):
         else:
             padded = self.device_likes if paired else 0
             sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=epsilon, padded=padded)
-        return self._asked(round_number, public_seed, epsilon, pool, (1, *sizes))
+        return self._query_of(round_number, public_seed, epsilon, pool, (1, *sizes))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
@@ -428,13 +428,13 @@ class PairsHalf(ServerHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return the moments of the group that ranks all items, for each cluster; clusters follow from it alone."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
         design = self.design(settings, world)
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        level = set_shares(world.block, int(query.parameters[PADDED]))
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
 
 
@@ -510,10 +510,10 @@ class LikedSet(FrequencyDesign):
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
-        from coordinator.server.moments.frequencies import LIKED, kept_share
+        from coordinator.server.moments.frequencies import LIKED, set_share
 
         padded = int(query.parameters[PADDED])
-        return kept_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
+        return set_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
 
 
 class SetHalf(FrequencyHalf):
@@ -566,12 +566,12 @@ class SetHalf(FrequencyHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return the moments of one round about all items, for each cluster."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, kept_shares
+        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        level = set_shares(world.block, int(query.parameters[PADDED]))
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
 
 

@@ -82,16 +82,16 @@ class SignSensing:
             round=round_number,
             public_seed=public_seed,
             epsilon=epsilon,
-            parameters={"vectors": self.vectors, "kept": self._kept(items.size, epsilon)},
+            parameters={"vectors": self.vectors, "kept": self._best_count(items.size, epsilon)},
             pool=items,
             answer_bits=answer_bits(self.vectors),
             centres=centres,
         )
 
-    def _kept(self, pool: int, epsilon: Epsilon) -> int:
-        from coordinator.server.moments.signs import best_kept
+    def _best_count(self, pool: int, epsilon: Epsilon) -> int:
+        from coordinator.server.moments.signs import optimal_best_count
 
-        return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
+        return optimal_best_count(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item's ``2 b - 1``; see `estimates.read_signs`."""

@@ -55,7 +55,7 @@ def rated_shares(block: BlockParameters) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=1 << 16)
-def told_share(pool: int, *, items: int, rated: int, likes: float) -> float:
+def item_share(pool: int, *, items: int, rated: int, likes: float) -> float:
     """Return the probability that a user names one item of a pool, for each unit of how much users like that item."""
     none = mean_product(np.array([1 - likes, 1.0]), np.array([pool, items - pool]), rated)
     return (1 - none) / (pool * likes)
@@ -93,7 +93,7 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
     return masses
 
 
-def kept_shares(block: BlockParameters, padded: int) -> Floats:
+def set_shares(block: BlockParameters, padded: int) -> Floats:
     """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
     shares = np.zeros(block.cluster_sizes.size)
     survival = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
@@ -105,7 +105,7 @@ def kept_shares(block: BlockParameters, padded: int) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def kept_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -> float:
+def set_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -> float:
     """Return the probability that one item of a pool is in a user's set, for each unit of how much users like it."""
     of = likes_of(np.array([likes, 0.0]), np.array([pool, items - pool]), rated)
     return float(of @ np.minimum(np.arange(rated + 1), padded)) / (pool * likes)
@@ -168,7 +168,7 @@ def sizes_for(
     return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
 
 
-def kept_pair_shares(block: BlockParameters, padded: int) -> Floats:
+def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
     """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
 
     On the diagonal the items are two of one cluster; 0 where it has one only.

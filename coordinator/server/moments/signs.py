@@ -36,7 +36,7 @@ def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, best_count
 
 
 @lru_cache(maxsize=4096)
-def best_kept(pool: int, *, items: int, rated: int, vectors: int, epsilon: Epsilon) -> int:
+def optimal_best_count(pool: int, *, items: int, rated: int, vectors: int, epsilon: Epsilon) -> int:
     """Return how many signed vectors should count as the best, 1 to m: where the contrast is largest."""
     best = _best_sums(pool, items, rated, vectors)
     channels = [

@@ -152,7 +152,7 @@ class _Course:
     def __init__(self, named: NamedRecommender, promise: Promise, electors: Indices) -> None:
         self._recommender, self._weighted = named.build(promise), named.weighted
         self.electorate = Electorate(electors.size, named.limits(promise.diversity, promise.radius), electors)
-        self._chosen, self._liked, self._survivors = list[int](), list[bool](), list[int]()
+        self._recommendations, self._liked, self._survivors = list[int](), list[bool](), list[int]()
         self._log_likelihood = 0.0
         self._sums = np.empty(0)
 
@@ -171,13 +171,13 @@ class _Course:
         """Take in the client's answer."""
         factors = self._recommender.factors(self._sums, recommendation, liked=liked)
         self.electorate.learn(votes, recommendation, factors, liked=liked)
-        self._chosen.append(recommendation)
+        self._recommendations.append(recommendation)
         self._liked.append(liked)
 
     def served(self, electors: Indices) -> Served:
         """Return the record of the service."""
         return Served(
-            chosen=np.array(self._chosen, np.uint8),
+            chosen=np.array(self._recommendations, np.uint8),
             liked=np.array(self._liked, np.bool_),
             electors=electors,
             survivors=np.array(self._survivors, np.int64),
