@@ -73,7 +73,7 @@ class LyingAnswers:
         sensed[pool] += liars
         scores[pool] += self.honest.coins.binomial(liars, agree[pool])
         devices = ask.stop - ask.first
-        return replace(honest, sensed=sensed, scores=scores, asked=devices, answered=devices), []
+        return replace(honest, sensed=sensed, scores=scores, devices=devices, answered=devices), []
 
 
 @cache

@@ -116,7 +116,7 @@ for shared in (
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make test-thorough` runs, and let tests that start Ray's processes come first.
 
-    Run them without `-n`, so that one Ray instance runs at a time.
+    Run these without `-n`, so that one Ray instance runs at a time.
 
     Raises
     ------

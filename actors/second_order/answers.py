@@ -19,8 +19,8 @@ class Answer:
     """A device's answer: its payload, and the query and the model that it answers."""
 
     device: int
-    query_id: bytes  # The query's digest, 16 bytes
-    model: bytes  # The model's digest, 16 bytes
+    query_id: bytes  # Digests of the question and of the model, 16 bytes each
+    model: bytes
     mechanism: str  # A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
     epsilon: Epsilon  # In nats; None where the mechanism has none
     guarantee: str  # The promise that the device was given, in words

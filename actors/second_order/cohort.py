@@ -32,8 +32,8 @@ class Consent:
     """Mechanisms that devices agree to answer through, and the largest epsilon that they agree to."""
 
     mechanisms: frozenset[str]  # Some of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`
-    # Largest epsilon of the mechanisms that have one [nats], of a bit, a coordinate or a release, as the mechanism
-    # counts it (see `SecondOrderPublic.epsilon_of`); None allows any
+    # Largest epsilon of those that have one [nats], as the mechanism counts it: of a bit, of a coordinate, or of a
+    # release, see `SecondOrderPublic.epsilon_of`; None: any
     epsilon: Epsilon
     own_h: bool = False  # Whether a device may release its own h in full precision, which is not private
 

@@ -103,8 +103,8 @@ class Service(Checked):
             return np.zeros(2, np.uint64)
         from coordinator.protocol.coins import as_words  # noqa: PLC0415 (settings need not load numba)
 
-        told = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
-        return as_words(hashlib.blake2b(told, digest_size=16).digest())
+        content = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
+        return as_words(hashlib.blake2b(content, digest_size=16).digest())
 
     def __str__(self) -> str:
         """Return a short name for logs and errors."""
@@ -174,8 +174,8 @@ class Votes(Checked):
 
     def require(self, ballot: Ballot, electors: Indices) -> None:
         """Raise InputError if these are not the votes of ``electors`` in all rounds of ``ballot``."""
-        asked = ballot.service.id, ballot.first, ballot.stop - ballot.first
-        if (self.service_id, self.first, len(self.votes)) != asked or not np.array_equal(self.electors, electors):
+        expected = ballot.service.id, ballot.first, ballot.stop - ballot.first
+        if (self.service_id, self.first, len(self.votes)) != expected or not np.array_equal(self.electors, electors):
             raise InputError(f"votes from round {self.first} on are no answer to the ballot of {ballot.service}")
 
 
@@ -189,7 +189,7 @@ class Offer(Checked):
         Whom it is for.
     round : int
         The round.
-    chosen : int
+    recommendation : int
         The object.
 
     Raises

@@ -47,11 +47,11 @@ class PrivacyParameter(Fraction):
         if type(numerator) not in {int, str, Fraction, PrivacyParameter} or type(denominator) not in {int, type(None)}:
             raise InputError(f"epsilon is a {type(numerator).__name__}, which is not exact; give a fraction above 0")
         try:
-            found: PrivacyParameter = super().__new__(cls, numerator, denominator)  # type: ignore[arg-type] # a text is fine, too
+            parameter: PrivacyParameter = super().__new__(cls, numerator, denominator)  # type: ignore[arg-type] # a text is fine, too
         except (ArithmeticError, ValueError):
             raise InputError("epsilon is no fraction; give a number above 0") from None
-        _require_positive(found, "epsilon")
-        return found
+        _require_positive(parameter, "epsilon")
+        return parameter
 
 
 def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
@@ -75,8 +75,8 @@ def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | 
     if value is None:
         return None
     if not isinstance(value, Fraction) or type(value) not in {Fraction, PrivacyParameter}:
-        told = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
-        raise InputError(f"{name} is {told}; give a fraction above 0, or None for no privacy")
+        description = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
+        raise InputError(f"{name} is {description}; give a fraction above 0, or None for no privacy")
     _require_positive(value, name)
     return value if isinstance(value, PrivacyParameter) else PrivacyParameter(value)
 
@@ -89,8 +89,8 @@ def _require_positive(value: Fraction, name: str) -> None:
     if max(above.bit_length(), below.bit_length()) > MOST_BITS:
         raise InputError(f"{name} has a numerator or denominator of more than {MOST_BITS} bits; give a shorter number")
     if above <= 0:
-        told = str(above) if below == 1 else f"{above}/{below}"
-        raise InputError(f"{name} is {told}; it must be above 0 (None, or inf, means no privacy)")
+        text = str(above) if below == 1 else f"{above}/{below}"
+        raise InputError(f"{name} is {text}; it must be above 0 (None, or inf, means no privacy)")
     if math.gcd(above, below) != 1:
         raise InputError(f"{name} is {above}/{below}, which is not reduced; give a fraction above 0")
 

@@ -52,15 +52,15 @@ def candidates_key(query_id: bytes) -> Words:
 
 
 @compiled
-def _coordinates(key: Words, device: int, vector: int, levels: Ints, told: Ints) -> None:
+def _coordinates(key: Words, device: int, vector: int, levels: Ints, numbers: Ints) -> None:
     stream = siphash1(key[0], key[1], uint64(device))
-    for a in range(told.size):
-        told[a] = gaussian(draw(stream, uint64(vector * told.size + a)), levels)
+    for a in range(numbers.size):
+        numbers[a] = gaussian(draw(stream, uint64(vector * numbers.size + a)), levels)
 
 
 def candidate(query_id: bytes, device: int, vector: int, dimension: int) -> Floats:
     """Return one of a device's public candidates, a vector of length 1, float64, shape (dimension,)."""
     numbers = np.empty(dimension, np.int64)
     _coordinates(candidates_key(query_id), device, vector, LEVELS, numbers)
-    told: Floats = numbers / np.sqrt(float(np.square(numbers).sum()))
-    return told
+    direction: Floats = numbers / np.sqrt(float(np.square(numbers).sum()))
+    return direction

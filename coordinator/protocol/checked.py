@@ -165,32 +165,32 @@ def require_truth(name: str, value: object) -> bool:
 def require_bytes(name: str, value: object, size: int) -> bytes:
     """Return bytes of a known size; see `require_whole`."""
     if type(value) is not bytes or len(value) != size:
-        told = f"{len(value)} bytes" if type(value) is bytes else shown(value)
-        raise InputError(f"{name} is {told}; it must be {size} bytes")
+        description = f"{len(value)} bytes" if type(value) is bytes else shown(value)
+        raise InputError(f"{name} is {description}; it must be {size} bytes")
     return value
 
 
 def require_array(name: str, value: object, dtype: type[np.generic], shape: Collection[int | None] | None) -> Any:
     """Return an array in C order."""
     if type(value) is not np.ndarray or value.dtype != np.dtype(dtype) or not value.dtype.isnative:
-        told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
-        raise InputError(f"{name}: {told}; give an array of {np.dtype(dtype).name}")
+        description = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
+        raise InputError(f"{name}: {description}; give an array of {np.dtype(dtype).name}")
     if shape is None:
         return value
     fits = value.ndim == len(shape) and all(
-        wanted in {None, size} for wanted, size in zip(shape, value.shape, strict=True)
+        expected in {None, size} for expected, size in zip(shape, value.shape, strict=True)
     )
     if not fits or not value.flags.c_contiguous or not value.flags.aligned:
-        wanted = tuple("any" if size is None else size for size in shape)
-        raise InputError(f"{name}: shape {value.shape}; give {wanted} in C order")
+        expected = tuple("any" if size is None else size for size in shape)
+        raise InputError(f"{name}: shape {value.shape}; give {expected} in C order")
     return value
 
 
 def require_public_array(name: str, value: object) -> Any:
     """Return an array of whole or finite real numbers, of one or two dimensions, in C order; see `require_array`."""
     if type(value) is not np.ndarray or value.dtype.name not in _PUBLIC:
-        told = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
-        raise InputError(f"{name}: {told}; give an array of {', '.join(_PUBLIC)}")
+        description = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
+        raise InputError(f"{name}: {description}; give an array of {', '.join(_PUBLIC)}")
     require_array(name, value, _PUBLIC[value.dtype.name], [None] * (1 + (value.ndim == 2)))
     if value.dtype.name == "float64" and not np.isfinite(value).all():
         raise InputError(f"{name}: some are no finite numbers; give some that are")

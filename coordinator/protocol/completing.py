@@ -98,9 +98,9 @@ def tastes_of(
         Users in compressed sparse rows; ratings less the items' means.
     """
     rank = vectors.shape[1]
-    found = np.zeros((starts.size - 1, rank))
-    _solve_all(vectors, kappa, degree_share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), found)
-    return found
+    tastes = np.zeros((starts.size - 1, rank))
+    _solve_all(vectors, kappa, degree_share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), tastes)
+    return tastes
 
 
 @borrowing
@@ -113,16 +113,16 @@ def _solve_all(
     centred: Floats,
     gram: Floats2,
     dual: Floats,
-    found: Floats2,
+    tastes: Floats2,
 ) -> None:
     """Write every user's u; see `tastes_of`."""
-    for user in range(len(found)):
-        low, high = starts[user], starts[user + 1]
-        ridge = kappa if degree_share == 0.0 else kappa * degree_share * (high - low)
-        if high - low >= vectors.shape[1]:
-            _primal(vectors, ridge, items[low:high], centred[low:high], gram, found[user])
-        elif high > low:
-            _dual(vectors, ridge, items[low:high], centred[low:high], gram, dual, found[user])
+    for user in range(len(tastes)):
+        start, stop = starts[user], starts[user + 1]
+        ridge = kappa if degree_share == 0.0 else kappa * degree_share * (stop - start)
+        if stop - start >= vectors.shape[1]:
+            _primal(vectors, ridge, items[start:stop], centred[start:stop], gram, tastes[user])
+        elif stop > start:
+            _dual(vectors, ridge, items[start:stop], centred[start:stop], gram, dual, tastes[user])
 
 
 @compiled
@@ -146,7 +146,7 @@ def predictions_of(
     vectors: Floats2, mean: Floats, tastes: Floats2, starts: Ints, items: Indices, lowest: float, highest: float
 ) -> Floats:
     """Return ``mu + V u`` for users' items in compressed sparse rows, clipped to the range of ratings."""
-    found = np.empty(items.size)
+    predictions = np.empty(items.size)
     for user in range(tastes.shape[0]):
         taste = tastes[user]
         for place in range(starts[user], starts[user + 1]):
@@ -154,5 +154,5 @@ def predictions_of(
             total = mean[item]
             for k in range(vectors.shape[1]):
                 total += vectors[item, k] * taste[k]
-            found[place] = min(max(total, lowest), highest)
-    return found
+            predictions[place] = min(max(total, lowest), highest)
+    return predictions

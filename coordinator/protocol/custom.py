@@ -41,7 +41,7 @@ class MechanismError(PolicyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What a class is told before it asks; all of it is public.
+    """The public facts that a class gets before it asks.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class CoinsBlock(Protocol):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Mechanism:
-    """Base class of a mechanism of one's own; annotated attributes are its settings, as those of a frozen dataclass.
+    """Base class of a custom mechanism; annotated attributes are its settings, as those of a frozen dataclass.
 
     Attributes
     ----------
@@ -234,15 +234,15 @@ class Mechanism:
         Returns
         -------
         float or None
-            Inverse variance of what one answer tells of an item's ``2 b - 1``, where b is how probably users like it.
+            Inverse variance of one answer's estimate of an item's ``2 b - 1``, where b is how probably users like it.
         """
         return None
 
 
 def methods_missing(kind: type[Mechanism]) -> list[str]:
     """Return which of the methods that every mechanism must have a class does not define."""
-    wanted = ("query", "channel", "sketch", "estimate")
-    return [name for name in wanted if getattr(kind, name, None) is getattr(Mechanism, name)]
+    required = ("query", "channel", "sketch", "estimate")
+    return [name for name in required if getattr(kind, name, None) is getattr(Mechanism, name)]
 
 
 def require_whole_class(mechanism: object) -> Mechanism:
@@ -289,7 +289,7 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of one's own class returns.
+    """Return what a method of a custom class returns.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _at(error: BaseException) -> str:
 
 def _plain(kind: type[BaseException]) -> str:
     """Return the name of an exception of Python's own; of no other one, since a class may name it after a rating."""
-    return next((name for name, known in vars(builtins).items() if known is kind), "an error of its own")
+    return next((name for name, builtin in vars(builtins).items() if builtin is kind), "an error of its own")
 
 
 def _in_a_line(error: BaseException) -> str:
@@ -355,7 +355,7 @@ UNCHECKED = "claimed, not checked"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomMechanism:
-    """A mechanism of one's own as the experimenter admits it.
+    """A custom mechanism as the experimenter admits it.
 
     Attributes
     ----------
@@ -384,8 +384,8 @@ class CustomMechanism:
     @property
     def promise(self) -> str:
         """What a device is promised, and whether that was checked."""
-        told = UNCHECKED if self.unchecked else self.partly
-        return f"{LOCAL} ({told})" if told else LOCAL
+        caveat = UNCHECKED if self.unchecked else self.partly
+        return f"{LOCAL} ({caveat})" if caveat else LOCAL
 
     def fail(self, method: str, round_number: int, complaint: str) -> MechanismError:
         """Return the error that a method's result is refused with."""
@@ -408,13 +408,13 @@ def admitted(name: str) -> CustomMechanism | None:
 
 def question_of(query: Query) -> Question:
     """Return a query as its author sees it."""
-    told = dict(query.parameters)
-    outputs, values = (int(told.pop(name, 0)) for name in (OUTPUTS, VALUES))
+    parameters = dict(query.parameters)
+    outputs, values = (int(parameters.pop(name, 0)) for name in (OUTPUTS, VALUES))
     return Question(
         outputs=outputs,
         bits=0 if outputs else query.questions,
         values=values,
-        parameters=told,
+        parameters=parameters,
         arrays=dict(query.arrays),
         items=query.items,
         epsilon=query.epsilon,
@@ -446,9 +446,9 @@ def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
         return
     if not channel.log_ratio.within(query.epsilon):
         above = "" if math.isinf(channel.epsilon) else f"{channel.log_ratio.beyond(query.epsilon):.3g} "
-        told = f"one release gives away {channel.epsilon:.9g} nats, {above}above the question's epsilon"
+        problem = f"one release gives away {channel.epsilon:.9g} nats, {above}above the question's epsilon"
         remedy = "add noise, or build the channel with epsilon=question.epsilon, which rounds to within it"
-        raise own.fail("channel", query.round, f"{told} {float(query.epsilon):.9g}; {remedy}")
+        raise own.fail("channel", query.round, f"{problem} {float(query.epsilon):.9g}; {remedy}")
 
 
 def _anew(channel: CustomChannel) -> CustomChannel:
@@ -465,16 +465,18 @@ def stated(own: CustomMechanism, query: Query) -> CustomChannel:
     MechanismError
         If the class gives none, or one of another size than its question's.
     """
-    given = guarded(own.mechanism, "channel", query.round, question_of(query))
-    return fitted(own, query, given)
+    answer = guarded(own.mechanism, "channel", query.round, question_of(query))
+    return fitted(own, query, answer)
 
 
-def fitted(own: CustomMechanism, query: Query, given: object) -> CustomChannel:
+def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
-    if type(given) not in CHANNELS:
-        told = "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
-        raise own.fail("channel", query.round, f"{told} from one; return one of these three")
-    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, given, function=_anew)
+    if type(answer) not in CHANNELS:
+        problem = (
+            "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
+        )
+        raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
+    channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
     _fit(own, query, channel)
     return channel
 
@@ -491,8 +493,8 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel of another size than its question's."""
     outputs = query.parameters.get(OUTPUTS)
     has = len(channel.rows[0]) if isinstance(channel, MatrixChannel) else channel.bits
-    asked = outputs if isinstance(channel, MatrixChannel) else query.bits
-    if has != asked or (outputs is None) != isinstance(channel, IndependentBits):
+    expected = outputs if isinstance(channel, MatrixChannel) else query.bits
+    if has != expected or (outputs is None) != isinstance(channel, IndependentBits):
         asks = f"{query.questions} bits" if outputs is None else f"{outputs:g} outputs ({query.answer_bits} bits)"
         kind = "outputs" if isinstance(channel, MatrixChannel) else "bits"
         raise own.fail(
@@ -501,11 +503,11 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
 
 
 class CustomPublic(PublicHalf):
-    """The public half of a mechanism of one's own.
+    """The public half of a custom mechanism.
 
     Parameters
     ----------
-    own : Own
+    own : CustomMechanism
         As it was admitted.
     """
 

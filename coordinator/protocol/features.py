@@ -48,10 +48,10 @@ class ItemFeatures(Checked):
     def reals(self) -> dict[str, object]:
         """Return all numbers but the arrays as floats; see `Checked.reals`."""
         names = ("kappa", "lowest", "highest", "common_h", "mean_degree")
-        told: dict[str, object] = {name: as_real(getattr(self, name)) for name in names}
+        numbers: dict[str, object] = {name: as_real(getattr(self, name)) for name in names}
         if type(self.scale) is tuple:
-            told["scale"] = tuple(as_real(level) for level in self.scale)
-        return told
+            numbers["scale"] = tuple(as_real(level) for level in self.scale)
+        return numbers
 
     def check(self) -> None:
         """Refuse a model that nothing can be completed with; see `Checked.check`."""
@@ -105,10 +105,10 @@ class ItemFeatures(Checked):
             "mean_degree": None if self.mean_degree is None else float(self.mean_degree).hex(),
             **{name: float(getattr(self, name)).hex() for name in ("kappa", "lowest", "highest", "common_h")},
         }
-        told = hashlib.blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=16)
+        hasher = hashlib.blake2b(json.dumps(numbers, sort_keys=True).encode(), digest_size=16)
         for array in (self.mean, self.vectors):
-            told.update(np.ascontiguousarray(array, "<f8").tobytes())
-        return told.digest()
+            hasher.update(np.ascontiguousarray(array, "<f8").tobytes())
+        return hasher.digest()
 
 
 def residuals(features: ItemFeatures, rows: Rows) -> Floats2:

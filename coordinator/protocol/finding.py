@@ -18,22 +18,22 @@ class RoomError(BlindrecError):
 
 def declared(package: str, path: Iterable[str], attribute: str, kind: type[T]) -> list[T]:
     """Return what the modules of a package declare, module by module in the order of their names."""
-    found: list[T] = []
+    declarations: list[T] = []
     for module in sorted(pkgutil.iter_modules(path), key=lambda one: one.name):
         where = f"{package}.{module.name}"
-        told = getattr(importlib.import_module(where), attribute, None)
-        if not isinstance(told, tuple) or not told or not all(isinstance(one, kind) for one in told):
+        values = getattr(importlib.import_module(where), attribute, None)
+        if not isinstance(values, tuple) or not values or not all(isinstance(one, kind) for one in values):
             raise RoomError(f"{where} declares no {attribute}; give it a tuple of {kind.__name__}")
-        found += told
-    return found
+        declarations += values
+    return declarations
 
 
-def by_name(found: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, T]:
+def by_name(declarations: Iterable[T], names: Callable[[T], Iterable[str]]) -> dict[str, T]:
     """Return what was found by its names, in the order given."""
-    known: dict[str, T] = {}
-    for one in found:
+    table: dict[str, T] = {}
+    for one in declarations:
         for name in names(one):
-            if name in known:
-                raise RoomError(f"{name!r} is declared by {type(known[name]).__name__} and {type(one).__name__}")
-            known[name] = one
-    return known
+            if name in table:
+                raise RoomError(f"{name!r} is declared by {type(table[name]).__name__} and {type(one).__name__}")
+            table[name] = one
+    return table

@@ -56,8 +56,8 @@ def scores(model: ItemToItem, likes: Bools2) -> Floats2:
     >>> scores(model, np.array([[True, False]])).tolist()
     [[0.0, 0.5]]
     """
-    found: Floats2 = likes.astype(np.float64) @ model.weights
-    return found
+    totals: Floats2 = likes.astype(np.float64) @ model.weights
+    return totals
 
 
 LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
@@ -112,10 +112,10 @@ def powers(rated: Floats, numbers: Ints) -> Floats:
     low, high, logs = np.zeros(different.size), np.full(different.size, MOST_POWER), np.log(rated)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        over = np.array([np.exp(one * logs).sum() for one in middle]) > different
+        over = np.array([np.exp(exponent * logs).sum() for exponent in middle]) > different
         low, high = np.where(over, middle, low), np.where(over, high, middle)
-    found: Floats = ((low + high) / 2)[place]
-    return found
+    exponents: Floats = ((low + high) / 2)[place]
+    return exponents
 
 
 def likely(tastes: Tastes, rated: Likes) -> Floats2:
@@ -129,8 +129,8 @@ def likely(tastes: Tastes, rated: Likes) -> Floats2:
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)
     rates = tastes.rated ** powers(tastes.rated, rated.degrees)[:, None]
-    found: Floats2 = rates * np.clip((1 + tastes.liked + own @ tastes.vectors.T) / 2, LEAST_SPREAD, 1)
-    return found
+    probabilities: Floats2 = rates * np.clip((1 + tastes.liked + own @ tastes.vectors.T) / 2, LEAST_SPREAD, 1)
+    return probabilities
 
 
 PRIOR, STRENGTH = 10.0, 0.5
@@ -170,9 +170,9 @@ class PublicFeatures(Checked):
         rates = (1 - LIKE_ANY) * liking + LIKE_ANY * catalogue
         profile = (liked + PRIOR * rates) / (likes + PRIOR)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            told = np.where(rates > 0, STRENGTH * np.log(profile / rates), 0.0)  # no item has it, none is liked
-        found: Floats2 = np.rint(told * _STEPS) / _STEPS @ self.has.T
-        return found
+            log_ratios = np.where(rates > 0, STRENGTH * np.log(profile / rates), 0.0)  # no item has it, none is liked
+        log_gains: Floats2 = np.rint(log_ratios * _STEPS) / _STEPS @ self.has.T
+        return log_gains
 
 
 def damped(popularity: Floats, noise: float) -> Floats:
@@ -182,8 +182,8 @@ def damped(popularity: Floats, noise: float) -> Floats:
     ``f (f / (f + 3 s))^2``, s the standard error, keeps what stands out: found on MovieLens latest-small.
     """
     positive = np.maximum(popularity, 0)
-    found: Floats = positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
-    return found
+    remainder: Floats = positive * (positive / np.maximum(positive + DAMPING * noise, 1e-300)) ** 2
+    return remainder
 
 
 def typical_error(error: Floats) -> float:

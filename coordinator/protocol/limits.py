@@ -61,8 +61,8 @@ def _group_left(folder: Path, limit: str, usage: str, cached: str) -> int | None
     try:
         most = int((folder / limit).read_text(encoding="ascii"))
         used = int((folder / usage).read_text(encoding="ascii"))
-        told = dict(line.split()[:2] for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
-        return most - used + int(told.get(cached, 0))
+        figures = dict(line.split()[:2] for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
+        return most - used + int(figures.get(cached, 0))
     except (OSError, ValueError):  # no such group, or one without a limit ("max")
         return None
 

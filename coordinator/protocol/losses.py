@@ -72,10 +72,10 @@ MEMORY = "OutOfMemoryError"
 def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:
     """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates."""
     require_tested("ray")
-    known = [
+    names = [
         name for name, fate in FATES.items() if fate in fates and hasattr(exceptions, name)
     ]  # older ones have fewer
-    return tuple(getattr(exceptions, name) for name in known)
+    return tuple(getattr(exceptions, name) for name in names)
 
 
 def reason(error: Exception) -> str:

@@ -286,7 +286,7 @@ class Model(Checked):
     clusters : int
         Number of clusters L.
     near, tastes : ItemToItem or None, Tastes or None
-        What a like of one item says for others, where pairs were told; or along which directions tastes differ.
+        What a like of one item says about others, after answers about pairs; or along which directions tastes differ.
 
     Raises
     ------
@@ -304,8 +304,8 @@ class Model(Checked):
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""
         require_array("clusters of a model", self.cluster, np.int32, [None])
-        for name, told in (("scores of a model", self.score), ("errors of a model", self.error)):
-            require_array(name, told, np.float64, self.cluster.shape)
+        for name, values in (("scores of a model", self.score), ("errors of a model", self.error)):
+            require_array(name, values, np.float64, self.cluster.shape)
         require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
         require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
         require_range("scores of a model", self.score, -LARGEST, LARGEST)

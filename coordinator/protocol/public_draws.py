@@ -23,24 +23,24 @@ def sense(stream: np.uint64, table: SensingTable, sensed: Counts) -> int:
     """
     word = draw(stream, uint64(0))
     entry = word & uint64(table.thresholds.size - 1)
-    many = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
+    place_count = int(table.numbers[(entry << uint64(1)) + uint64(word < table.thresholds[entry])])
     if not table.spared:
-        _draw_places(stream, table.items, many, sensed)
-        return many
+        _draw_places(stream, table.items, place_count, sensed)
+        return place_count
     spared = sensed[table.items + 1 :]
-    _draw_places(stream, table.items, many, spared)
+    _draw_places(stream, table.items, place_count, spared)
     for item in range(table.items + 1):
         sensed[item] = item
-    for j in range(many):
+    for j in range(place_count):
         sensed[spared[j]] = table.items
     return table.items
 
 
 @inlined
-def _draw_places(stream: np.uint64, items: int, many: int, places: Counts) -> None:
-    """Write at least ``many`` uniform places, from lane 1 on; the number ``items`` for halves that are refused."""
+def _draw_places(stream: np.uint64, items: int, place_count: int, places: Counts) -> None:
+    """Write at least ``place_count`` uniform places, from lane 1 on, and ``items`` for each half that is refused."""
     count, refused = uint64(items), uint64((1 << 32) % items)
-    for k in range((many + DRAWN - 1) // DRAWN * (DRAWN // 2)):
+    for k in range((place_count + DRAWN - 1) // DRAWN * (DRAWN // 2)):
         word = draw(stream, uint64(k) + uint64(1))
         low, high = (word & _LOW) * count, (word >> _HALF) * count
         places[2 * k] = uint32(low >> _HALF) if (low & _LOW) >= refused else uint32(count)
@@ -68,8 +68,8 @@ def sensed_planes(sensed: Indices, levels: int) -> Words2:
     planes = np.zeros((bits + 1, words), np.uint64)
     items = np.arange(sensed.size)
     for row in range(bits + 1):
-        held = sensed >= levels if row == bits else (sensed >> (bits - 1 - row)) & 1 == 1
-        np.bitwise_or.at(planes[row], items[held] >> 6, np.uint64(1) << (items[held] & 63).astype(np.uint64))
+        members = sensed >= levels if row == bits else (sensed >> (bits - 1 - row)) & 1 == 1
+        np.bitwise_or.at(planes[row], items[members] >> 6, np.uint64(1) << (items[members] & 63).astype(np.uint64))
     return planes
 
 
@@ -130,15 +130,15 @@ def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
 
 
 @borrowing
-def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts) -> None:
+def random_order(stream: np.uint64, order: Counts, swaps: Counts, sample: Counts) -> None:
     """Write the first items of one device's uniformly random order of all items; sets are its stretches.
 
     A Fisher-Yates shuffle that stops after ``chosen.size`` places and puts back what it moved, so that the next device
     starts from the same order, whoever came before.
 
-    Shapes: ``order`` (N,); ``chosen`` (at most N,).
+    Shapes: ``order`` (N,); ``sample`` (at most N,).
     """
-    items, count, risky = order.size, chosen.size, uint64(0)
+    items, count, risky = order.size, sample.size, uint64(0)
     for k in range(count):
         product = (draw(stream, uint64(k)) & LOW) * uint64(items - k)
         swaps[k] = uint32(uint64(k) + (product >> uint64(32)))
@@ -147,7 +147,7 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts
         for k in range(count):
             swaps[k] = k + below(stream, k, items - k)
     for k in range(count):
-        chosen[k] = order[swaps[k]]
+        sample[k] = order[swaps[k]]
         order[swaps[k]] = order[k]
     for k in range(count):
         order[swaps[k]] = swaps[k]
@@ -156,33 +156,33 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, chosen: Counts
 
 
 @compiled
-def buckets_of(streams: Words, values: Indices, buckets: int, told: Indices) -> None:
+def buckets_of(streams: Words, values: Indices, buckets: int, outputs: Indices) -> None:
     """Write the bucket that each device's hash puts its value into, int32, shape (devices,)."""
     for k in range(streams.size):
         word = draw(streams[k], uint64(values[k] >> 1))
         half = word >> uint64(32) if values[k] & 1 else word & LOW
-        told[k] = int64((half * uint64(buckets)) >> uint64(32))
+        outputs[k] = int64((half * uint64(buckets)) >> uint64(32))
 
 
 @compiled
-def count_supports(streams: Words, told: Indices, buckets: int, counts: Ints) -> None:
-    """Add to each value's count the devices whose hash puts it into the bucket that they told."""
-    pairs, many = counts.size // 2, uint64(buckets)
-    low, high = np.zeros(pairs + 1, np.uint32), np.zeros(pairs + 1, np.uint32)
+def count_supports(streams: Words, reports: Indices, buckets: int, counts: Ints) -> None:
+    """Add to each value's count the devices whose hash puts it into the bucket that they reported."""
+    pairs, bucket_count = counts.size // 2, uint64(buckets)
+    even, odds = np.zeros(pairs + 1, np.uint32), np.zeros(pairs + 1, np.uint32)
     odd = counts.size & 1
     for k in range(streams.size):
-        stream, bucket = streams[k], uint64(told[k])
-        begin = ((bucket << uint64(32)) + many - uint64(1)) // many
-        wide = (((bucket + uint64(1)) << uint64(32)) + many - uint64(1)) // many - begin
+        stream, bucket = streams[k], uint64(reports[k])
+        begin = ((bucket << uint64(32)) + bucket_count - uint64(1)) // bucket_count
+        wide = (((bucket + uint64(1)) << uint64(32)) + bucket_count - uint64(1)) // bucket_count - begin
         for pair in range(pairs + odd):
             word = draw(stream, uint64(pair))
-            low[pair] += uint32((word & LOW) - begin < wide)
-            high[pair] += uint32((word >> uint64(32)) - begin < wide)
+            even[pair] += uint32((word & LOW) - begin < wide)
+            odds[pair] += uint32((word >> uint64(32)) - begin < wide)
     for pair in range(pairs):
-        counts[2 * pair] += low[pair]
-        counts[2 * pair + 1] += high[pair]
+        counts[2 * pair] += even[pair]
+        counts[2 * pair + 1] += odds[pair]
     if odd:
-        counts[2 * pairs] += low[pairs]
+        counts[2 * pairs] += even[pairs]
 
 
 @inlined
@@ -196,36 +196,36 @@ def odd(word: np.uint64) -> int:
 
 
 @compiled
-def signs_of(streams: Words, values: Indices, rows: int, columns: int, told: Indices) -> None:
+def signs_of(streams: Words, values: Indices, rows: int, columns: int, outputs: Indices) -> None:
     """Write the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
 
     ``columns`` is the size of the matrix, a power of two.
     """
     mask = uint64(columns - 1)
     for k in range(streams.size):
-        told[k] = 0
+        outputs[k] = 0
         for row in range(rows):
-            told[k] |= odd(draw(streams[k], uint64(row)) & mask & uint64(values[k])) << row
+            outputs[k] |= odd(draw(streams[k], uint64(row)) & mask & uint64(values[k])) << row
 
 
 @compiled
-def gather(streams: Words, told: Indices, rows: int, counts: Ints) -> None:
+def gather(streams: Words, reports: Indices, rows: int, counts: Ints) -> None:
     """Add every device's signs, and the products of any of them, to the counts of the rows that these belong to.
 
-    A product of rows is the row of their numbers' exclusive or. Signs are told as `signs_of` writes them.
+    A product of rows is the row of their numbers' exclusive or. Reports hold signs as `signs_of` writes them.
     """
-    mask, mine = uint64(counts.size - 1), np.empty(rows, np.uint64)
+    mask, own_rows = uint64(counts.size - 1), np.empty(rows, np.uint64)
     counts[0] += streams.size
     for k in range(streams.size):
         for row in range(rows):
-            mine[row] = draw(streams[k], uint64(row)) & mask
+            own_rows[row] = draw(streams[k], uint64(row)) & mask
         product, sign = uint64(0), int64(1)
         for step in range(1, 1 << rows):  # Gray code: one row comes or goes
             row = 0
             while not (step >> row) & 1:
                 row += 1
-            product ^= mine[row]
-            if (told[k] >> row) & 1:
+            product ^= own_rows[row]
+            if (reports[k] >> row) & 1:
                 sign = -sign
             counts[product] += sign
 
@@ -261,10 +261,10 @@ _RANKS = np.uint64(1 << 32)
 
 @compiled
 def _below(streams: Words, threshold: np.uint64) -> Bools:
-    chosen = np.empty(streams.size, np.bool_)
+    hits = np.empty(streams.size, np.bool_)
     for k in range(streams.size):
-        chosen[k] = draw(streams[k], uint64(0)) >> uint64(1) < threshold
-    return chosen
+        hits[k] = draw(streams[k], uint64(0)) >> uint64(1) < threshold
+    return hits
 
 
 def reveals(streams: Words, share: float) -> Bools:

@@ -62,12 +62,12 @@ class PublicHalf:
     def channel(self, query: Query) -> Channel | Likelihood:
         """Return the exact channel that a device's private sketch goes through, with its sampler.
 
-        It is looked at for every block of devices: what takes long to make is kept, by what it is made of.
+        It is called for every block of devices, so a channel that takes long to make is cached by its parameters.
 
         Raises
         ------
         InputError
-            If the coins cannot express it, or the mechanism is not private: what is told as it is has no channel.
+            If the coins cannot express it, or the mechanism is not private and has no channel.
         """
         if not self.private:
             raise InputError(f"{query} is not private: ratings are told as they are, through no channel")
@@ -81,7 +81,7 @@ def require_whole_parameter(query: Query, name: str, most: int) -> int:
     ------
     InputError
     """
-    given = query.parameters[name]
-    if not (1 <= given <= most and float(given).is_integer()):
-        raise InputError(f"{query} has {name} {given:g}; give a whole number, 1 to {most}")
-    return int(given)
+    value = query.parameters[name]
+    if not (1 <= value <= most and float(value).is_integer()):
+        raise InputError(f"{query} has {name} {value:g}; give a whole number, 1 to {most}")
+    return int(value)

@@ -12,17 +12,17 @@ def check_question(query: Query) -> PublicHalf:
     """Refuse a query that cannot be answered as it stands, whoever is asked."""
     Query.valid(query)
     half = half_of(query.design)
-    for told, brought, needed in (
+    for part, brought, needed in (
         ("parameters", query.parameters.keys(), half.parameters),
         ("arrays", query.arrays.keys(), half.arrays),
     ):
         if brought != needed:
-            raise InputError(f"{query} has {told} {sorted(brought)}, not {sorted(needed)}")
+            raise InputError(f"{query} has {part} {sorted(brought)}, not {sorted(needed)}")
     half.check(query)
     most = half.questions(query)
     if not most.start <= query.questions < most.stop:
-        told = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)
-        raise InputError(f"{query} asks {query.questions} questions, the design has {told}")
+        possible = f"1 to {most.stop - 1}" if len(most) > 1 else str(most.start)
+        raise InputError(f"{query} asks {query.questions} questions, the design has {possible}")
     if half.pooled is not None and (query.pool is not None) != half.pooled:
         raise InputError(f"{query} names {'no' if half.pooled else 'a'} pool of items, which the design cannot use")
     if query.centres is not None and not half.centred:

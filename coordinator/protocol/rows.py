@@ -75,10 +75,10 @@ class RowTable(Generic[Values]):
         places = np.arange(starts[-1]) + np.repeat(self.starts[:-1][users] - starts[:-1], np.diff(starts))
         return RowTable(starts=starts, items=self.items[places], values=_some(self.values, places), count=self.count)
 
-    def where(self, kept: Bools) -> Self:
+    def where(self, mask: Bools) -> Self:
         """Return the ratings that a mask keeps; users keep their numbers, and the table everything else."""
-        starts, values = starts_of(kept)[self.starts], _some(self.values, kept)
-        return replace(self, starts=starts, items=self.items[kept], values=values)
+        starts, values = starts_of(mask)[self.starts], _some(self.values, mask)
+        return replace(self, starts=starts, items=self.items[mask], values=values)
 
     def valued(self, values: Others) -> RowTable[Others]:
         """Return the same rows with other values."""

@@ -84,8 +84,8 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     vectors = 1 << min(FEWEST + math.ceil(epsilon * 3 / 4), MOST)
     nearest = _nearest(dimension, vectors)
 
-    def length(kept: int) -> float:
-        return choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * nearest(kept)
+    def length(best_count: int) -> float:
+        return choice_channel(epsilon, choices=2 * vectors, best_count=best_count).contrast * nearest(best_count)
 
     low, high = 1, vectors
     while low < high:  # the length rises up to the best number, and falls from there on
@@ -114,8 +114,8 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
 
     below = special.betainc(0.5, (dimension - 1) / 2, cosines**2)
 
-    def total(kept: int) -> float:
-        among = special.betainc(vectors - kept, kept, below) if kept < vectors else 1.0
+    def total(best_count: int) -> float:
+        among = special.betainc(vectors - best_count, best_count, below) if best_count < vectors else 1.0
         return float(vectors * (mass * among).sum())
 
     return total

@@ -160,8 +160,8 @@ class Numbers(SecondOrderPublic):
 
     def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
         """Return the numbers less the items' means."""
-        told: Floats = np.frombuffer(payload, "<f8") - features.mean
-        return told
+        numbers: Floats = np.frombuffer(payload, "<f8") - features.mean
+        return numbers
 
 
 def packed_size(features: ItemFeatures) -> int:

@@ -76,6 +76,12 @@ def items_of(query: Query) -> Indices:
 
 def _mean(probability: float, items: int) -> Decimal:
     """Return the mean number of places, those that are no item's among them."""
+    # Let K be Poisson with mean mu, and let each of K places hit item i with probability q, independently. Splitting a
+    # Poisson number gives independent Poisson numbers: item i is hit Poisson(mu q) times, whatever happens to the
+    # others and to the places that are no item's. So each item is missed with probability e^(-mu q), independently, and
+    # that is 1 - p if mu = -ln(1 - p) / q. Half a word, h, is the place floor(h N / 2^32), and `_draw_places` refuses
+    # the 2^32 mod N of its values that would make places uneven: each place keeps floor(2^32 / N) values of 2^32. That
+    # share is q. A refused half is a place of no item, which changes nothing for the items.
     with localcontext(prec=_DIGITS):
         return -(1 - Decimal(probability)).ln() * _HALF / (_HALF // items)
 
@@ -98,12 +104,19 @@ def _law(mean: Decimal) -> tuple[int, list[int]]:
         total, past, marks = sum(shares), Decimal(0), [0]
         for share in shares:
             past += share
+            # Weights are differences of rounded cumulative shares: no rounding adds up, and they sum to 2^64 exactly,
+            # since at the last share ``past`` has gone through the same additions as ``total``, so that their ratio is
+            # 1.
             marks.append(int((past / total * _COINS).to_integral_value()))
     return mode - len(below), [high - low for low, high in pairwise(marks)]
 
 
 def _aliases(left: list[int]) -> tuple[list[int], list[int]]:
     """Return each entry's threshold, in units of 2**-64, and its alias, of weights that sum to 2**64 (Walker, 1977)."""
+    # An entry has ``full = 2^64 / size`` coins. One that has fewer of its own, ``low``, is filled up with coins of one
+    # that has more, ``high``, its alias. What is left always sums to ``full`` times the entries that are not filled
+    # yet, in whole numbers, so that there is a high one as long as there is a low one, and in the end none is left
+    # over.
     size = len(left)
     full, bits = _COINS // size, size.bit_length() - 1
     aliases, parts = list(range(size)), [full] * size
@@ -117,4 +130,7 @@ def _aliases(left: list[int]) -> tuple[list[int], list[int]]:
             large.pop()
             if left[high] < full:
                 small.append(high)
+    # A word whose low bits name the entry is below ``part << bits`` if and only if its other bits are below ``part``:
+    # ``part`` of the entry's ``full`` words. A full entry's threshold would be 2^64, which no word holds; one word less
+    # goes to its alias, which is the entry itself, so that this is exact, too.
     return [min(part, full - 1) << bits for part in parts], aliases

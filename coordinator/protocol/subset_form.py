@@ -11,11 +11,11 @@ def value_bits(values: int) -> int:
     return max(1, (values - 1).bit_length())
 
 
-def is_listed(values: int, chosen: int) -> bool:
+def is_listed(values: int, subset_size: int) -> bool:
     """Return whether a release lists its values, because that takes fewer bits than one bit a value."""
-    return chosen * value_bits(values) < values
+    return subset_size * value_bits(values) < values
 
 
-def subset_form(values: int, chosen: int) -> tuple[int, int]:
-    """Return the parts of a release and the bits of each: ``chosen`` numbers, or a bit for every value."""
-    return (chosen, value_bits(values)) if is_listed(values, chosen) else (values, 1)
+def subset_form(values: int, subset_size: int) -> tuple[int, int]:
+    """Return the parts of a release and the bits of each: ``subset_size`` numbers, or a bit for every value."""
+    return (subset_size, value_bits(values)) if is_listed(values, subset_size) else (values, 1)

@@ -25,7 +25,7 @@ MOST_ROUNDS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The public facts about a run that every mechanism is told.
+    """The public facts about a run that every mechanism gets.
 
     Attributes
     ----------
@@ -182,5 +182,5 @@ class EmulatedDesign(Protocol):
     """A design whose statistic can be drawn from exact moments, as if devices had answered."""
 
     def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
-        """Draw counts of the pool's items: told of, told of with a 1, shape (M,) each, and ones among all answers."""
+        """Draw counts of the pool's items: answers about each, and ones among them, shape (M,); and all ones."""
         ...

@@ -71,9 +71,9 @@ class CustomDesign:
                 f"{type(mechanism).__name__} asks about no pools of items; it can follow {ONE_ROUND} and {FIXED}, "
                 "or set the class's pools"
             )
-        asked = np.arange(world.items, dtype=np.int32) if pool is None else pool
-        told = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=asked)
-        question = self._checked(guarded(mechanism, "query", round_number, told), round_number)
+        items = np.arange(world.items, dtype=np.int32) if pool is None else pool
+        catalogue = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=items)
+        question = self._checked(guarded(mechanism, "query", round_number, catalogue), round_number)
         width = question.bits or width_of(question.outputs)  # an output is named by so many bits
         what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
         require_memory(round_bytes(1, width), what, "ask for less at once")
@@ -100,8 +100,8 @@ class CustomDesign:
             or min(sizes) < 0
             or not (question.outputs > 1) ^ (question.bits > 0)
         ):
-            told = "its question names neither outputs, from 2 on, nor bits, or both; give one, a whole number"
-            raise self.own.fail("query", round_number, told)
+            problem = "its question names neither outputs, from 2 on, nor bits, or both; give one, a whole number"
+            raise self.own.fail("query", round_number, problem)
         if taken := {OUTPUTS, VALUES} & question.parameters.keys():
             raise self.own.fail("query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it")
         return question
@@ -111,7 +111,7 @@ class CustomDesign:
         return estimated(self.own, query, statistic)
 
     def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
-        """Return what a round tells of every item."""
+        """Return a round's estimates of every item."""
         from coordinator.server.decoding.estimates import Estimates  # noqa: PLC0415 (loads numerical libraries)
 
         value, error = estimated(self.own, query, statistic)
@@ -134,12 +134,12 @@ class CustomDesign:
         from coordinator.server.moments.signs import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
         query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
-        found = guarded(self.own.mechanism, "precision", 0, question_of(query), self.world.rated)
-        if found is None:
+        precision = guarded(self.own.mechanism, "precision", 0, question_of(query), self.world.rated)
+        if precision is None:
             return None
-        if not isinstance(found, float | np.floating) or not 0 < found < np.inf:
+        if not isinstance(precision, float | np.floating) or not 0 < precision < np.inf:
             raise self.own.fail("precision", 0, "it returned no real number above 0; return one, or None")
-        return SignMoments(contrast=float(found) ** 0.5)
+        return SignMoments(contrast=float(precision) ** 0.5)
 
 
 def counts_itself(mechanism: Mechanism) -> bool:
@@ -162,11 +162,11 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
         )
     if isinstance(channel, IndependentBits):
         share = 1 / 2 if channel.ones is None else channel.ones / channel.count
-        one = (share * channel.if_one + (1 - share) * channel.if_zero) / COIN
-        return np.full(channel.count, round(devices * one), np.int64)
+        rate = (share * channel.if_one + (1 - share) * channel.if_zero) / COIN
+        return np.full(channel.count, round(devices * rate), np.int64)
     mean = np.array([[cell / COIN for cell in row] for row in channel.rows]).mean(axis=0)
-    found: Ints = np.rint(devices * mean).astype(np.int64)
-    return found
+    sums: Ints = np.rint(devices * mean).astype(np.int64)
+    return sums
 
 
 def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
@@ -183,16 +183,16 @@ def _estimate(own: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats,
     size = question.pool.size
     if not tally.devices:
         return np.zeros(size), np.full(size, np.inf)
-    found = guarded(own.mechanism, "estimate", query.round, question, tally)
+    answer = guarded(own.mechanism, "estimate", query.round, question, tally)
     try:
-        value, error = (np.asarray(part, np.float64) for part in found)
+        value, error = (np.asarray(part, np.float64) for part in answer)
     except (TypeError, ValueError):
         raise own.fail(
             "estimate", query.round, "it returned no pair of arrays; return values and their standard errors"
         ) from None
     if value.shape != (size,) or error.shape != (size,):
-        told = f"it returned shapes {value.shape} and {error.shape}; return ({size},), one an item"
-        raise own.fail("estimate", query.round, told)
+        problem = f"it returned shapes {value.shape} and {error.shape}; return ({size},), one an item"
+        raise own.fail("estimate", query.round, problem)
     if not (np.isfinite(value).all() and (error > 0).all()):
         raise own.fail(
             "estimate", query.round, "some values are not finite, or some standard errors not above 0 (inf: unknown)"
@@ -201,7 +201,7 @@ def _estimate(own: CustomMechanism, query: Query, tally: Tally) -> tuple[Floats,
 
 
 class CustomServer(ServerHalf):
-    """What the server does with one mechanism of one's own."""
+    """The server half of a custom mechanism."""
 
     decoders = DECODERS
 
@@ -231,8 +231,8 @@ class CustomServer(ServerHalf):
         if question.outputs:
             released = bits.astype(np.int64) @ (1 << np.arange(query.bits - 1, -1, -1, dtype=np.int64))
             if released.size and released.max() >= question.outputs:
-                told = f"it names output {released.max()}, outputs end at {question.outputs - 1}"
-                raise no_answer(query, release, told)
+                problem = f"it names output {released.max()}, outputs end at {question.outputs - 1}"
+                raise no_answer(query, release, problem)
         sums = guarded(self.own.mechanism, "count", query.round, question, released, devices.astype(np.int64))
         if type(sums) is not np.ndarray or sums.dtype.kind not in "iu" or sums.ndim != 1:
             raise self.own.fail("count", query.round, "it returned no array of whole numbers in one dimension")
@@ -259,5 +259,5 @@ class CustomServer(ServerHalf):
 
 @lru_cache(maxsize=16)
 def server_half(own: CustomMechanism) -> CustomServer:
-    """Return the server half of a mechanism of one's own, as it was admitted."""
+    """Return the server half of a custom mechanism, as it was admitted."""
     return CustomServer(own)

@@ -166,7 +166,7 @@ class ServerHalf:
         name : str
             One of `policies_with` the settings.
         setting : Setting
-            What every policy is told; its design is the half's.
+            What every policy gets; its design is the half's.
         options : PolicyOptions
             What else the run says of its policy.
 
@@ -186,7 +186,7 @@ class ServerHalf:
         return makers[name](setting, options)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
-        """Return what learns from the answers; a half that learns in a way of its own overrides this.
+        """Return what learns from the answers; a half with another learner overrides this.
 
         Parameters
         ----------

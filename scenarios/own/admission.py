@@ -181,7 +181,7 @@ def admitted_for(
 
 
 def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
-    """Check the whole channel in a catalogue of a few items, if the class has a query for it."""
+    """Check the whole channel in a catalogue of a few items, if the class can ask there."""
     few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
     try:
         query = CustomDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)

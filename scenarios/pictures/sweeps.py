@@ -194,7 +194,7 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
     for row in summary["points"]:
         recommender = recommender_of(row["recommender"])
         own = {"axis": row["axis"], "recommender": row["recommender"], "x": row["x"]}
-        if not recommender.drawn:
+        if not recommender.in_figures:
             continue
         if summary["panels"][row["axis"]]["epsilon"]:
             columns = {MEASURED: "privacy_loss", UPPER: "epsilon_proved", EXACT: "epsilon_exact", OWN: "epsilon_lower"}

@@ -98,7 +98,7 @@ class OnRay:
                 try:
                     with in_a_line(ENDS):
                         result = result_of(one)
-                except LOST as error:  # Ray's own retries have failed
+                except LOST as error:  # Ray itself has repeated it in vain
                     pause(losses[place], f"part {place} of {len(arguments)} was lost", error)
                     losses[place] += 1
                     flying[task.remote(arguments[place])] = place

@@ -26,7 +26,7 @@ O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 T = TypeVar("T")
 """The experiment's result."""
 Progress = Callable[["RunProgress"], None]
-"""Called with the server's progress."""
+"""Called with how far the server has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

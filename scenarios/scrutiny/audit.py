@@ -145,5 +145,5 @@ def audit(
 
 
 def every_name() -> list[str]:
-    """Return the names of all mechanisms: of the local model and the curator's, then those of two tiers."""
+    """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
     return [*local_mechanisms(), *second_order_mechanisms.second_order_public_halves()]

@@ -61,7 +61,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(CustomPublic):
-    """The public half of a custom mechanism, which does not refuse a channel that reveals too much."""
+    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""

@@ -72,6 +72,13 @@ def _number(over: Round) -> int:
     return over.ask.query.round
 
 
+def _key(kind: type[Statistic], name: str) -> str:
+    """Return the key of a statistic's number in records of format 4, which a field's new name does not change."""
+    if name == "ones" and kind in (CountStatistic, GroupStatistic):
+        return "told"
+    return "asked" if name == "devices" else name
+
+
 def _encode(over: Round) -> Numbers:
     query, statistic = over.ask.query, over.statistic
     statistic_fields = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
@@ -91,7 +98,7 @@ def _encode(over: Round) -> Numbers:
             **({"arrays": sorted(query.arrays)} if query.arrays else {}),
         },
         "statistic": type(statistic).__name__,
-        **{name: int(value) for name, value in statistic_fields.items() if name not in arrays},
+        **{_key(type(statistic), name): int(value) for name, value in statistic_fields.items() if name not in arrays},
     }
     arrays |= {name: value for name in ("pool", "centres") if (value := getattr(query, name)) is not None}
     arrays |= {f"array-{place}": query.arrays[name] for place, name in enumerate(sorted(query.arrays))}
@@ -113,7 +120,7 @@ def _decode(numbers: dict[str, Any], arrays: dict[str, Any]) -> Round:
         }
     )
     kind = _STATISTICS[numbers["statistic"]]
-    statistic_numbers = {part.name: numbers[part.name] for part in fields(kind) if part.name not in arrays}
+    statistic_numbers = {part.name: numbers[_key(kind, part.name)] for part in fields(kind) if part.name not in arrays}
     statistic: Statistic = kind(**arrays, **statistic_numbers)
     ask = Ask(query=query, first=numbers["first"], stop=numbers["stop"], verifies=numbers.get("verifies", False))
     return Round(ask=ask, statistic=statistic, digest=bytes.fromhex(numbers["digest"]), size=numbers["size"])

@@ -208,7 +208,7 @@ class SeedProgress:
         self._last = RunProgress()
 
     def tell(self, tally: RunProgress) -> None:
-        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
+        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:

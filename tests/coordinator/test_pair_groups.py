@@ -118,7 +118,7 @@ def test_statistics_of_groups_add_up_group_by_group() -> None:
         ({"items": 1, "rated": 1}, "items is 1; pairs needs at least 2"),
         ({"pair_likes": 6}, "pair_likes is 6; it must lie between 2 and 5"),
         ({"pair_likes": 1}, "pair_likes is 1"),
-        ({"chosen": 11}, "chosen is 11; it must be at most the number of pairs, 10"),
+        ({"subset_size": 11}, "chosen is 11; it must be at most the number of pairs, 10"),
         ({"first_group": 0.5, "second_group": 0.5}, "leave some devices to name pairs"),
     ],
 )

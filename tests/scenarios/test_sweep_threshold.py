@@ -374,14 +374,14 @@ def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
     assert (told.sensed == 100 * inside).all()
     assert (told.scores[inside] > 0).all()
     assert not told.scores[~inside].any()
-    assert (told.asked, told.answered, told.refused) == (100, 100, 0)
+    assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
     grown, again = (EmulatedPrefixes(signs(users=10**6), block=50) for _ in range(2))
     told = [grown.statistic(blocks) for blocks in (4, 2, 4, 7)]
-    assert [one.asked for one in told] == [200, 100, 200, 350]
+    assert [one.devices for one in told] == [200, 100, 200, 350]
     assert np.array_equal(told[0].scores, told[2].scores)
     assert ((told[1].scores <= told[0].scores) & (told[0].scores <= told[3].scores)).all()
     for blocks in (7, 2):

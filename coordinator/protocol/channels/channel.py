@@ -19,7 +19,7 @@ from coordinator.protocol.errors import InputError
 COIN = 1 << 64
 """A coin is uniform on the whole numbers below this."""
 LARGEST_EPSILON = 30
-"""Above it a flip has less than two million coins of 2**64 and epsilon could not be told to a millionth."""
+"""Above it a flip has fewer than two million coins of 2**64, and epsilon would not be exact to a millionth."""
 SMALLEST_EPSILON = Fraction(1, 10**12)
 """Below it one coin more or less changes epsilon by more than a millionth of it."""
 
@@ -148,8 +148,8 @@ class Sampled(Channel, Protocol):
         ...
 
 
-def share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
-    """Return ``2**64 * others / (kept * e**epsilon + others)``, rounded up."""
+def share_of_coins(epsilon: Epsilon, *, best: int, others: int) -> int:
+    """Return ``2**64 * others / (best * e**epsilon + others)``, rounded up."""
     if epsilon is None:
         return 0
     if epsilon > LARGEST_EPSILON:
@@ -158,10 +158,10 @@ def share_of_coins(epsilon: Epsilon, *, kept: int, others: int) -> int:
             "express; lower it, or say inf for no noise"
         )
     odds = odds_within(epsilon)
-    misses = math.ceil(COIN * others / (kept * odds + others))
-    if misses * kept > odds * (COIN - misses) * others:
+    misses = math.ceil(COIN * others / (best * odds + others))
+    if misses * best > odds * (COIN - misses) * others:
         raise InputError(
-            f"epsilon {as_float(epsilon):g} of one choice among {kept + others} is less than 64-bit coins can express; "
+            f"epsilon {as_float(epsilon):g} of one choice among {best + others} is less than 64-bit coins can express; "
             "raise it, or let the number of choices be a power of two"
         )
     return misses
@@ -238,6 +238,12 @@ def mended(make: Callable[[Fraction], C], log_ratio: Callable[[C], LogRatio], st
             f"the largest log-ratio of the channel is {float(stated):.12g}, above its claim of epsilon "
             f"{float(epsilon):.12g}; claim more, or add noise"
         )
+    # Rounding to whole coins changes a probability by up to a coin, 2^-64, and can lift a log-ratio above epsilon by as
+    # much as a coin is of the smaller probability. Mixing all rows with a common row m, share s, takes it down: with h
+    # > l and m between them, ((1 - s) h + s m) / ((1 - s) l + s m) falls as s rises. So the shares 2^-63, 2^-62, ...
+    # are tried, and the first that is within epsilon, by the exact log-ratio of whole coins, is taken: about twice what
+    # is needed, at most. Whether a share was enough is never argued, only computed. If 2^-10 is not, the coins are too
+    # coarse for epsilon.
     for share in (Fraction(0), *(Fraction(1, 1 << power) for power in range(63, 9, -1))):
         channel = make(share)
         if log_ratio(channel).within(epsilon):

@@ -52,13 +52,17 @@ class IndependentBits:
         """Refuse what is no channel, or tells the opposite."""
         counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
         if any(type(number) is not int for number in counted):
-            told = ", ".join(shown(number) for number in counted)
-            raise InputError(f"bits, coins of a 1, coins of a 0 and most ones are {told}; give int, whole numbers")
+            description = ", ".join(shown(number) for number in counted)
+            raise InputError(
+                f"bits, coins of a 1, coins of a 0 and most ones are {description}; give int, whole numbers"
+            )
         if self.count < 1 or (self.ones is not None and self.ones < 1):
             raise InputError(f"{self.count} bits with at most {self.ones} ones are no sketch; give at least 1 of each")
         if not 0 <= self.if_zero <= self.if_one <= COIN or self.if_zero == COIN or self.if_one == 0:
-            told = f"{self.if_one / COIN:g} of a private 1 and {self.if_zero / COIN:g} of a private 0"
-            raise InputError(f"probabilities to release 1 are {told}; give some from 0 to 1, the first not below")
+            description = f"{self.if_one / COIN:g} of a private 1 and {self.if_zero / COIN:g} of a private 0"
+            raise InputError(
+                f"probabilities to release 1 are {description}; give some from 0 to 1, the first not below"
+            )
 
     @property
     def bits(self) -> int:
@@ -156,8 +160,8 @@ def independent_bits(
     try:
         count, ones = index(count), None if ones is None else index(ones)
     except TypeError:
-        told = f"{shown(count)} bits with at most {shown(ones)} ones"
-        raise InputError(f"{told} are no sketch; give whole numbers from 1 on") from None
+        description = f"{shown(count)} bits with at most {shown(ones)} ones"
+        raise InputError(f"{description} are no sketch; give whole numbers from 1 on") from None
     if not 0 <= if_zero <= if_one <= 1:
         raise InputError(
             f"probabilities to release 1 are {if_one} and {if_zero}; give some from 0 to 1, the first not below"
@@ -187,7 +191,7 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel:
-    """Optimized unary encoding: `IndependentBits` with one 1, told by where it stands. See `unary_channel`.
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
 
     Attributes
     ----------
@@ -226,7 +230,9 @@ class UnaryChannel:
         one, zero = self.rates
         others = [zero**ones * (1 - zero) ** (count - 1 - ones) for ones in range(count)]
         own = 1 << (count - 1 - value)
-        return [(one if told & own else 1 - one) * others[(told & ~own).bit_count()] for told in range(1 << count)]
+        return [
+            (one if release & own else 1 - one) * others[(release & ~own).bit_count()] for release in range(1 << count)
+        ]
 
 
 @lru_cache(maxsize=64)

@@ -84,15 +84,15 @@ class MatrixChannel:
             raise InputError(
                 f"a sketch is no whole number from 0 to {len(self.rows) - 1}, the channel's private values"
             )
-        coins, told = coin(0), np.empty(value.size, np.int64)
+        coins, outputs = coin(0), np.empty(value.size, np.int64)
         order = np.argsort(value, kind="stable")
         ends = np.searchsorted(value[order], np.arange(len(self.rows) + 1))
         for row, (first, stop) in enumerate(pairwise(ends)):
             if first < stop:
                 thresholds = np.array([mark for mark in accumulate(self.rows[row]) if mark < COIN], np.uint64)
-                some = order[first:stop]
-                told[some] = np.searchsorted(thresholds, coins[some], side="right")
-        return ((told[:, None] >> np.arange(self.bits)[::-1]) & 1).astype(np.uint8)
+                members = order[first:stop]
+                outputs[members] = np.searchsorted(thresholds, coins[members], side="right")
+        return ((outputs[:, None] >> np.arange(self.bits)[::-1]) & 1).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.subset_form import is_listed, subset_form
 
 MOST_VALUES = 1 << 31
-"""Values that are told apart at most."""
+"""Largest number of values that can be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class KaryChannel:
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
-        told = np.empty((value.size, self.bits), np.uint8)
-        tell(value, coin(0), np.uint64(self.other), self.values, told)
-        return told
+        bits = np.empty((value.size, self.bits), np.uint8)
+        tell(value, coin(0), np.uint64(self.other), self.values, bits)
+        return bits
 
 
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
@@ -141,9 +141,10 @@ def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceChannel:
-    """Subset selection: of ``choices`` ranked answers release one of the best ``kept``, or, less often, of the others.
+    """Subset selection: release one of the ``best_count`` best of ranked answers, or, less often, one of the others.
 
-    Which one of them is uniform. Source: Ye and Barg (2018), with the subset found by ranking public candidates.
+    Each of the best is equally likely, and so is each of the others.
+    Source: Ye and Barg (2018), with the subset found by ranking public candidates.
 
     Attributes
     ----------
@@ -194,12 +195,12 @@ class ChoiceChannel:
             raise InputError(f"{len(sums)} signed sums are no ranking of {self.choices} choices; give half as many")
         best, other = self.probabilities
         signed = [sign * total for sign in (-1, 1) for total in sums]
-        found = []
+        masses = []
         for total in signed:
             above, tied = sum(one > total for one in signed), signed.count(total)
             among_best = min(max(self.best_count - above, 0), tied)
-            found.append((among_best * best + (tied - among_best) * other) / tied)
-        return found
+            masses.append((among_best * best + (tied - among_best) * other) / tied)
+        return masses
 
     @property
     def threshold(self) -> np.uint64:
@@ -207,7 +208,7 @@ class ChoiceChannel:
         return np.uint64(self.misses)
 
 
-def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChannel:
+def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> ChoiceChannel:
     """Return the epsilon-differentially private channel of one choice.
 
     Parameters
@@ -220,12 +221,14 @@ def choice_channel(epsilon: Epsilon, *, choices: int, kept: int) -> ChoiceChanne
     Raises
     ------
     InputError
-        As `bit_channel`; if ``best_count`` is not between 1 and ``choices - 1``; or if the number of choices is no power of
-        two and epsilon so small that the nearest whole number of coins exceeds it.
+        As `bit_channel`; if ``best_count`` is not between 1 and ``choices - 1``; or if the number of choices is no
+        power of two and epsilon so small that the nearest whole number of coins exceeds it.
     """
-    if not 1 <= kept < choices:
-        raise InputError(f"best_count is {kept}; it must lie between 1 and {choices - 1}, one less than the choices")
-    return ChoiceChannel(choices, kept, share_of_coins(epsilon, best=kept, others=choices - kept))
+    if not 1 <= best_count < choices:
+        raise InputError(
+            f"best_count is {best_count}; it must lie between 1 and {choices - 1}, one less than the choices"
+        )
+    return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))
 
 
 _LEAST = -80.0
@@ -237,7 +240,7 @@ class SubsetChannel:
     """Of ``values`` values release ``chosen``: one coin says whether they meet the device's own ``padded`` values.
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
-    al., *Set-valued data publication with local privacy* (PVLDB 2020); with one value of one's own Ye and Barg (2018).
+    al., *Set-valued data publication with local privacy* (PVLDB 2020); with one private value Ye and Barg (2018).
 
     Attributes
     ----------
@@ -263,8 +266,8 @@ class SubsetChannel:
         avoiding = self.avoiding
         if not self.misses:
             return None
-        found = Fraction(COIN - self.misses, self.misses) * avoiding / (1 - avoiding)
-        return max(found, 1 / found)  # rounding up can go beyond 1
+        odds = Fraction(COIN - self.misses, self.misses) * avoiding / (1 - avoiding)
+        return max(odds, 1 / odds)  # rounding up can go beyond 1
 
     @property
     def log_ratio(self) -> LogRatio:
@@ -279,17 +282,17 @@ class SubsetChannel:
     @property
     def rates(self) -> tuple[Fraction, Fraction]:
         """Probability that a subset holds a value of the device's own, and one that is not, exact."""
-        values, own, many, avoiding = self.values, self.padded, self.subset_size, self.avoiding
-        miss, share = Fraction(self.misses, COIN), Fraction(many, values)
-        without = Fraction(many, values - own)  # of a subset that avoids the own values
+        values, own, subset_size, avoiding = self.values, self.padded, self.subset_size, self.avoiding
+        miss, share = Fraction(self.misses, COIN), Fraction(subset_size, values)
+        without = Fraction(subset_size, values - own)  # of a subset that avoids the own values
         others = (share - avoiding * without) / (1 - avoiding)  # of one that meets them
         return (1 - miss) * share / (1 - avoiding), (1 - miss) * others + miss * without
 
     @property
     def both(self) -> Fraction:
         """Probability that a subset holds two values that are not the device's own, exact."""
-        values, many, avoiding, miss = self.values, self.subset_size, self.avoiding, Fraction(self.misses, COIN)
-        share, without = (_pairs(many, of) for of in (values, values - self.padded))
+        values, subset_size, avoiding, miss = self.values, self.subset_size, self.avoiding, Fraction(self.misses, COIN)
+        share, without = (_pairs(subset_size, of) for of in (values, values - self.padded))
         return (1 - miss) * (share - avoiding * without) / (1 - avoiding) + miss * without
 
     @property
@@ -320,10 +323,10 @@ class SubsetChannel:
         every = math.comb(self.values, self.subset_size)
         avoid = math.comb(self.values - self.padded, self.subset_size)
         meeting, missing = Fraction(COIN - self.misses, COIN * (every - avoid)), Fraction(self.misses, COIN * avoid)
-        found = [Fraction(0)] * (1 << math.prod(self.form))
+        masses = [Fraction(0)] * (1 << math.prod(self.form))
         for subset in combinations(range(self.values), self.subset_size):
-            found[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
-        return found
+            masses[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
+        return masses
 
     def _number(self, subset: tuple[int, ...]) -> int:
         """Return the whole number whose bits are the release of a subset."""
@@ -333,19 +336,19 @@ class SubsetChannel:
         return sum(value << bits * place for place, value in enumerate(reversed(subset)))
 
 
-def _pairs(chosen: int, values: int) -> Fraction:
+def _pairs(subset_size: int, values: int) -> Fraction:
     """Return the probability that a uniform subset holds two given values."""
-    return Fraction(chosen * (chosen - 1), max(values * (values - 1), 1))
+    return Fraction(subset_size * (subset_size - 1), max(values * (values - 1), 1))
 
 
 @lru_cache(maxsize=64)
-def _avoiding(values: int, padded: int, chosen: int) -> Fraction:
-    few, many = sorted((padded, chosen))
-    return Fraction(math.perm(values - many, few), math.perm(values, few))
+def _avoiding(values: int, padded: int, subset_size: int) -> Fraction:
+    smaller, larger = sorted((padded, subset_size))
+    return Fraction(math.perm(values - larger, smaller), math.perm(values, smaller))
 
 
 @lru_cache(maxsize=64)
-def subset_channel(epsilon: Epsilon, *, values: int, padded: int, chosen: int) -> SubsetChannel:
+def subset_channel(epsilon: Epsilon, *, values: int, padded: int, subset_size: int) -> SubsetChannel:
     """Return the epsilon-differentially private channel of subsets; every device holds exactly ``padded`` values.
 
     Parameters
@@ -366,27 +369,28 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, chosen: int) -
     >>> round(channel.epsilon, 12), [round(float(rate), 5) for rate in channel.rates]
     (1.0, [0.0103, 0.00526])
     """
-    if padded < 1 or chosen < 1 or padded + chosen > values:
+    if padded < 1 or subset_size < 1 or padded + subset_size > values:
         raise InputError(
-            f"padded is {padded} and chosen {chosen} of {values} values; give at least 1 each, and no more together"
+            f"padded is {padded} and chosen {subset_size} of {values} values; give at least 1 each, and no more "
+            "together"
         )
     if epsilon is None:
-        return SubsetChannel(values, padded, chosen, 0)
+        return SubsetChannel(values, padded, subset_size, 0)
     if epsilon > LARGEST_EPSILON:
         raise InputError(
             f"epsilon {as_float(epsilon):g} of one subset is above {LARGEST_EPSILON}, more than a 64-bit coin can "
             "express; lower it, or say inf for no noise"
         )
-    if min(padded, chosen) * math.log1p(-max(padded, chosen) / values) < _LEAST:
+    if min(padded, subset_size) * math.log1p(-max(padded, subset_size) / values) < _LEAST:
         raise InputError(
-            f"nearly every subset of {chosen} of {values} values meets a set of {padded}: one that avoids it is rarer "
-            "than 64-bit coins can express; choose fewer values, or pad less"
+            f"nearly every subset of {subset_size} of {values} values meets a set of {padded}: one that avoids it is "
+            "rarer than 64-bit coins can express; choose fewer values, or pad less"
         )
-    odds, avoiding = odds_within(epsilon), _avoiding(values, padded, chosen)
+    odds, avoiding = odds_within(epsilon), _avoiding(values, padded, subset_size)
     misses = math.ceil(COIN * avoiding / (odds * (1 - avoiding) + avoiding))
     if misses * (1 - avoiding) > odds * (COIN - misses) * avoiding:
         raise InputError(
-            f"epsilon {as_float(epsilon):g} of one subset of {chosen} is less than 64-bit coins can express; raise it, "
-            "or choose fewer values"
+            f"epsilon {as_float(epsilon):g} of one subset of {subset_size} is less than 64-bit coins can express; "
+            "raise it, or choose fewer values"
         )
-    return SubsetChannel(values, padded, chosen, misses)
+    return SubsetChannel(values, padded, subset_size, misses)

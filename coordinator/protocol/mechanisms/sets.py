@@ -52,8 +52,8 @@ class Set(OneItem):
 
     def channel(self, query: Query) -> SubsetChannel:
         """Return the channel of the subset as a whole."""
-        chosen = int(query.parameters[CHOSEN])
-        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=chosen)
+        subset_size = int(query.parameters[CHOSEN])
+        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
 
 
 TOGETHER = "together"
@@ -108,8 +108,8 @@ class Pairs(Set):
 
     def own(self, query: Query) -> int:
         """Return the values of every device's set."""
-        kept = super().own(query)
-        return pairs_of(kept) if together(query) == 2 else kept
+        likes = super().own(query)
+        return pairs_of(likes) if together(query) == 2 else likes
 
     def values(self, query: Query) -> int:
         """Return the number of values, with dummies where devices may have fewer of their own."""

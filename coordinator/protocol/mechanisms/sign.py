@@ -19,11 +19,11 @@ class Sign(PublicHalf):
 
     def check(self, query: Query) -> None:
         """Refuse a number of sign vectors, and of the best among them, that is none."""
-        given, kept = query.parameters["vectors"], query.parameters["kept"]
-        if given not in {1 << power for power in range(MOST_VECTORS.bit_length())}:
-            raise InputError(f"{query} has {given:g} sign vectors; give a power of two, 1 to {MOST_VECTORS}")
-        if not (1 <= kept <= given and float(kept).is_integer()):
-            raise InputError(f"{query} keeps {kept:g} signed vectors; give a whole number, 1 to {given:g}")
+        vectors, best_count = query.parameters["vectors"], query.parameters["kept"]
+        if vectors not in {1 << power for power in range(MOST_VECTORS.bit_length())}:
+            raise InputError(f"{query} has {vectors:g} sign vectors; give a power of two, 1 to {MOST_VECTORS}")
+        if not (1 <= best_count <= vectors and float(best_count).is_integer()):
+            raise InputError(f"{query} keeps {best_count:g} signed vectors; give a whole number, 1 to {vectors:g}")
 
     def answer_bits(self, query: Query) -> int:
         """Return the bits that name a signed vector."""
@@ -31,8 +31,8 @@ class Sign(PublicHalf):
 
     def channel(self, query: Query) -> ChoiceChannel:
         """Return the choice among the signed vectors."""
-        vectors, kept = int(query.parameters["vectors"]), int(query.parameters["kept"])
-        return choice_channel(query.epsilon, choices=2 * vectors, best_count=kept)
+        vectors, best_count = int(query.parameters["vectors"]), int(query.parameters["kept"])
+        return choice_channel(query.epsilon, choices=2 * vectors, best_count=best_count)
 
 
 PUBLIC = (Sign(),)

@@ -1,4 +1,4 @@
-"""Openly told ratings in public: item queries, full reveal, and what a trusted curator is told."""
+"""Open ratings in public: item queries, full reveal, and what devices send to a trusted curator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Reveal(PublicHalf):
 
 
 class ToCurator(Reveal):
-    """What a trusted curator is told; noise is added to what it publishes, and none to what devices tell."""
+    """What devices send to a trusted curator, without noise; the curator adds noise to what it publishes."""
 
     promise = CURATOR
 

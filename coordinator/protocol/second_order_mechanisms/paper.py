@@ -45,8 +45,8 @@ class Pmc(Signs):
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse an own h that is none."""
         if query.own_h:
-            told = np.frombuffer(payload[packed_size(features) :], "<f8")
-            require_range("the device's own h", told, 0, LARGEST_TOLD)
+            heights = np.frombuffer(payload[packed_size(features) :], "<f8")
+            require_range("the device's own h", heights, 0, LARGEST_TOLD)
 
     def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
         """Return h."""

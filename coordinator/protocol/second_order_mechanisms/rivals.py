@@ -67,8 +67,8 @@ class PrivUnit(SecondOrderPublic):
         from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
-        told = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
-        return unpack_moment(-told if answer % 2 else told, features.rank)
+        direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length
+        return unpack_moment(-direction if answer % 2 else direction, features.rank)
 
     def channel(self, query: QueryView, features: ItemFeatures) -> CapChannel:
         """Return the channel of the whole release."""

@@ -1,1 +1,1 @@
-"""Anchor sensing on the server: what is asked, what it tells of pairs and of items, and when an item is decided."""
+"""Anchor sensing on the server: its queries, estimates of pairs and of items, and when an item is decided."""

@@ -16,19 +16,19 @@ class Course:
     """The rounds so far, by what they are good for."""
 
     pairs: tuple[AnchorRound, ...]  # All rounds about pairs; they have one pool
-    given_up: int  # Users who had told pairs when turned signs were last given up; 0 if they never were
+    given_up: int  # Users who had answered about pairs when turned signs were last given up; 0 if they never were
     turned: tuple[AnchorRound, ...]  # Rounds of turned signs since then
     plain: tuple[AnchorRound, ...] = ()  # Rounds of first-order signs
 
     @property
     def paired_users(self) -> int:
-        """Users who told pairs."""
-        return sum(told.statistic.answered for told in self.pairs)
+        """Users who answered about pairs."""
+        return sum(anchor_round.statistic.answered for anchor_round in self.pairs)
 
     @property
     def turned_users(self) -> int:
-        """Users who told turned signs since these were given up."""
-        return sum(told.statistic.answered for told in self.turned)
+        """Users who answered with turned signs since these were last given up."""
+        return sum(anchor_round.statistic.answered for anchor_round in self.turned)
 
     @property
     def agreements(self) -> Floats2:
@@ -36,21 +36,23 @@ class Course:
         pool = self.pairs[0].query.pool
         assert pool is not None  # pairs are those of a pool
         matrix, places = np.zeros((pool.size, pool.size)), np.triu_indices(pool.size, 1)
-        matrix[places] = sum(2 * told.statistic.pairs - told.statistic.answered for told in self.pairs)
+        matrix[places] = sum(
+            2 * anchor_round.statistic.pairs - anchor_round.statistic.answered for anchor_round in self.pairs
+        )
         return matrix + matrix.T
 
 
 def course_of(rounds: Sequence[AnchorRound]) -> Course:
     """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
-    plain = tuple(told for told in rounds if told.plain)
-    rounds = [told for told in rounds if not told.plain]
-    places = [place for place, told in enumerate(rounds) if not told.turned]
+    plain = tuple(anchor_round for anchor_round in rounds if anchor_round.plain)
+    rounds = [anchor_round for anchor_round in rounds if not anchor_round.plain]
+    places = [place for place, anchor_round in enumerate(rounds) if not anchor_round.turned]
     last = places[-1] if places else -1
-    voided = [place for place, told in enumerate(rounds[: last + 1]) if told.turned]
+    voided = [place for place, anchor_round in enumerate(rounds[: last + 1]) if anchor_round.turned]
     before = rounds[: voided[-1]] if voided else ()
     return Course(
         pairs=tuple(rounds[place] for place in places),
-        given_up=sum(told.statistic.answered for told in before if not told.turned),
+        given_up=sum(anchor_round.statistic.answered for anchor_round in before if not anchor_round.turned),
         turned=tuple(rounds[last + 1 :]),
         plain=plain,
     )

@@ -45,7 +45,7 @@ class RoundLearner(Learner):
     anchors: AnchorLearner  # What rounds tell
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
-    own: CustomMechanism | None = None  # It is no mechanism of one's own
+    own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from coordinator.server.rounds.state import Ask, ServerState
 PAIR_GROWTH = 0.12
 """A round of turned signs asks this share of the users asked so far."""
 TRIAL, CLEAR = 0.75, 5.0
-"""After so many users of turned signs, as a share of those who told pairs, these must stand out by so many sd."""
+"""After so many users of turned signs, as a share of those asked about pairs, these must stand out by so many sd."""
 PAIR_AGAIN = 1.5
-"""If they do not, pairs are asked again until so many times the users have told them."""
+"""If they do not, pairs are asked again until so many times the users have answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,8 @@ class AnchorPolicy:
         setting, rounds = self.setting, state.readings.anchors
         design = self.learner.design
         if not rounds:
-            many = design.pool(setting.public_seed).size
-            users = first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+            pool_items = design.pool(setting.public_seed).size
+            users = first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
             return self._ask_pairs(state, users)
         course = course_of(rounds)
         belief = self.learner.believe(course)
@@ -55,7 +55,7 @@ class AnchorPolicy:
         if belief.posterior.decided(setting.failure).all():
             return None
         query = self.learner.ask(
-            belief, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            belief, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
         )
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
@@ -64,10 +64,10 @@ class AnchorPolicy:
 
 
 def pairs_failed(course: Course, belief: Belief) -> bool:
-    """Return whether turned signs should have told something by now, and did not: the first anchors were noise."""
-    many = belief.estimates.information.size
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise."""
+    items = belief.estimates.information.size
     enough = course.turned_users >= TRIAL * course.paired_users
-    return enough and belief.chi_square < many + CLEAR * math.sqrt(2 * many)
+    return enough and belief.chi_square < items + CLEAR * math.sqrt(2 * items)
 
 
 TABLE_GROWTH, LEAST_GROWTH = 0.06, 0.2
@@ -77,7 +77,7 @@ SOON = 0.7
 TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
 """After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
 TABLE_AGAIN = 1.5
-"""If they do not, pairs are asked until so many times the users have told them."""
+"""If they do not, pairs are asked until so many times the users have answered."""
 ASKED, ASKED_MORE, ASKED_OFTEN = 0.005, 0.25, 0.05
 """Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead.
 
@@ -108,7 +108,7 @@ class TablePolicy:
         setting, course = self.setting, course_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
             query = self.learner.ask_plain(
-                round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+                round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
             )
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
@@ -129,19 +129,19 @@ class TablePolicy:
         return self.setting.ask(state, users=users_on_grid(users))
 
     def _turned(self, state: ServerState, course: Course, belief: TableBelief) -> Ask | None:
-        setting, many = self.setting, state.answers_asked
-        guesses = [told for told in course.turned if asks_guess(told)]
+        setting, answers = self.setting, state.answers_asked
+        guesses = [anchor_round for anchor_round in course.turned if asks_guess(anchor_round)]
         classes = self.learner.design.classes
         kinds = 1 if classes == 2 else classes
-        asks = sum(told.statistic.answered for told in guesses)
-        wanted = ASKED * 2 * kinds * many
-        kind = len(guesses) % kinds if asks < wanted else None
+        asks = sum(anchor_round.statistic.answered for anchor_round in guesses)
+        target = ASKED * 2 * kinds * answers
+        kind = len(guesses) % kinds if asks < target else None
         query = self.learner.ask(
-            belief, kind=kind, round_number=len(state.asked), public_seed=setting.public_seed, epsilon=setting.epsilon
+            belief, kind=kind, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
         )
-        users = TABLE_GROWTH * max(many, self._usual())
+        users = TABLE_GROWTH * max(answers, self._usual())
         if kind is not None:
-            users = (wanted * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
+            users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
         else:
             open_ones = ~belief.posterior.decided(setting.failure)
             if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
@@ -158,32 +158,32 @@ class TablePolicy:
 
     def _first_look(self) -> float:
         design, setting = self.learner.design, self.setting
-        many = design.pool(setting.public_seed).size
-        return first_look(many, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+        pool_items = design.pool(setting.public_seed).size
+        return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
     def _plain_users(self, course: Course) -> float:
         """Return how many more users should tell first-order signs, 0 for none."""
         design, setting = self.learner.design, self.setting
         if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
             return 0.0
-        many = design.pool(setting.public_seed).size
+        pool_items = design.pool(setting.public_seed).size
         contrast = sign_contrast(
-            many, items=design.items, rated=design.rated, vectors=1, best_count=1, epsilon=setting.epsilon
+            pool_items, items=design.items, rated=design.rated, vectors=1, best_count=1, epsilon=setting.epsilon
         )
         first = PLAIN_FIRST / contrast**2 if contrast else math.inf
-        users = sum(told.statistic.answered for told in course.plain)
+        users = sum(anchor_round.statistic.answered for anchor_round in course.plain)
         if not users:
             return first
         signal = signal_of(course.plain, rated=design.rated)[2]
-        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (many - 1)) or users >= PLAIN_MOST * first:
+        if signal >= TELLS or signal < STANDS_OUT * math.sqrt(2 / (pool_items - 1)) or users >= PLAIN_MOST * first:
             return 0.0
         return PLAIN_MORE * users
 
 
 def tables_failed(course: Course, belief: TableBelief, usual: float) -> bool:
-    """Return whether turned signs should have told something by now, and did not: the first anchors were noise.
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise.
 
-    That is looked at in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
+    It is checked in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
     is ``usual``.
     """
     start = course.paired_users or usual

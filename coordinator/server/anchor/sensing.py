@@ -68,9 +68,9 @@ class AnchorSensing:
         kinds = max(self.clusters, self.classes)
         least, times = (LEAST_POOL, POOL) if kinds == 2 else (LEAST_OF_EACH * kinds, POOL_OF_MORE)
         suits = max(least, round(times * self.items / self.rated))
-        many = self.pool_items or min(suits, self.items, MOST_POOL)
+        count = self.pool_items or min(suits, self.items, MOST_POOL)
         order = np.random.default_rng(int.from_bytes(derive(public_seed, "anchor pool"))).permutation(self.items)
-        return np.sort(order[:many]).astype(np.int32)
+        return np.sort(order[:count]).astype(np.int32)
 
     def query(
         self,

@@ -35,10 +35,10 @@ class SpectralStart:
         return self.edge >= ENOUGH
 
 
-def first_look(many: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
-    """Return the users of the first look at pairs of ``many`` items; infinitely many if nobody rated two."""
-    contrast = pair_contrast(many, items=items, rated=rated, epsilon=epsilon)
-    return FIRST_LOOK / (many * contrast**2) if contrast else math.inf
+def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
+    """Return the users of the first look at pairs of ``pool_items`` items; infinitely many if nobody rated two."""
+    contrast = pair_contrast(pool_items, items=items, rated=rated, epsilon=epsilon)
+    return FIRST_LOOK / (pool_items * contrast**2) if contrast else math.inf
 
 
 def spectral_start(course: Course, *, rated: int) -> SpectralStart:
@@ -50,15 +50,15 @@ def spectral_start(course: Course, *, rated: int) -> SpectralStart:
     """
     query = course.pairs[0].query
     assert query.pool is not None  # pairs are those of a pool
-    users, many = max(course.paired_users, 1), query.pool.size
+    users, pool_items = max(course.paired_users, 1), query.pool.size
     values, vectors = np.linalg.eigh(course.agreements)
-    edge = float(values[-1]) / (2 * math.sqrt(many * users))
+    edge = float(values[-1]) / (2 * math.sqrt(pool_items * users))
     if edge <= 1:
-        return SpectralStart(pool=query.pool, edge=edge, odds=np.zeros(many), level=0.0)
+        return SpectralStart(pool=query.pool, edge=edge, odds=np.zeros(pool_items), level=0.0)
     strength = edge + math.sqrt(edge**2 - 1)
-    overlap, entries = 1 - strength**-2, vectors[:, -1] * math.sqrt(many)
+    overlap, entries = 1 - strength**-2, vectors[:, -1] * math.sqrt(pool_items)
     entries = entries if entries[np.abs(entries).argmax()] > 0 else -entries
     odds = np.clip(2 * math.sqrt(overlap) * entries / (1 - overlap), -CLIP, CLIP)
-    contrast = pair_contrast(many, items=query.items, rated=rated, epsilon=query.epsilon)
-    level = math.sqrt(min(strength / (math.sqrt(users * many) * contrast), 1.0))
+    contrast = pair_contrast(pool_items, items=query.items, rated=rated, epsilon=query.epsilon)
+    level = math.sqrt(min(strength / (math.sqrt(users * pool_items) * contrast), 1.0))
     return SpectralStart(pool=query.pool, edge=edge, odds=odds, level=level)

@@ -48,7 +48,7 @@ class RoundEstimates:
     controls: Bools  # shape (N,); Decided items that were sensed all the same
 
 
-def turned_estimates(told: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
+def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
     """Return what one round tells.
 
     Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
@@ -57,7 +57,11 @@ def turned_estimates(told: AnchorRound, shares: Floats, *, rated: int, control: 
 
     Shapes: ``shares`` (K,).
     """
-    query, statistic = told.query, told.statistic
+    # Why G_k: the item adds H v to the sum, H its public sign, and the others add X, which is symmetric, also given H.
+    # The answer S is the sign of H v + X, a fair coin for 0, so that E[H S] = E[sign(v + H X)] = P(X > -v) - P(X < -v)
+    # = P(-v < X <= v) for v > 0. The flip of the answer multiplies this by the contrast t, and the item is rated with
+    # probability w / N.
+    query, statistic = anchor_round.query, anchor_round.statistic
     passes = passing(query, rated=rated) * bit_channel(query.epsilon).contrast * rated / query.items
     if len(passes) == 2:  # a plain round knows one class only
         passes = np.tile(passes, (shares.size, 1))
@@ -84,7 +88,7 @@ def passing(query: Query, *, rated: int) -> Floats2:
     of one rating's, which Fourier transforms find exactly.
     """
     counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
-    rates, found = guess_rates(query), np.zeros((len(counts), query.items))
+    rates, probabilities = guess_rates(query), np.zeros((len(counts), query.items))
     for k in range(len(rates)):
         own = counts[2 * k : 2 * k + 2]
         chances = np.stack([1 - rates[k], rates[k]]) * sensed / query.items
@@ -93,11 +97,13 @@ def passing(query: Query, *, rated: int) -> Floats2:
         for sign in (1, -1):
             np.add.at(one, sign * own % size, chances / 2)
         one[0] += 1 - chances.sum()
+        # One rating adds +v or -v, equally often, or nothing: a symmetric law, whose transform is real. The sum of w -
+        # 1 has the (w - 1)-th power as its transform, on a ring so long that sums hardly ever wrap around.
         masses = scipy.fft.irfft(scipy.fft.rfft(one).real ** (rated - 1), size)[: size // 2]
         within = masses[0] + 2 * np.cumsum(np.append(0.0, masses[1:]))  # P(|sum| <= v)
         passes = np.append(0.0, (within[:-1] + within[1:]) / 2)
-        found[2 * k : 2 * k + 2] = np.sign(own) * passes[np.minimum(np.abs(own), size // 2 - 1)]
-    return found
+        probabilities[2 * k : 2 * k + 2] = np.sign(own) * passes[np.minimum(np.abs(own), size // 2 - 1)]
+    return probabilities
 
 
 def _ring(counts: Indices2, chances: Floats2, rated: int) -> int:
@@ -131,8 +137,8 @@ class Fit:
         if not own.any():
             return 0.0
         at = self.clusters.argmax(axis=1)[own]
-        told = np.einsum("ki,ki->i", reading.slopes[:, own], self.tables[place][:, at])
-        squares = reading.users[own] * (reading.means[own] - reading.offset[own] - told) ** 2
+        expected_means = np.einsum("ki,ki->i", reading.slopes[:, own], self.tables[place][:, at])
+        squares = reading.users[own] * (reading.means[own] - reading.offset[own] - expected_means) ** 2
         return float((squares.sum() - squares.size) / np.sqrt(2 * squares.size))
 
 
@@ -144,6 +150,13 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     With clusters known, means are linear in the tables and the ties are normal, so that the likeliest tables of all
     rounds solve one linear system for each cluster. Expectation and maximisation go to and fro between both.
     """
+    # In round r an item i of cluster c has mean m_ri = sum_k s_rki B_r[k, c] + noise of variance 1 / users_ri (its
+    # offset is taken off, and a mean of signs has variance 1 / users at most). Column c of the tables is a random walk,
+    # B_0 ~ N(first, FIRST^2), B_r - B_(r-1) ~ N(0, TIE^2), in each of the K classes. Expectation: P(i in c) from the
+    # squared residuals of all rounds. Maximisation: minus the logarithm of the posterior of column c is quadratic, with
+    # matrix T x 1_K + diag_r(sum_i P(i in c) users_ri s_ri s_ri^T), T the walk's precision (`_ties`), and right side
+    # sum_i P(i in c) users_ri s_ri m_ri, plus first / FIRST^2 in round 0. The inverse of the matrix is the column's
+    # covariance, whose blocks of a round widen the noise of its means in the probabilities that are returned.
     means = np.array([one.means - one.offset for one in readings])
     users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])
     rounds, classes, items = slopes.shape
@@ -154,10 +167,10 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     errors = np.zeros((clusters, rounds, classes, classes))
     for _ in range(STEPS):
         off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)
-        known = _softmax(early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2)
-        shares = (known.sum(axis=0) + SHARE_ITEMS) / (items + clusters * SHARE_ITEMS)
+        membership = _softmax(early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2)
+        shares = (membership.sum(axis=0) + SHARE_ITEMS) / (items + clusters * SHARE_ITEMS)
         for c in range(clusters):
-            own = weighted * known[:, c]
+            own = weighted * membership[:, c]
             system = ties + scipy.linalg.block_diag(*np.einsum("rki,rli->rkl", own, slopes))
             right = np.einsum("rki,ri->rk", own, means)
             right[0] += first[:, c] / FIRST**2
@@ -167,8 +180,10 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     noise = np.divide(1.0, users, out=np.zeros_like(users), where=users > 0)
     spread = noise[:, :, None] + np.einsum("rki,crkl,rli->ric", slopes, errors, slopes)
     off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)
-    told = np.where(users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0)
-    return Fit(clusters=_softmax(early + np.log(shares) - told.sum(axis=0) / 2), tables=tables, errors=errors)
+    misfit = np.where(
+        users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0
+    )
+    return Fit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
 
 
 def _ties(rounds: int, tie: float) -> Floats:
@@ -180,8 +195,8 @@ def _ties(rounds: int, tie: float) -> Floats:
 
 
 def _softmax(odds: Floats2) -> Floats2:
-    found: Floats2 = scipy.special.softmax(odds, axis=1)
-    return found
+    shares: Floats2 = scipy.special.softmax(odds, axis=1)
+    return shares
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
@@ -217,21 +232,21 @@ def turned_tables(
     sign of each class instead, which lets the tables be told apart. Decided ones count so little that they matter only
     to devices that sense no open one.
 
-    Shapes: ``known`` (N, L); ``table`` (K, L); ``shares`` (K,); ``decided`` (N,).
+    Shapes: ``membership`` (N, L); ``table`` (K, L); ``shares`` (K,); ``decided`` (N,).
     """
-    items, (classes, _) = len(known), table.shape
-    rates = np.clip(table @ known.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
+    items, (classes, _) = len(membership), table.shape
+    rates = np.clip(table @ membership.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
     guess = np.empty((2 * classes, items))
     guess[0::2], guess[1::2] = np.log1p(-rates), np.log(rates)
-    gap = table @ _pairs(known, coins)
+    gap = table @ _pairs(membership, coins)
     counts = np.empty_like(guess)
     counts[0::2], counts[1::2] = -gap / (1 - rates), gap / rates
     squares = shares @ (rates * counts[1::2] ** 2 + (1 - rates) * counts[0::2] ** 2)
     counts /= np.sqrt(max(float(squares.mean()), 1e-12))
     patterns = np.array([(1, *rest) for rest in itertools.islice(itertools.product((1, -1), repeat=classes - 1), 64)])
-    chosen = patterns[coins.integers(len(patterns), size=items)].T
+    sample = patterns[coins.integers(len(patterns), size=items)].T
     probes = decided | (coins.random(items) < PROBES)
-    signs = np.where(decided, 1 / CONTROL_PART, 1.0) * chosen
+    signs = np.where(decided, 1 / CONTROL_PART, 1.0) * sample
     counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
     return Tables(
         prior=np.zeros(classes, np.int32),
@@ -242,15 +257,15 @@ def turned_tables(
     )
 
 
-def _pairs(known: Floats2, coins: np.random.Generator) -> Floats2:
+def _pairs(membership: Floats2, coins: np.random.Generator) -> Floats2:
     """Return +1 and -1 at two clusters of each item, drawn by how probable they are, shape (L, N)."""
-    items, clusters = known.shape
+    items, clusters = membership.shape
     pairs = np.zeros((clusters, items))
     if clusters == 2:
         pairs[0], pairs[1] = 1, -1
         return pairs
-    drawn = np.argsort(-(np.log(np.sqrt(known) + 0.02) + coins.gumbel(size=known.shape)), axis=1)
-    pairs[drawn[:, 0], np.arange(items)], pairs[drawn[:, 1], np.arange(items)] = 1, -1
+    order = np.argsort(-(np.log(np.sqrt(membership) + 0.02) + coins.gumbel(size=membership.shape)), axis=1)
+    pairs[order[:, 0], np.arange(items)], pairs[order[:, 1], np.arange(items)] = 1, -1
     return pairs
 
 
@@ -285,8 +300,8 @@ def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
 
 
 def _whole(values: Floats2) -> Indices2:
-    found: Indices2 = np.rint(values).astype(np.int32)
-    return found
+    integers: Indices2 = np.rint(values).astype(np.int32)
+    return integers
 
 
 LEAST_START_RATE = 0.04
@@ -319,8 +334,8 @@ class InitialAnchors:
         guesses = np.argmax(scores + 1e-9 * coins.random(scores.shape), axis=1)
         joint_counts = np.full((classes, classes), 0.5)
         np.add.at(joint_counts, (guesses, own), 1.0)
-        found: Floats2 = joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes
-        return found
+        rates_given_guess: Floats2 = joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes
+        return rates_given_guess
 
 
 def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
@@ -329,9 +344,12 @@ def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) 
         return of_signs(course.plain, rated=rated)
     if clusters == 2:
         start = spectral_start(course, rated=rated)
-        one = scipy.special.expit(start.odds)
-        known, moments = np.stack([one, 1 - one], axis=1), start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-        return InitialAnchors(pool=start.pool, clusters=known, likes=_likes(moments, classes), stands=start.stands)
+        first = scipy.special.expit(start.odds)
+        membership, moments = (
+            np.stack([first, 1 - first], axis=1),
+            start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]]),
+        )
+        return InitialAnchors(pool=start.pool, clusters=membership, likes=_likes(moments, classes), stands=start.stands)
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
@@ -339,22 +357,22 @@ def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> Init
     """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
-    many = query.pool.size
+    pool_items = query.pool.size
     with one_thread():
         values, vectors = np.linalg.eigh(course.agreements)
-    edges = np.maximum(values[:-clusters:-1] / (2 * math.sqrt(many * users)), 1.001)
+    edges = np.maximum(values[:-clusters:-1] / (2 * math.sqrt(pool_items * users)), 1.001)
     stands = bool(edges[-1] >= ENOUGH)
     strengths = edges + np.sqrt(edges**2 - 1)
     overlap = 1 - strengths**-2
-    points = vectors[:, :-clusters:-1] * np.sqrt(many * overlap)
+    points = vectors[:, :-clusters:-1] * np.sqrt(pool_items * overlap)
     centres = k_means(points, clusters, starts=STARTS).cluster_centers_
     centres = centres[np.lexsort(centres.T[::-1])]
     off = (points[:, None] - centres) ** 2 / (overlap * (1 - overlap))
-    known = scipy.special.softmax(np.maximum(-off.sum(axis=2) / 2, -CLIP), axis=1)
-    contrast = pair_contrast(many, items=query.items, rated=rated, epsilon=query.epsilon)
+    membership = scipy.special.softmax(np.maximum(-off.sum(axis=2) / 2, -CLIP), axis=1)
+    contrast = pair_contrast(pool_items, items=query.items, rated=rated, epsilon=query.epsilon)
     scaled = centres / np.sqrt(np.maximum(overlap, 0.2))
-    moments = scaled * strengths / (contrast * math.sqrt(many * users)) @ scaled.T
-    return InitialAnchors(pool=query.pool, clusters=known, likes=_likes(moments, classes), stands=stands)
+    moments = scaled * strengths / (contrast * math.sqrt(pool_items * users)) @ scaled.T
+    return InitialAnchors(pool=query.pool, clusters=membership, likes=_likes(moments, classes), stands=stands)
 
 
 def _likes(moments: Floats2, classes: int) -> Floats2:
@@ -371,8 +389,8 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
         root = math.sqrt(classes) * (vectors * np.sqrt(values)) @ vectors.T
         rates = np.resize(root, (classes, len(moments)))
         rates = rates - rates.mean(axis=0)
-    found: Floats2 = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
-    return found
+    likes: Floats2 = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
+    return likes
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
@@ -380,11 +398,13 @@ def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, F
 
     The last is the variance among items over that of noise, less 1.
     """
-    users = np.stack([told.statistic.sensed for told in rounds]).sum(axis=0)
+    users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
-    sums = np.stack([2 * told.statistic.scores - told.statistic.sensed for told in rounds]).sum(axis=0)[pool]
-    one = turned_estimates(rounds[0], np.ones(1), rated=rated, control=0)
-    gain = one.slopes[0][pool] / 2  # for each unit of a mean rating in [-1, 1]
+    sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(
+        axis=0
+    )[pool]
+    estimates = turned_estimates(rounds[0], np.ones(1), rated=rated, control=0)
+    gain = estimates.slopes[0][pool] / 2  # for each unit of a mean rating in [-1, 1]
     values, errors = sums / users[pool] / gain, 1 / (np.sqrt(users[pool]) * gain)
     return values, errors, float(((values - values.mean()) ** 2 / errors**2).sum() / (values.size - 1) - 1)
 
@@ -394,10 +414,10 @@ def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> InitialAnchors:
     values, errors, signal = signal_of(rounds, rated=rated)
     pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)
     mixture = fit(values, errors, 2)
-    known = scipy.special.softmax(np.clip(joint(mixture, values, errors), -1e3, 1e3), axis=1)
+    membership = scipy.special.softmax(np.clip(joint(mixture, values, errors), -1e3, 1e3), axis=1)
     rates = np.stack([mixture.levels, -mixture.levels])
     likes = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
-    return InitialAnchors(pool=pool, clusters=known, likes=likes, stands=signal >= TELLS)
+    return InitialAnchors(pool=pool, clusters=membership, likes=likes, stands=signal >= TELLS)
 
 
 CONTROL = 1
@@ -446,7 +466,7 @@ class TableLearner:
         start = first.tables(items=design.items, rated=design.rated)
         early = np.full((design.items, design.clusters), 1 / design.clusters)
         early[first.pool] = first.clusters
-        sensing = [told for told in course.turned if not asks_guess(told)]
+        sensing = [anchor_round for anchor_round in course.turned if not asks_guess(anchor_round)]
         shares = self._shares(course.turned, max(len(sensing), 1))
         if not sensing:
             posterior = _posterior(early, early @ start.mean(axis=0), apart=False)
@@ -462,50 +482,53 @@ class TableLearner:
                 membership=early,
             )
         readings = [
-            turned_estimates(told, share, rated=design.rated, control=CONTROL)
-            for told, share in zip(sensing, shares, strict=True)
+            turned_estimates(anchor_round, share, rated=design.rated, control=CONTROL)
+            for anchor_round, share in zip(sensing, shares, strict=True)
         ]
-        kept = readings
+        sound = readings
         weight = np.log(early) if len(readings) < EARLY else np.zeros_like(early)
-        fit = fit_tables(kept, start, weight)
-        if any(off := [fit.strays(one, place) > STRAYED for place, one in enumerate(kept)]) and not all(off):
-            kept = [one for one, stray in zip(kept, off, strict=True) if not stray]
-            fit = fit_tables(kept, start, weight)
-        told = _evidence(kept, fit)
+        fit = fit_tables(sound, start, weight)
+        if any(off := [fit.strays(one, place) > STRAYED for place, one in enumerate(sound)]) and not all(off):
+            sound = [one for one, stray in zip(sound, off, strict=True) if not stray]
+            fit = fit_tables(sound, start, weight)
+        evidence = _evidence(sound, fit)
         return TableBelief(
             first=first,
             fit=fit,
             table=fit.tables[-1],
             shares=shares[-1],
-            evidence=told,
-            need=self._need(kept[-1], fit),
-            discarded=len(readings) - len(kept),
-            posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=told >= APART),
+            evidence=evidence,
+            need=self._need(sound[-1], fit),
+            discarded=len(readings) - len(sound),
+            posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=evidence >= APART),
             membership=fit.clusters,
         )
 
     def _shares(self, turned: tuple[AnchorRound, ...], rounds: int) -> Floats:
         """Return the share of each guess in each round, from what was asked of the guess itself, shape (rounds, K)."""
-        classes, found = self.design.classes, np.empty((rounds, self.design.classes))
+        classes, rates = self.design.classes, np.empty((rounds, self.design.classes))
         seen: list[tuple[int, int, float, float]] = []
         at = 0
-        for told in turned:
-            if not asks_guess(told):
+        for anchor_round in turned:
+            if not asks_guess(anchor_round):
                 at += 1
                 continue
-            contrast, answers = bit_channel(told.query.epsilon).contrast, max(told.statistic.answered, 1)
-            share = ((2 * told.statistic.ones / answers - 1) / contrast + 1) / 2
-            guess = int(told.query.arrays[LEAN].argmax())
+            contrast, answers = (
+                bit_channel(anchor_round.query.epsilon).contrast,
+                max(anchor_round.statistic.answered, 1),
+            )
+            share = ((2 * anchor_round.statistic.ones / answers - 1) / contrast + 1) / 2
+            guess = int(anchor_round.query.arrays[LEAN].argmax())
             seen.append((guess, min(at, rounds - 1), share, 1 / (2 * contrast * math.sqrt(answers))))
         for k in range(classes):
             own = [(at, share, error) for guess, at, share, error in seen if guess == k]
             values, errors = np.array([one[1] for one in own]), np.array([one[2] for one in own])
             places = [one[0] for one in own]
-            found[:, k] = walk(values, errors, places, rounds, start=1 / classes, tie=SHARE_STEP)
+            rates[:, k] = walk(values, errors, places, rounds, start=1 / classes, tie=SHARE_STEP)
         if classes == 2:
-            found[:, 1] = 1 - found[:, 0]
-        found = np.clip(found, 0.02, 0.98)
-        shares: Floats = found / found.sum(axis=1, keepdims=True)
+            rates[:, 1] = 1 - rates[:, 0]
+        rates = np.clip(rates, 0.02, 0.98)
+        shares: Floats = rates / rates.sum(axis=1, keepdims=True)
         return shares
 
     def _need(self, reading: RoundEstimates, fit: Fit) -> Floats:
@@ -539,17 +562,17 @@ class TableLearner:
         return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
 
 
-def asks_guess(told: AnchorRound) -> bool:
+def asks_guess(anchor_round: AnchorRound) -> bool:
     """Return whether a round asked for the guess itself."""
-    return bool(told.query.arrays[LEAN].any())
+    return bool(anchor_round.query.arrays[LEAN].any())
 
 
-def _posterior(known: Floats2, expected: Floats, *, apart: bool) -> Posterior:
+def _posterior(membership: Floats2, expected: Floats, *, apart: bool) -> Posterior:
     """Return the posterior that these probabilities of clusters are."""
-    doubt = on_a_grid(1 - known.max(axis=1))
-    least = 0.0 if apart else 1 - 1 / known.shape[1]
+    doubt = on_a_grid(1 - membership.max(axis=1))
+    least = 0.0 if apart else 1 - 1 / membership.shape[1]
     return Posterior(
-        cluster=known.argmax(axis=1).astype(np.int32),
+        cluster=membership.argmax(axis=1).astype(np.int32),
         doubt=np.maximum(doubt, least),
         expected=expected,
         mixture=None,

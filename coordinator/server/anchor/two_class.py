@@ -29,7 +29,7 @@ from coordinator.server.rounds.state import AnchorRound
 class Belief:
     """What the server believes after some rounds."""
 
-    start: SpectralStart  # What pairs told
+    start: SpectralStart  # From answers about pairs
     estimates: Estimates  # Of how the first class rates every item on average, in [-1, 1], by turned signs alone
     posterior: Posterior  # Of every item's cluster; its expected levels are what anchors and centres are made of
 
@@ -64,31 +64,31 @@ def _simulate(
     streams: Words, rated: int, guess: Indices2, counts: Indices2, sensed: Indices, levels: int, likes: Floats
 ) -> Ints2:
     """Return devices by whether their guess is right (row 1), and by the size of their sum up to 2 `UNIT` and more."""
-    many, most = sensed.size, 2 * UNIT + 1
-    found, items = np.zeros((2, most + 1), np.int64), np.arange(many)
-    kept = np.empty(rated, np.int64)
+    item_count, most = sensed.size, 2 * UNIT + 1
+    tallies, items = np.zeros((2, most + 1), np.int64), np.arange(item_count)
+    codes = np.empty(rated, np.int64)
     for k in range(streams.size):
-        score, held = 0, 0
+        score, sensed_count = 0, 0
         for step in range(rated):
             word = draw(streams[k], uint64(step))  # its halves choose an item, and what becomes of that
-            other, coin = step + int((word & LOW) * uint64(many - step) >> uint64(32)), word >> uint64(32)
-            items[step], items[other] = items[other], items[step]
+            swap, coin = step + int((word & LOW) * uint64(item_count - step) >> uint64(32)), word >> uint64(32)
+            items[step], items[swap] = items[swap], items[step]
             item = items[step]
             row = int(int64(coin >> uint64(12)) * _COIN < likes[item])
             if ((coin >> uint64(1)) & _SENSES) * uint64(levels) >> uint64(11) < uint64(sensed[item]):
-                kept[held] = 2 * item + row + 1 if coin & uint64(1) else -(2 * item + row + 1)
-                held += 1
+                codes[sensed_count] = 2 * item + row + 1 if coin & uint64(1) else -(2 * item + row + 1)
+                sensed_count += 1
             else:
                 score += guess[row, item] - guess[2 + row, item]
         coin = draw(streams[k], _FAR - uint64(1))
         right = score > 0 or (score == 0 and coin >> uint64(63) == uint64(1))
         total = 0
-        for at in range(held):
-            code = abs(kept[at]) - 1
+        for at in range(sensed_count):
+            code = abs(codes[at]) - 1
             value = counts[(code & 1) + (0 if right else 2), code >> 1]
-            total += value if kept[at] > 0 else -value
-        found[int(right), min(abs(total), most)] += 1
-    return found
+            total += value if codes[at] > 0 else -value
+        tallies[int(right), min(abs(total), most)] += 1
+    return tallies
 
 
 def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVICES) -> Floats2:
@@ -100,9 +100,11 @@ def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
     """
     key = as_words(derive(query.public_seed, f"synthetic devices of round {query.round}"))
     streams = device_streams(key, 0, devices)
-    told, likes = query.arrays, (1 + expected) / 2
-    found = _simulate(streams, rated, told[GUESS], told[COUNTS], told[SENSED], int(query.parameters[LEVELS]), likes)
-    return np.asarray(found / devices)
+    arrays, likes = query.arrays, (1 + expected) / 2
+    tallies = _simulate(
+        streams, rated, arrays[GUESS], arrays[COUNTS], arrays[SENSED], int(query.parameters[LEVELS]), likes
+    )
+    return np.asarray(tallies / devices)
 
 
 READS, STEP = (DEVICES // 8,) * 5 + (DEVICES,), 0.7
@@ -121,14 +123,14 @@ LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
 """Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that tell which is best."""
 
 
-def round_estimates(told: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
+def round_estimates(anchor_round: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
     """Return a round's estimates of every item's mean rating d in the first class.
 
     For an item with centre m of the N that a device senses and rated, given that the guess is right (s = 1) or wrong
     (s = -1), ``E[H_i S] = t (w/N) sum_s P(s) ((1 + s d) G_s(1 - m) - (1 - s d) G_s(1 + m)) / 2``, where G_s(v) is the
     probability that the device's other ratings sum up to less than v. That is linear in d.
     """
-    query, statistic = told.query, told.statistic
+    query, statistic = anchor_round.query, anchor_round.statistic
     scale, offset = contrasts(query, expected, rated=rated, devices=devices)
     variance = np.maximum(1 - (offset + scale * expected) ** 2, 0.5)
     power = statistic.sensed / variance
@@ -140,9 +142,9 @@ def contrasts(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
     masses = simulated(query, expected, rated=rated - 1, devices=devices)[:, :-1]
     wrong, right = np.cumsum(masses, axis=1) - masses / 2
     near, far = (np.minimum(np.abs(query.arrays[COUNTS][row]), 2 * UNIT) for row in (1, 0))
-    told = bit_channel(query.epsilon).contrast * rated / query.items
+    gain = bit_channel(query.epsilon).contrast * rated / query.items
     slope, offset = (right - wrong)[near] + (right - wrong)[far], (right + wrong)[near] - (right + wrong)[far]
-    return told * slope / 2, told * offset / 2
+    return gain * slope / 2, gain * offset / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +179,9 @@ class TwoClasses:
         return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 
     def _read(self, rounds: Sequence[AnchorRound], expected: Floats, devices: int) -> Estimates:
-        first, *others = (round_estimates(told, expected, rated=self.design.rated, devices=devices) for told in rounds)
+        first, *others = (
+            round_estimates(anchor_round, expected, rated=self.design.rated, devices=devices) for anchor_round in rounds
+        )
         return sum(others, start=first)
 
     def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
@@ -196,9 +200,9 @@ class TwoClasses:
             tables = two_class_tables(expected, (right - wrong) * expected, sensed)
             query = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
             slope, _ = contrasts(query, expected, rated=self.design.rated, devices=TRIED_BY)
-            told = level * float((slope[~decided] ** 2).sum())
-            if best is None or told > best[0]:
-                best = told, query
+            information = level * float((slope[~decided] ** 2).sum())
+            if best is None or information > best[0]:
+                best = information, query
         assert best is not None
         return best[1]
 

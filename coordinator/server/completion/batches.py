@@ -34,11 +34,11 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
 
     EM continues from the announced model, so that processors which differed in last bits agree again.
     """
-    told = gridded(model.features)
+    features = gridded(model.features)
     every = max(1, -(-crowd.users // SIZED_USERS))
-    sizes = crowd.ask("sizes", told, every)
+    sizes = crowd.ask("sizes", features, every)
     common = sum(total for total, _ in sizes) / max(1, sum(count for _, count in sizes))
-    return replace(model, features=replace(told, common_h=significant(common)), steps=list(model.steps))
+    return replace(model, features=replace(features, common_h=significant(common)), steps=list(model.steps))
 
 
 def gridded(features: ItemFeatures) -> ItemFeatures:
@@ -149,7 +149,7 @@ class BatchPlan:
 
     @property
     def own(self) -> None:
-        """No mechanism of one's own."""
+        """No custom mechanism."""
         return
 
     @property
@@ -175,7 +175,7 @@ class BatchPlan:
 
 
 class Batches:
-    """Learning from batches; see `coordinator.server.rounds.conductor.ServerProcess`.
+    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`.
 
     The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
     both are the same model.
@@ -183,15 +183,15 @@ class Batches:
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
         self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
-        self._crowd = self._told_to = spread_crowd(plan.public, fleet)
+        self._crowd = self._announcing_crowd = spread_crowd(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
-            self._told_to = spread_crowd(plan.weight.announced_to, fleet)
+            self._announcing_crowd = spread_crowd(plan.weight.announced_to, fleet)
         self._book, self._digest = ReleaseBook(self._crowd.items, clip=plan.clip), hashlib.sha256()
         self._announced, self._models = list[bytes](), list[tuple[int, ItemFeatures]]()
         self._weight, self._weighed = 0.0, 0
         self._over, self._due = 0, False
         self._model: FittedModel | None = None
-        self._told: FittedModel
+        self._announced_model: FittedModel
         self._alone: FittedModel
 
     def run_round(self) -> Batch | None:
@@ -233,16 +233,18 @@ class Batches:
             duplicates=self._book.duplicates,
             releases_sha256=self._digest.hexdigest(),
             weight=self._weight,
-            validation_users=None if self._told_to is self._crowd else self._crowd.users - self._told_to.users,
+            validation_users=None
+            if self._announcing_crowd is self._crowd
+            else self._crowd.users - self._announcing_crowd.users,
             alone=public_only(self._plan, self._crowd) if self._plan.beside else None,
         )
 
     def progress(self) -> RunProgress:
         """Return how far the batches have come; a device answers once."""
-        asked = self._plan.mechanism is not None
+        asks_devices = self._plan.mechanism is not None
         return RunProgress(
             rounds=self._over,
-            planned=len(self._batches) if asked else 0,
+            planned=len(self._batches) if asks_devices else 0,
             answers=self._book.devices,
             refused=None,
             epsilon=as_float(self._plan.epsilon) if self._over else 0.0,
@@ -251,24 +253,24 @@ class Batches:
     def _announce(self) -> tuple[SecondOrderQuery, ItemFeatures]:
         """Return the next batch's query and the model that it is about."""
         self._iterate()
-        self._told, plan = announced(self._told, self._told_to), self._plan
+        self._announced_model, plan = announced(self._announced_model, self._announcing_crowd), self._plan
         assert plan.mechanism is not None  # otherwise nothing is announced
         query = SecondOrderQuery(
-            model=self._told.features.digest,
+            model=self._announced_model.features.digest,
             mechanism=plan.mechanism,
             epsilon=plan.epsilon,
             batch=self._over,
             own_h=plan.own_h,
         )
         self._announced.append(query.model)
-        return query, self._told.features
+        return query, self._announced_model.features
 
     def _ask(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
         """Announce the model to a batch, and ask it."""
         private = self._fleet.hosts(PRIVATE)
         blocks = private.blocks(first, stop)
         private.ask(Announcement(model=query.model), blocks, _silent)
-        return [one for told in private.ask(query, blocks, _releases, features) for one in told]
+        return [release for releases in private.ask(query, blocks, _releases, features) for release in releases]
 
     def _fold(self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> None:
         """Take in a batch's releases; the iterations that use them are made when they are needed."""
@@ -286,18 +288,18 @@ class Batches:
         if not isinstance(weight, Weighing):
             self._weight = weight
         elif self._weighed == 0 or devices >= GROWTH * self._weighed or last:
-            self._weight, self._weighed = weight.choose(self._alone, self._told_to, self._book), devices
+            self._weight, self._weighed = weight.choose(self._alone, self._announcing_crowd, self._book), devices
 
     def _iterate(self) -> FittedModel:
         """Return the server's model after all batches so far; make the iterations that are due."""
-        same = self._told_to is self._crowd
+        same = self._announcing_crowd is self._crowd
         if self._model is None:
             self._model = start(self._plan, self._crowd)
-            self._told = self._alone = self._model if same else start(self._plan, self._told_to)
+            self._announced_model = self._alone = self._model if same else start(self._plan, self._announcing_crowd)
             self._models.append((0, self._model.features))
         if self._due:
-            self._told, self._due = self._further(self._told, self._told_to), False
-            self._model = self._told if same else self._further(self._model, self._crowd)
+            self._announced_model, self._due = self._further(self._announced_model, self._announcing_crowd), False
+            self._model = self._announced_model if same else self._further(self._model, self._crowd)
             first, stop = self._batches[self._over - 1]
             if self._plan.returns_model_after(first, stop):
                 self._models.append((stop, self._model.features))
@@ -325,15 +327,15 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
     return Course(features=announced(model, crowd).features, model=model, models=models)
 
 
-def _silent(_: Block, told: object) -> None:
-    if told is not None:
-        raise InputError(f"devices answered an announcement, with a {type(told).__name__}")
+def _silent(_: Block, answer: object) -> None:
+    if answer is not None:
+        raise InputError(f"devices answered an announcement, with a {type(answer).__name__}")
 
 
-def _releases(block: Block, told: object) -> None:
+def _releases(block: Block, releases: object) -> None:
     """Refuse anything but a list of releases of a block's devices, ascending."""
-    if type(told) is not list:
-        raise InputError(f"releases come as a list, not as a {type(told).__name__}")
-    devices = [SecondOrderRelease.arrived(one).device for one in told]
+    if type(releases) is not list:
+        raise InputError(f"releases come as a list, not as a {type(releases).__name__}")
+    devices = [SecondOrderRelease.arrived(one).device for one in releases]
     if devices != sorted({one for one in devices if block.first <= one < block.stop}):
         raise InputError("somebody answers for devices that were not asked, or twice")

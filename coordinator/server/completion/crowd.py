@@ -139,8 +139,8 @@ def cut_users(rows: Rows) -> list[tuple[int, int]]:
     """Cut users into cohorts ``[first, stop)`` of about as many ratings each; a function of the ratings alone."""
     users, ratings = rows.users, rows.items.size
     count = max(1, min(MOST_COHORTS, ratings // RATINGS_A_COHORT, users))
-    wanted = [ratings * k // count for k in range(1, count)]
-    inner = np.clip(np.searchsorted(rows.starts, wanted), 0, users)
+    targets = [ratings * k // count for k in range(1, count)]
+    inner = np.clip(np.searchsorted(rows.starts, targets), 0, users)
     bounds = sorted({0, *(int(cut) for cut in inner), users})
     return list(itertools.pairwise(bounds)) or [(0, 0)]
 
@@ -188,12 +188,12 @@ class Crowd:
         if method == EXPECT:
             self._step, (self._features,), arguments = self._step + 1, arguments, ()
         blocks = [block._replace(public=(self._step,)) for block in self._blocks]
-        told = self._hosts.ask(method, blocks, _check, self._features, *arguments)
-        return [one for answer in told for one in answer]
+        answers = self._hosts.ask(method, blocks, _check, self._features, *arguments)
+        return [part for answer in answers for part in answer]
 
 
-def _check(_: Block, told: Any) -> None:
-    if type(told) is not list:
+def _check(_: Block, answer: Any) -> None:
+    if type(answer) is not list:
         raise InputError("cohorts of public users answer with a list")
 
 

@@ -114,7 +114,7 @@ def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
 
 
 def alternate(
-    features: ItemFeatures, counts: Floats, told: Expected, crowd: Crowd, book: ReleaseBook, weight: float
+    features: ItemFeatures, counts: Floats, expected: Expected, crowd: Crowd, book: ReleaseBook, weight: float
 ) -> Floats2:
     """Return V of ``min sum_i |r_i - V u_i|^2 + kap sum_j w_j |v_j|^2`` over completed rows r, tastes u held.
 
@@ -125,8 +125,8 @@ def alternate(
     """
     old, kappa = features.vectors, features.kappa
     with one_thread():
-        crossed = old @ told.tastes + added(crowd.ask("crossed"))
-        gram, weighted = told.tastes.copy(), told.weighted_tastes.copy()
+        crossed = old @ expected.tastes + added(crowd.ask("crossed"))
+        gram, weighted = expected.tastes.copy(), expected.weighted_tastes.copy()
         full = features.items / (features.mean_degree or 1.0)
         for rows in book.blocks() if weight else ():
             tastes = np.linalg.solve(old.T @ old + kappa * full * np.eye(old.shape[1]), old.T @ rows.T).T
@@ -148,10 +148,10 @@ def _balance(tastes: Floats2, items: Floats2) -> Floats2:
     """
     root = _root(tastes)
     turns, sizes, _ = np.linalg.svd(root.T @ _root(items))
-    kept = sizes > sizes[0] * 1e-14
-    found = np.zeros_like(items)
-    found[:, kept] = root @ (turns[:, kept] / np.sqrt(sizes[kept]))
-    return found
+    significant = sizes > sizes[0] * 1e-14
+    transform = np.zeros_like(items)
+    transform[:, significant] = root @ (turns[:, significant] / np.sqrt(sizes[significant]))
+    return transform
 
 
 def _root(moment: Floats2) -> Floats2:
@@ -250,12 +250,12 @@ def iterate(
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):
         start = time.perf_counter()
-        told = merged(crowd.ask("expect", model.features))
+        expected = merged(crowd.ask("expect", model.features))
         if fitting.weighted and model.steps:
-            vectors = alternate(model.features, model.counts, told, crowd, book, weight)
+            vectors = alternate(model.features, model.counts, expected, crowd, book, weight)
         else:
             vectors = _maximise(model, crowd, fitting, book, weight)
-        step = _step(model.features, vectors, told, crowd.ratings, model.counts)
+        step = _step(model.features, vectors, expected, crowd.ratings, model.counts)
         model.steps.append(replace(step, seconds=time.perf_counter() - start))
         model.features = replace(model.features, vectors=vectors)
     return model
@@ -268,12 +268,14 @@ def item_weights(features: ItemFeatures, counts: Floats) -> Floats:
 
 def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseBook, weight: float) -> Floats2:
     rank = min(fitting.rank, crowd.items)
-    found = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
-    model.near = found.vectors
-    kept = min(rank, found.values.size)
-    sizes = found.values[:kept] if fitting.mstep == "keep" else np.maximum(found.values[:kept] - fitting.kappa, 0)
+    spectrum = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
+    model.near = spectrum.vectors
+    count = min(rank, spectrum.values.size)
+    sizes = (
+        spectrum.values[:count] if fitting.mstep == "keep" else np.maximum(spectrum.values[:count] - fitting.kappa, 0)
+    )
     vectors = np.zeros((crowd.items, rank))
-    vectors[:, :kept] = found.vectors[:, :kept] * np.sqrt(sizes)
+    vectors[:, :count] = spectrum.vectors[:, :count] * np.sqrt(sizes)
     if not (weight and book.rows()):
         vectors[model.counts == 0] = (
             0.0  # exactly 0, because the sign of a rounding error would be no fair coin on a device
@@ -281,14 +283,14 @@ def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseB
     return vectors
 
 
-def _step(before: ItemFeatures, after: Floats2, told: Expected, ratings: int, counts: Floats) -> Iteration:
+def _step(before: ItemFeatures, after: Floats2, expected: Expected, ratings: int, counts: Floats) -> Iteration:
     old = before.vectors
     trace = float((item_weights(before, counts)[:, None] * np.square(old)).sum())
     size = float(np.square(after.T @ after).sum())
     moved = size + float(np.square(old.T @ old).sum()) - 2 * float(np.square(after.T @ old).sum())
     return Iteration(
-        objective=told.error + before.kappa * (told.penalty + trace),
-        error=float(np.sqrt(told.error / ratings)),
+        objective=expected.error + before.kappa * (expected.penalty + trace),
+        error=float(np.sqrt(expected.error / ratings)),
         change=float(np.sqrt(max(moved, 0.0) / size)) if size > 0 else 0.0,
         seconds=0.0,
     )

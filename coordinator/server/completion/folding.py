@@ -33,7 +33,7 @@ class ReleaseBook:
         self._items, self._rescale, self._clip = items, rescale, clip
         self._batches: list[_Batch] = []
         self._devices: set[int] = set()
-        self._kept: list[Floats2] = []
+        self._row_blocks: list[Floats2] = []
         self._gram: Floats2 = np.empty((0, 0))
         self.duplicates = 0
 
@@ -51,17 +51,17 @@ class ReleaseBook:
                 self.duplicates += 1
             else:
                 new[release.device] = release
-        told = tuple(new[device] for device in sorted(new))
+        ordered = tuple(new[device] for device in sorted(new))
         self._devices |= new.keys()
-        batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=told)
+        batch = _Batch(query=query, features=half_of(query.mechanism).reading_features(features), releases=ordered)
         if 8 * self._items * self.devices <= KEPT_BYTES:
-            self._kept.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
+            self._row_blocks.append(np.concatenate([*self._decoded(batch), np.empty((0, self._items))]))
         self._batches.append(batch)
 
     def blocks(self) -> Iterator[Floats2]:
         """Yield all rows z, some at a time, float64, shape (some, m), in the order of batches and devices."""
-        if len(self._kept) == len(self._batches):
-            yield from (rows for rows in self._kept if rows.size)
+        if len(self._row_blocks) == len(self._batches):
+            yield from (rows for rows in self._row_blocks if rows.size)
             return
         for batch in self._batches:
             yield from self._decoded(batch)
@@ -72,13 +72,13 @@ class ReleaseBook:
             self._gram,
             list(self.blocks()),
         )  # read once, because trials in several threads may share the book
-        known = len(gram)
+        done = len(gram)
         rows = np.concatenate([*blocks, np.empty((0, self._items))])
-        if known < len(rows):
+        if done < len(rows):
             whole = np.empty((len(rows), len(rows)))
-            whole[:known, :known] = gram
-            whole[known:] = rows[known:] @ rows.T
-            whole[:known, known:] = whole[known:, :known].T
+            whole[:done, :done] = gram
+            whole[done:] = rows[done:] @ rows.T
+            whole[:done, done:] = whole[done:, :done].T
             self._gram = gram = whole
         return gram
 
@@ -96,5 +96,5 @@ def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
     """Return rows of which none is longer than a vector of signs of the public size."""
     longest = features.common_h * np.sqrt(features.items)
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    found: Floats2 = rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny))
-    return found
+    clipped: Floats2 = rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny))
+    return clipped

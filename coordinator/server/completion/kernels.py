@@ -15,27 +15,27 @@ from coordinator.protocol.compiled import borrowing, compiled
 @compiled
 def errors_of(vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, centred: Floats) -> Floats:
     """Return ``y - V_phi u`` of every observed rating, float64."""
-    found = np.empty(items.size)
+    errors = np.empty(items.size)
     for user in range(tastes.shape[0]):
         taste = tastes[user]
         for place in range(starts[user], starts[user + 1]):
             vector, total = vectors[items[place]], centred[place]
             for k in range(taste.size):
                 total -= vector[k] * taste[k]
-            found[place] = total
-    return found
+            errors[place] = total
+    return errors
 
 
 @compiled
 def _product(left: Floats2, right: Floats2) -> Floats2:
     """Return ``left right`` in one order of summation, whatever library or thread."""
-    found = np.zeros((left.shape[0], right.shape[1]))
+    product = np.zeros((left.shape[0], right.shape[1]))
     for row in range(left.shape[0]):
         for k in range(left.shape[1]):
             front = left[row, k]
             for column in range(right.shape[1]):
-                found[row, column] += front * right[k, column]
-    return found
+                product[row, column] += front * right[k, column]
+    return product
 
 
 @borrowing
@@ -52,13 +52,13 @@ def _see(taste: Floats, inner: Floats2, items: Indices, errors: Floats, block: F
 
 
 @borrowing
-def _spread(taste: Floats, outer: Floats2, items: Indices, errors: Floats, found: Floats2, seen: Floats) -> None:
-    """Add one user's ``r seen^T``: its dense part to ``outer``, in tastes, and its sparse part to ``found``."""
+def _spread(taste: Floats, outer: Floats2, items: Indices, errors: Floats, sums: Floats2, seen: Floats) -> None:
+    """Add one user's ``r seen^T``: its dense part to ``outer``, in tastes, and its sparse part to ``sums``."""
     for k in range(taste.size):
         for column in range(seen.size):
             outer[k, column] += taste[k] * seen[column]
     for place in range(items.size):
-        error, target = errors[place], found[items[place]]
+        error, target = errors[place], sums[items[place]]
         for column in range(seen.size):
             target[column] += error * seen[column]
 
@@ -72,14 +72,14 @@ def _add_users(
     items: Indices,
     errors: Floats,
     block: Floats2,
-    found: Floats2,
+    sums: Floats2,
     seen: Floats,
 ) -> None:
     """Add every user's ``r (r^T Q)``."""
     for user in range(tastes.shape[0]):
-        low, high = starts[user], starts[user + 1]
-        _see(tastes[user], inner, items[low:high], errors[low:high], block, seen)
-        _spread(tastes[user], outer, items[low:high], errors[low:high], found, seen)
+        start, stop = starts[user], starts[user + 1]
+        _see(tastes[user], inner, items[start:stop], errors[start:stop], block, seen)
+        _spread(tastes[user], outer, items[start:stop], errors[start:stop], sums, seen)
 
 
 @compiled
@@ -92,37 +92,37 @@ def sweep_of(
     """
     (count, rank), width = vectors.shape, block.shape[1]
     inner, outer = _product(np.ascontiguousarray(vectors.T), block), np.zeros((rank, width))
-    found, seen = np.zeros((count, width)), np.empty(width)
-    _add_users(tastes, inner, outer, starts, items, errors, block, found, seen)
-    found += _product(vectors, outer)
-    return found
+    sums, seen = np.zeros((count, width)), np.empty(width)
+    _add_users(tastes, inner, outer, starts, items, errors, block, sums, seen)
+    sums += _product(vectors, outer)
+    return sums
 
 
 @compiled
 def crossed_of(tastes: Floats2, starts: Ints, items: Indices, errors: Floats, count: int) -> Floats2:
     """Return ``sum_i e_i u_i^T``, float64, shape (m, r): completed rows times tastes are V (sum u u^T) plus this."""
     rank = tastes.shape[1]
-    found = np.zeros((count, rank))
+    sums = np.zeros((count, rank))
     for user in range(tastes.shape[0]):
         for place in range(starts[user], starts[user + 1]):
-            error, target = errors[place], found[items[place]]
+            error, target = errors[place], sums[items[place]]
             for k in range(rank):
                 target[k] += error * tastes[user, k]
-    return found
+    return sums
 
 
 @compiled
 def moment_of(rows: Floats2) -> Floats2:
     """Return ``sum_i r_i r_i^T`` of dense rows, float64, shape (m, m); for few items only."""
     count = rows.shape[1]
-    found = np.zeros((count, count))
+    moment = np.zeros((count, count))
     for user in range(rows.shape[0]):
         row = rows[user]
         for a in range(count):
             front = row[a]
             for b in range(a + 1):
-                found[a, b] += front * row[b]
+                moment[a, b] += front * row[b]
     for a in range(count):
         for b in range(a):
-            found[b, a] = found[a, b]
-    return found
+            moment[b, a] = moment[a, b]
+    return moment

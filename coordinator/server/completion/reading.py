@@ -52,5 +52,5 @@ class SecondOrderServer:
     ) -> Iterator[Floats2]:
         """Yield the rows z of one batch's checked releases, some at a time, float64, shape (some, m)."""
         for first in range(0, len(releases), CHUNK):
-            some = releases[first : first + CHUNK]
-            yield np.stack([release.as_vector(features, query, rescale=rescale) for release in some])
+            chunk = releases[first : first + CHUNK]
+            yield np.stack([release.as_vector(features, query, rescale=rescale) for release in chunk])

@@ -19,17 +19,23 @@ BLOCK = 2048
 """Users that are scored at once; it does not affect the result."""
 
 
-def squared_errors(features: ItemFeatures, seen: Rows, asked: Rows, workers: int = 1) -> Floats:
+def squared_errors(features: ItemFeatures, seen: Rows, targets: Rows, workers: int = 1) -> Floats:
     """Return the squared error of every asked rating, predicted from a user's seen ones and clipped to the range."""
 
     def score(bounds: tuple[int, int]) -> Floats:
-        known, wanted = seen.block(*bounds), asked.block(*bounds)
-        centred = known.values - features.mean[known.items]
-        found = tastes(features, known.starts, known.items, centred)
-        told = predictions_of(
-            features.vectors, features.mean, found, wanted.starts, wanted.items, features.lowest, features.highest
+        given_rows, target_rows = seen.block(*bounds), targets.block(*bounds)
+        centred = given_rows.values - features.mean[given_rows.items]
+        user_tastes = tastes(features, given_rows.starts, given_rows.items, centred)
+        predictions = predictions_of(
+            features.vectors,
+            features.mean,
+            user_tastes,
+            target_rows.starts,
+            target_rows.items,
+            features.lowest,
+            features.highest,
         )
-        return np.square(told - wanted.values)
+        return np.square(predictions - target_rows.values)
 
     blocks = list(seen.blocks(BLOCK))
     if workers == 1 or len(blocks) == 1:
@@ -43,10 +49,10 @@ def rmse(errors: Floats) -> float:
     return float(np.sqrt(errors.mean()))
 
 
-def baseline_errors(features: ItemFeatures, asked: Rows) -> Floats:
+def baseline_errors(features: ItemFeatures, targets: Rows) -> Floats:
     """Return the squared errors of the items' means alone."""
-    told = np.clip(features.mean[asked.items], features.lowest, features.highest)
-    return np.square(told - asked.values)
+    predictions = np.clip(features.mean[targets.items], features.lowest, features.highest)
+    return np.square(predictions - targets.values)
 
 
 WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
@@ -89,12 +95,12 @@ class Weighing:
 
     def errors(self, features: ItemFeatures) -> Floats:
         """Return the mean squared error of every validation user that is asked anything, float64."""
-        asked = self.folds[0].targets.degrees
-        sums = np.zeros(asked.size)
+        counts = self.folds[0].targets.degrees
+        sums = np.zeros(counts.size)
         for fold in self.folds:
-            owners = np.repeat(np.arange(asked.size), asked)
-            sums += np.bincount(owners, squared_errors(features, fold.seen, fold.targets), minlength=asked.size)
-        errors: Floats = sums[asked > 0] / (len(self.folds) * asked[asked > 0])
+            owners = np.repeat(np.arange(counts.size), counts)
+            sums += np.bincount(owners, squared_errors(features, fold.seen, fold.targets), minlength=counts.size)
+        errors: Floats = sums[counts > 0] / (len(self.folds) * counts[counts > 0])
         return errors
 
 

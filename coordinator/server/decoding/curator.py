@@ -109,8 +109,8 @@ def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: byte
     ``epsilon`` in nats.
     """
     noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)
-    drawn = noise.draw(totals.size, _generator(seed, _TOTALS)).reshape(totals.shape)
-    return (totals + drawn).astype(float), noise
+    sample = noise.draw(totals.size, _generator(seed, _TOTALS)).reshape(totals.shape)
+    return (totals + sample).astype(float), noise
 
 
 def noisy_symmetric(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:

@@ -29,8 +29,8 @@ class Estimates:
     @property
     def value(self) -> Floats:
         """The estimates; 0 where nothing is known."""
-        known = self.information > 0
-        return np.divide(self.weighted, self.information, out=np.zeros_like(self.weighted), where=known)
+        observed = self.information > 0
+        return np.divide(self.weighted, self.information, out=np.zeros_like(self.weighted), where=observed)
 
     @property
     def error(self) -> Floats:
@@ -47,11 +47,11 @@ def read_signs(query: Query, statistic: ScoreStatistic, *, rated: int, likes: Fl
     of the pool and of a user's ratings alone. With centres it depends on how much users like the other items, too:
     ``likes``, shape (N,), or what the centres tell.
     """
-    agreed, told = statistic.scores, statistic.sensed.astype(float)
+    agreed, sensed = statistic.scores, statistic.sensed.astype(float)
     scale, offset = np.zeros(query.items), np.zeros(query.items)
     inside = likes if likes is None else likes[query.pool]
     scale[query.pool], offset[query.pool] = contrasts_of(query, rated=rated, likes=inside)
-    return Estimates(weighted=scale * (2.0 * agreed - told - offset * told), information=scale**2 * told)
+    return Estimates(weighted=scale * (2.0 * agreed - sensed - offset * sensed), information=scale**2 * sensed)
 
 
 def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tuple[Floats, Floats]:
@@ -60,16 +60,16 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
     Shapes: ``likes`` (M,).
     """
     assert query.pool is not None  # there are no signs without one
-    vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
+    vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
     if query.centres is None:
-        one = sign_contrast(
-            query.pool.size, items=query.items, rated=rated, vectors=vectors, best_count=kept, epsilon=epsilon
+        contrast = sign_contrast(
+            query.pool.size, items=query.items, rated=rated, vectors=vectors, best_count=best_count, epsilon=epsilon
         )
-        return np.full(query.pool.size, one), np.zeros(query.pool.size)
+        return np.full(query.pool.size, contrast), np.zeros(query.pool.size)
     expected = (1 + query.centres / UNIT) / 2 if likes is None else likes
-    found = reach(query.centres, expected, items=query.items, rated=rated)
-    told = bit_channel(epsilon).contrast * rated / query.items
-    return told * found.slope, told * found.offset
+    effect = reach(query.centres, expected, items=query.items, rated=rated)
+    gain = bit_channel(epsilon).contrast * rated / query.items
+    return gain * effect.slope, gain * effect.offset
 
 
 def others_share(pool: int, *, items: int, rated: int) -> float:
@@ -86,19 +86,20 @@ def read_sets(query: Query, statistic: ScoreStatistic, *, rated: int) -> Estimat
     b; with several of a mean of b that weighs the classes by that probability, and shifts a little with the pool.
     """
     everywhere = np.full(query.items, statistic.sensed.sum() > 0)
-    asked = everywhere if query.pool is None else np.isin(np.arange(query.items), query.pool)
-    told, sensed = statistic.answered, statistic.sensed
-    known = asked & (sensed > 0) & (sensed < told)
+    in_pool = everywhere if query.pool is None else np.isin(np.arange(query.items), query.pool)
+    answered, sensed = statistic.answered, statistic.sensed
+    observed = in_pool & (sensed > 0) & (sensed < answered)
     channel, rate = bit_channel(query.epsilon), statistic.answer_rate
     flip = (1 - channel.contrast) / 2
     none = min(max(1 - (rate - flip) / channel.contrast, 0.0), 1.0)
-    silent = none ** others_share(max(int(asked.sum()), 1), items=query.items, rated=rated)
+    silent = none ** others_share(max(int(in_pool.sum()), 1), items=query.items, rated=rated)
     scale = channel.contrast * rated / query.items * silent
     spread = rate * (1 - rate)
     nothing = np.zeros(query.items)
     if not (scale and spread):
         return Estimates(weighted=nothing, information=nothing)
-    # score - rate * sensed has mean contrast * sensed * (told - sensed) / told, and that much variance times the spread
-    power = np.where(known, sensed.astype(np.float64) * (told - sensed) / max(told, 1), 0.0)
-    centred = np.where(known, statistic.scores - rate * sensed, 0.0)
+    # score - rate * sensed has mean contrast * sensed * (answered - sensed) / answered, and a variance of that without
+    # the contrast, times the spread
+    power = np.where(observed, sensed.astype(np.float64) * (answered - sensed) / max(answered, 1), 0.0)
+    centred = np.where(observed, statistic.scores - rate * sensed, 0.0)
     return Estimates(weighted=scale * centred / spread, information=scale**2 * power / spread)

@@ -41,34 +41,34 @@ class Rates(NamedTuple):
 
 def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return the unbiased estimate of every value's share, ``(C / n - q) / (p - q)``; 0 where nobody answered."""
-    found: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
-    return found
+    estimate: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
+    return estimate
 
 
 def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return shares for computing variances; one is added to each count, so that no variance is 0."""
-    found: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
-    return found
+    estimate: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
+    return estimate
 
 
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
     """Return estimates of the pool's items and their standard errors, shape (M,) each.
 
-    If only likes are told, an estimate is the share of devices whose random item it is. If dislikes are told as well,
+    If devices report likes only, an estimate is the share of devices whose item it is. If they report dislikes, too,
     it is the share that names the item as liked less the share that names it as disliked.
     """
-    many, devices = pool_size(query), statistic.answered
-    counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * many + 1, np.int64)
+    pool_items, devices = pool_size(query), statistic.answered
+    counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * pool_items + 1, np.int64)
     value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
-    parts = [slice(side * many, (side + 1) * many) for side in range(sides(query))]
-    found = value[parts[0]] if len(parts) == 1 else value[parts[0]] - value[parts[1]]
-    return found, np.sqrt(_spread_of(rates, [likely[part] for part in parts]) / max(devices, 1))
+    parts = [slice(side * pool_items, (side + 1) * pool_items) for side in range(sides(query))]
+    estimate = value[parts[0]] if len(parts) == 1 else value[parts[0]] - value[parts[1]]
+    return estimate, np.sqrt(_spread_of(rates, [likely[part] for part in parts]) / max(devices, 1))
 
 
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
     """Return slope and offset of an item's expected estimate, as a function of how much users like it.
 
-    If only likes are told, the slope assumes that half of the ratings are likes; it scales all items by the same
+    If devices report likes only, the slope assumes that half of the ratings are likes; it scales all items by the same
     factor.
     """
     slope = item_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
@@ -84,25 +84,32 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
     pool, (slope, offset), devices = pool_of(query), line, statistic.answered
     weighted, information = np.zeros(query.items), np.zeros(query.items)
     if devices:
-        many, value = pool_size(query), _possible(rates, statistic.sums, devices)
-        typical = [np.full(many, value[side * many : (side + 1) * many].mean()) for side in range(sides(query))]
-        found, _ = popularity(query, rates, statistic)
+        pool_items, value = pool_size(query), _possible(rates, statistic.sums, devices)
+        typical = [
+            np.full(pool_items, value[side * pool_items : (side + 1) * pool_items].mean())
+            for side in range(sides(query))
+        ]
+        estimate, _ = popularity(query, rates, statistic)
         information[pool] = slope**2 * devices / _spread_of(rates, [np.clip(one, 1 / devices, 1) for one in typical])
-        weighted[pool] = information[pool] * (found - offset) / slope
+        weighted[pool] = information[pool] * (estimate - offset) / slope
     return Estimates(weighted=weighted, information=information)
 
 
-def _spread_of(rates: Rates, told: list[Floats]) -> Floats:
-    """Return the variance of one device's estimate, if only likes are told or dislikes as well."""
-    return rates.spread(told[0]) if len(told) == 1 else rates.spread_between(told[0], told[1])
+def _spread_of(rates: Rates, probabilities: list[Floats]) -> Floats:
+    """Return the variance of one device's estimate, if it reports likes only or dislikes, too."""
+    return (
+        rates.spread(probabilities[0])
+        if len(probabilities) == 1
+        else rates.spread_between(probabilities[0], probabilities[1])
+    )
 
 
 def information_of(query: Query, rates: Rates, line: tuple[float, float], expected: Floats | None) -> Floats:
     """Return the information of one device's answer about how much users like each item of the pool, shape (M,)."""
     slope, _ = line
     liked = np.full(pool_size(query), 0.5) if expected is None else np.clip(expected, 0, 1)
-    told = [slope * liked] if sides(query) == 1 else [slope / 2 * liked, slope / 2 * (1 - liked)]
-    return slope**2 / _spread_of(rates, told)
+    probabilities = [slope * liked] if sides(query) == 1 else [slope / 2 * liked, slope / 2 * (1 - liked)]
+    return slope**2 / _spread_of(rates, probabilities)
 
 
 PRIOR = 1.0
@@ -124,8 +131,8 @@ def range_shares(counts: Ints, own: float, other: float) -> Floats:
     shares = np.full(counts.size, 1 / counts.size)
     for _ in range(STEPS):
         weight = counts / (other + (own - other) * shares)
-        found = shares * (other * weight.sum() + (own - other) * weight)
-        shares = (found + PRIOR) / (counts.sum() + PRIOR * counts.size)
+        mass = shares * (other * weight.sum() + (own - other) * weight)
+        shares = (mass + PRIOR) / (counts.sum() + PRIOR * counts.size)
     return shares
 
 

@@ -19,8 +19,8 @@ Scores = tuple[Floats, float]
 
 def paper_scores(statistic: ScoreStatistic, sensing: float) -> Scores:
     """Return MaxSense's own scores ``B_i = sum_u H_ui S_u`` (Banerjee et al., Figure 2)."""
-    q, told = statistic.answer_rate, statistic.questions * sensing
-    spread = told * statistic.answer_rate * (1 - sensing * (1 - q) - told * q)  # one set: p (1 - p) q
+    q, sets_sensed = statistic.answer_rate, statistic.questions * sensing
+    spread = sets_sensed * statistic.answer_rate * (1 - sensing * (1 - q) - sets_sensed * q)  # one set: p (1 - p) q
     return statistic.scores.astype(float), math.sqrt(statistic.answered * max(spread, 0.0))
 
 
@@ -58,12 +58,12 @@ def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
     return np.asarray(clusters - 1 - rising, np.int32)
 
 
-def _each_nearest(centred: Floats, found: Ints, clusters: int) -> bool:
+def _each_nearest(centred: Floats, labels: Ints, clusters: int) -> bool:
     """Return whether all clusters have scores, and each score is nearest to its own mean, as in the best clusters."""
-    counts = np.bincount(found, minlength=clusters)
-    means = np.bincount(found, centred, clusters) / np.maximum(counts, 1)
+    counts = np.bincount(labels, minlength=clusters)
+    means = np.bincount(labels, centred, clusters) / np.maximum(counts, 1)
     nearest = np.searchsorted((means[1:] + means[:-1]) / 2, centred)
-    return bool(counts.all() and np.array_equal(nearest, found))
+    return bool(counts.all() and np.array_equal(nearest, labels))
 
 
 def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder: str) -> Model:

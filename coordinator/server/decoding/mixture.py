@@ -19,58 +19,58 @@ FAR = 2.0
 
 @compiled
 def height(
-    value: Floats, precision: Floats, point: Floats, prior: Floats, slope: Floats, curve: Floats2, known: Floats
+    value: Floats, precision: Floats, point: Floats, prior: Floats, slope: Floats, curve: Floats2, information: Floats
 ) -> float:
     """Return the penalized log-likelihood at a point, up to what no parameter changes, and write how it changes.
 
-    Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``known`` (2 L,).
+    Shapes: ``value``, ``precision`` (N,); ``point`` (2 L,); ``prior`` (3,); ``information`` (2 L,).
     """
-    many = point.size // 2
-    levels, logits = point[:many], point[many:]
+    clusters = point.size // 2
+    levels, logits = point[:clusters], point[clusters:]
     shares = np.exp(logits - logits.max())
     shares /= shares.sum()
     log_shares = np.log(np.maximum(shares, 1e-300))
-    part, pull = np.empty(many), np.empty(many)
-    slope[:], curve[:], known[:] = 0.0, 0.0, 0.0
-    found = 0.0
+    part, pull = np.empty(clusters), np.empty(clusters)
+    slope[:], curve[:], information[:] = 0.0, 0.0, 0.0
+    likelihood = 0.0
     for item in range(value.size):
         best, total, mean = -np.inf, 0.0, 0.0
-        for c in range(many):
+        for c in range(clusters):
             pull[c] = (value[item] - levels[c]) * precision[item]
             part[c] = log_shares[c] - (value[item] - levels[c]) * pull[c] / 2
             best = max(best, part[c])
-        for c in range(many):
+        for c in range(clusters):
             part[c] = np.exp(part[c] - best)
             total += part[c]
-        found += best + np.log(total)
-        for c in range(many):
+        likelihood += best + np.log(total)
+        for c in range(clusters):
             part[c] /= total
             mean = part[c] * pull[c]
             slope[c] += mean
-            slope[many + c] += part[c]
-            known[c] += part[c] * precision[item]
+            slope[clusters + c] += part[c]
+            information[c] += part[c] * precision[item]
             curve[c, c] -= mean * pull[c]
-            curve[c, many + c] -= mean
-            curve[many + c, many + c] -= part[c]
-        for c in range(many):
-            for d in range(many):
+            curve[c, clusters + c] -= mean
+            curve[clusters + c, clusters + c] -= part[c]
+        for c in range(clusters):
+            for d in range(clusters):
                 curve[c, d] += part[c] * pull[c] * part[d] * pull[d]
-                curve[c, many + d] += part[c] * pull[c] * part[d]
-                curve[many + c, many + d] += part[c] * part[d]
-    items, shift = value.size + many * prior[2], logits.sum()
-    for c in range(many):
+                curve[c, clusters + d] += part[c] * pull[c] * part[d]
+                curve[clusters + c, clusters + d] += part[c] * part[d]
+    items, shift = value.size + clusters * prior[2], logits.sum()
+    for c in range(clusters):
         away = levels[c] - prior[0]
-        found += prior[2] * log_shares[c] - prior[1] * away**2 / 2
-        known[c] += prior[1]
+        likelihood += prior[2] * log_shares[c] - prior[1] * away**2 / 2
+        information[c] += prior[1]
         slope[c] -= prior[1] * away
-        curve[c, c] += known[c]
-        slope[many + c] += prior[2] - items * shares[c] - shift
-        curve[many + c, many + c] += items * shares[c]
-        known[many + c] = items * shares[c] * (1 - shares[c]) + 1.0
-        for d in range(many):
-            curve[many + c, many + d] += 1.0 - items * shares[c] * shares[d]
-            curve[many + d, c] = curve[c, many + d]
-    return float(found - shift**2 / 2)
+        curve[c, c] += information[c]
+        slope[clusters + c] += prior[2] - items * shares[c] - shift
+        curve[clusters + c, clusters + c] += items * shares[c]
+        information[clusters + c] = items * shares[c] * (1 - shares[c]) + 1.0
+        for d in range(clusters):
+            curve[clusters + c, clusters + d] += 1.0 - items * shares[c] * shares[d]
+            curve[clusters + d, c] = curve[c, clusters + d]
+    return float(likelihood - shift**2 / 2)
 
 
 @compiled
@@ -136,11 +136,11 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
     not climb. ``curve`` receives minus the matrix of second derivatives at the end, ``inside``, shape (L,), the
     precision of each cluster's level there, were every item's cluster known.
     """
-    size, many = point.size, point.size // 2
-    there, slope, known, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
-    ahead, ahead_slope, ahead_known = point.copy(), np.empty(size), np.empty(size)
+    size, clusters = point.size, point.size // 2
+    there, slope, information, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
+    ahead, ahead_slope, ahead_information = point.copy(), np.empty(size), np.empty(size)
     ahead_curve, bent = np.empty((size, size)), np.empty((size, size))
-    here = height(value, precision, point, prior, slope, curve, known)
+    here = height(value, precision, point, prior, slope, curve, information)
     damp = 1.0
     for _ in range(STEPS):
         moved = False
@@ -148,15 +148,15 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         for _ in range(TRIES):
             bent[:] = curve
             for k in range(size):
-                bent[k, k] += damp * known[k] + 1e-12 * (known.max() + 1e-300)
+                bent[k, k] += damp * information[k] + 1e-12 * (information.max() + 1e-300)
             if factor(bent, lower):
                 step = solve(lower, slope)
                 gain = (step * slope).sum()
-                longest = np.abs(step[many:]).max()
+                longest = np.abs(step[clusters:]).max()
                 if longest > FAR:
                     step *= FAR / longest
                 ahead[:] = point + step
-                there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_known)
+                there = height(value, precision, ahead, prior, ahead_slope, ahead_curve, ahead_information)
                 if there >= here - 1e-13 * (1 + abs(here)):
                     moved = True
                     break
@@ -164,11 +164,11 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
         if not moved:
             break
         damp /= 8
-        point[:], slope[:], known[:], curve[:] = ahead, ahead_slope, ahead_known, ahead_curve
+        point[:], slope[:], information[:], curve[:] = ahead, ahead_slope, ahead_information, ahead_curve
         here = there
         if gain < SETTLED * (1 + abs(here)):
             break
-    inside[:] = known[:many]
+    inside[:] = information[:clusters]
     return here
 
 
@@ -193,8 +193,8 @@ def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
     """Return log P(cluster, estimate) of every item at these levels and shares, shape (N, L)."""
     with np.errstate(divide="ignore"):
         prior = np.log(mixture.shares)
-    found: Floats2 = prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
-    return found
+    logs: Floats2 = prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
+    return logs
 
 
 def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:
@@ -207,7 +207,7 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
     """
     centre, unit = float(value.mean()), float(value.std()) or 1.0
     scaled, precision = (value - centre) / unit, (unit / error) ** 2
-    found = []
+    mixtures = []
     for start in (*_starts(value, error, clusters), *further):
         point, inside = start_at(scaled, precision, start, clusters), np.empty(clusters)
         likelihood = climb(scaled, precision, point, NO_PRIOR, np.empty((2 * clusters, 2 * clusters)), inside)
@@ -219,9 +219,9 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
             doubts=unit / np.sqrt(np.maximum(inside[order], TINY)),
             likelihood=likelihood,
         )
-        found.append(one)
-    found.sort(key=lambda one: -one.likelihood)
-    return [one for place, one in enumerate(found) if not any(_same(one, other) for other in found[:place])]
+        mixtures.append(one)
+    mixtures.sort(key=lambda one: -one.likelihood)
+    return [one for place, one in enumerate(mixtures) if not any(_same(one, other) for other in mixtures[:place])]
 
 
 def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
@@ -233,8 +233,8 @@ def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
         return starts
     cuts = np.sort(np.argsort(np.diff(value[order]), kind="stable")[: clusters - 1])
     starts.append((rank[:, None] > cuts).sum(axis=1))
-    for some in (value, value[error <= np.median(error)]):
-        marks = np.linspace(some.max(), some.min(), clusters + 1)[1:-1]
+    for values in (value, value[error <= np.median(error)]):
+        marks = np.linspace(values.max(), values.min(), clusters + 1)[1:-1]
         starts.append((value[:, None] < marks).sum(axis=1))
     if clusters <= FEW:
         starts += [(rank[:, None] >= np.array(ends) * value.size).sum(axis=1) for ends in ENDS[clusters]]

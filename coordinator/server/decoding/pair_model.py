@@ -85,11 +85,13 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
 
     Shapes: ``pool`` (M,).
     """
-    many = pool.size
+    pool_items = pool.size
     rates, counts, devices = pairs
-    counts = counts[: many * (many - 1) // 2]
-    f = shares(liked[0], liked[1][:many], liked[2])
-    return item_to_item(pool, f, pair_matrix(shares(rates, counts, devices), many), noise_of(rates, counts, devices))
+    counts = counts[: pool_items * (pool_items - 1) // 2]
+    f = shares(liked[0], liked[1][:pool_items], liked[2])
+    return item_to_item(
+        pool, f, pair_matrix(shares(rates, counts, devices), pool_items), noise_of(rates, counts, devices)
+    )
 
 
 MOST = 8
@@ -114,8 +116,8 @@ class Subspace(NamedTuple):
         It is 0 where the contrast is, since answers say nothing of tastes then.
         """
         scale = self.strengths * self.overlaps / contrast if contrast else np.zeros(self.strengths.size)
-        found: Floats2 = self.vectors * np.sqrt(scale)
-        return found
+        scaled: Floats2 = self.vectors * np.sqrt(scale)
+        return scaled
 
 
 def subspace(matrix: Floats2, noise: float) -> Subspace:
@@ -126,10 +128,10 @@ def subspace(matrix: Floats2, noise: float) -> Subspace:
     values, vectors = np.linalg.eigh(matrix)
     values, vectors = values[::-1][:MOST], vectors[:, ::-1][:, :MOST]
     edge = 2 * noise * math.sqrt(len(matrix))
-    some = values > max(edge, 1e-12)
-    seen = values[some]
+    signal = values > max(edge, 1e-12)
+    seen = values[signal]
     strengths = (seen + np.sqrt(seen**2 - edge**2)) / 2
-    return Subspace(vectors[:, some], strengths, 1 - (edge / 2 / strengths) ** 2)
+    return Subspace(vectors[:, signal], strengths, 1 - (edge / 2 / strengths) ** 2)
 
 
 def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
@@ -140,13 +142,13 @@ def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
     return pair_matrix(2 * counts / answered - 1, items), 1 / math.sqrt(answered)
 
 
-def tastes_of_pairs(pool: Indices, told: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
+def tastes_of_pairs(pool: Indices, subspace: Subspace, contrast: float, *, rated: Floats, liked: Floats) -> Tastes:
     """Return directions of taste among all items, for devices; their numbers lie on the public grid.
 
     Shapes: ``pool`` (M,); ``rated``, ``liked`` (N,).
     """
-    vectors = np.zeros((rated.size, told.strengths.size))
-    vectors[pool] = told.directions(contrast)
+    vectors = np.zeros((rated.size, subspace.strengths.size))
+    vectors[pool] = subspace.directions(contrast)
     return Tastes(
         rated=on_grid(np.clip(rated, FEWEST, 1 - EDGE)),
         liked=on_grid(np.clip(liked, EDGE - 1, 1 - EDGE)),

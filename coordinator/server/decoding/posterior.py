@@ -21,7 +21,7 @@ POINTS, LEAST_POINTS, WORK = 512, 32, 1 << 16
 FREEDOM, WIDER = 8.0, 1.3
 """Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
-"""The prior of `climbing.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
+"""The prior of `mixture.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
 CLOSE = 1e-4
 """Squared distance below which two maxima count as one, in units of the posterior's spread."""
 NEGLIGIBLE = 1e-12
@@ -30,7 +30,7 @@ FAINT = 16.0
 """Log-ratio of probabilities to the first maximum beyond which a maximum is left out."""
 
 
-def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indices) -> tuple[Floats2, Floats]:
+def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: Indices) -> tuple[Floats2, Floats]:
     """Return P(cluster) of every item, shape (N, L), cluster 0 with the highest level, and every item's mean level.
 
     Shapes: ``value``, ``error`` (N,).
@@ -38,29 +38,39 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], some: Indi
     The prior is vague: levels are normal around the middle of the estimates, with the estimates' range as their
     standard deviation, and all shares are equally probable. Every cluster has at least one item.
     """
-    many = near[0].levels.size
+    # What is averaged over is x = (L levels, L logits of the shares). Its posterior has no closed form, so it is drawn
+    # by importance sampling. The proposal is a mixture of Student's distributions, one around each maximum m of the
+    # posterior that `climb` finds: with minus the second derivatives there, A = F F^T (F lower triangular),
+    # x = m + F^-T z has the inverse covariance F F^T that a normal approximation has, and z is a Student vector, whose
+    # tails are heavier than any that the posterior has near its maximum. Component m has as its weight the mass that
+    # the normal approximation gives this maximum, e^height(m) (2 pi)^L / sqrt(det A), and sqrt(det A) = prod diag F.
+    clusters = near[0].levels.size
     middle, unit = float(value.max() + value.min()) / 2, float(value.max() - value.min()) or 1.0
     scaled, precision = (value - middle) / unit, (unit / error) ** 2
     modes, factors, weights = list[Floats](), list[Floats2](), list[float]()
     for one in near:
         logits = np.log(np.maximum(one.shares, 1e-3 / value.size))
         mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
-        curve, lower, inside = np.empty((2 * many, 2 * many)), np.empty((2 * many, 2 * many)), np.empty(many)
-        reached = climb(scaled[some], precision[some], mode, PRIOR, curve, inside)
+        curve, lower, inside = (
+            np.empty((2 * clusters, 2 * clusters)),
+            np.empty((2 * clusters, 2 * clusters)),
+            np.empty(clusters),
+        )
+        reached = climb(scaled[sample], precision[sample], mode, PRIOR, curve, inside)
         if not factor(curve, lower):  # no maximum was reached, so use the curvature for known clusters
-            lower = np.diag(np.sqrt(np.concatenate([inside, 1 + some.size * scipy.special.softmax(mode[many:])])))
+            lower = np.diag(np.sqrt(np.concatenate([inside, 1 + sample.size * scipy.special.softmax(mode[clusters:])])))
         if not any(_close(lower, mode - other) for other in modes):
             modes.append(mode)
             factors.append(lower)
             weights.append(reached - float(np.log(np.diag(lower)).sum()))
-    kept = np.array(weights) > max(weights) - FAINT
-    shares = np.exp(np.array(weights)[kept] - max(weights))
-    counted, told, means = np.zeros(value.size), np.zeros((value.size, many)), np.zeros(value.size)
-    counted[some] = 1.0
-    points = _points(2 * many, max(LEAST_POINTS, min(POINTS, WORK // value.size)))
-    around = (np.array(modes)[kept], np.array(factors)[kept], shares, points)
-    _average(scaled, precision, counted, *around, told, means)
-    return told, middle + unit * means
+    relevant = np.array(weights) > max(weights) - FAINT
+    shares = np.exp(np.array(weights)[relevant] - max(weights))
+    counted, membership, means = np.zeros(value.size), np.zeros((value.size, clusters)), np.zeros(value.size)
+    counted[sample] = 1.0
+    points = _points(2 * clusters, max(LEAST_POINTS, min(POINTS, WORK // value.size)))
+    around = (np.array(modes)[relevant], np.array(factors)[relevant], shares, points)
+    _average(scaled, precision, counted, *around, membership, means)
+    return membership, middle + unit * means
 
 
 def _close(lower: Floats2, step: Floats) -> bool:
@@ -79,8 +89,8 @@ def _points(size: int, count: int) -> Floats2:
         root = (1 + root) ** (1 / (size + 2))
     cube = (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, size + 2))) % 1
     chi = 2 * scipy.special.gammaincinv(FREEDOM / 2, cube[:, :1])
-    found: Floats2 = scipy.special.ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
-    return found
+    points: Floats2 = scipy.special.ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
+    return points
 
 
 @compiled
@@ -92,37 +102,49 @@ def _average(
     factors: Floats2,
     shares: Floats,
     points: Floats2,
-    told: Floats2,
+    membership: Floats2,
     means: Floats,
 ) -> None:
     """Average P(cluster) and levels over the points around all modes; see `integrated`."""
-    many, heaviest = modes.shape[1] // 2, -np.inf
-    local, level, log_shares = np.empty((value.size, many)), np.empty(many), np.empty(many)
+    clusters, heaviest = modes.shape[1] // 2, -np.inf
+    local, level, log_shares = np.empty((value.size, clusters)), np.empty(clusters), np.empty(clusters)
     for m in range(len(modes)):
         for s in range(len(points)):
+            # Points of component m are drawn from its density q_m alone, but weighed by the whole mixture's density
+            # q = sum_m w_m q_m: since the integral of f p is sum_m w_m times the mean of f p / q under q_m, the point
+            # has weight w_m p(x) / q(x), with p the posterior up to a factor. That never exceeds p / q_m, and two
+            # maxima that lie close together are not counted twice.
             point = modes[m] + back(factors[m], points[s])
-            order, logits = np.argsort(-point[:many]), point[many:]
+            order, logits = np.argsort(-point[:clusters]), point[clusters:]
             total = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
-            found = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
-            for c in range(many):
+            # The L logits hold one number more than the shares. Their sum is given a normal law of its own, which
+            # changes no share; and a uniform law of the shares is one of the logits with density prod shares, the
+            # determinant of the softmax up to a factor (PRIOR[2] = 1).
+            log_weight = -(logits.sum() ** 2) / 2 - np.log(_proposed(modes, factors, shares, point)) + np.log(shares[m])
+            for c in range(clusters):
+                # posterior and prior are the same in every order of the clusters, so the highest level is made cluster
+                # 0
                 level[c], log_shares[c] = point[order[c]], logits[order[c]] - total
-                found += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
-            found += _belongs(value, precision, counted, level, log_shares, local)
-            if found > heaviest:
-                told *= np.exp(heaviest - found)
-                means *= np.exp(heaviest - found)
-                heaviest = found
-            if np.exp(found - heaviest) > NEGLIGIBLE:
-                _add(np.exp(found - heaviest), local, level, told, means)
+                log_weight += PRIOR[2] * log_shares[c] - PRIOR[1] * (level[c] - PRIOR[0]) ** 2 / 2
+            log_weight += _belongs(value, precision, counted, level, log_shares, local)
+            # weights are known up to a factor only; sums are kept in units of the heaviest weight so far
+            if log_weight > heaviest:
+                membership *= np.exp(heaviest - log_weight)
+                means *= np.exp(heaviest - log_weight)
+                heaviest = log_weight
+            if np.exp(log_weight - heaviest) > NEGLIGIBLE:
+                _add(np.exp(log_weight - heaviest), local, level, membership, means)
     for item in range(value.size):
-        mass = told[item].sum()
+        mass = membership[item].sum()
         means[item] /= mass
-        told[item] /= mass
+        membership[item] /= mass
 
 
 @compiled
 def _proposed(modes: Floats2, factors: Floats2, shares: Floats, point: Floats) -> float:
     """Return a point's density up to a factor: Student's distributions around the modes, weighted by their shares."""
+    # z = F^T (x - m) has det F as its Jacobian, and a Student vector of n degrees of freedom, dimension D and scale c
+    # has a density proportional to (1 + |z|^2 / (c^2 n))^(-(n + D) / 2)
     size, density = point.size, 0.0
     for m in range(len(modes)):
         square, root = 0.0, 1.0
@@ -141,7 +163,7 @@ def _belongs(
     value: Floats, precision: Floats, counted: Floats, level: Floats, log_shares: Floats, local: Floats2
 ) -> float:
     """Write P(cluster) of every item where levels and shares are known; return the log-likelihood."""
-    part, found = np.empty(level.size), 0.0
+    part, likelihood = np.empty(level.size), 0.0
     for item in range(value.size):
         best, mass = -np.inf, 0.0
         for c in range(level.size):
@@ -152,13 +174,15 @@ def _belongs(
             mass += part[c]
         for c in range(level.size):
             local[item, c] = part[c] / mass
-        found += counted[item] * (best + np.log(mass))
-    return found
+        likelihood += counted[item] * (best + np.log(mass))
+    return likelihood
 
 
 @compiled
-def _add(weight: float, local: Floats2, level: Floats, told: Floats2, means: Floats) -> None:
+def _add(weight: float, local: Floats2, level: Floats, membership: Floats2, means: Floats) -> None:
     """Add a point's P(item in cluster, no cluster is empty), neglecting that two clusters are empty at once."""
+    # Given levels and shares, items belong to clusters independently. So cluster d is empty with probability
+    # prod_j (1 - P(j in d)), and if item i is in cluster c it is with that over (1 - P(i in d)).
     empty = np.ones(level.size)
     for item in range(len(local)):
         for c in range(level.size):
@@ -170,7 +194,7 @@ def _add(weight: float, local: Floats2, level: Floats, told: Floats2, means: Flo
                 if d != c and empty[d] > 0:
                     whole -= empty[d] / (1 - local[item, d])
             mass = weight * local[item, c] * max(whole, 0.0)
-            told[item, c] += mass
+            membership[item, c] += mass
             means[item] += mass * level[c]
 
 
@@ -195,10 +219,10 @@ class Posterior:
         The open items may later be decided at T as well, and the union bound over all items still holds. A decided item
         with a smaller doubt than T leaves the difference to the others.
         """
-        doubts, many = np.sort(self.doubt), self.doubt.size
+        doubts, items = np.sort(self.doubt), self.doubt.size
         below = np.concatenate([[0.0], np.cumsum(doubts)[:-1]])
         # T, if exactly the items before this one have smaller doubts
-        room = (failure - below) / (many - np.arange(many))
+        room = (failure - below) / (items - np.arange(items))
         small = doubts <= room
         threshold = doubts[small].max() if small.any() else 0.0
         confirmed = True if self.disputed is None else ~self.disputed
@@ -238,14 +262,14 @@ class Posterior:
 def nearest_gaps(mixture: Mixture) -> Floats:
     """Return the gap between each level and the nearest other one, shape (L,); infinite for a single one."""
     gaps = np.append(-np.diff(mixture.levels), np.inf)
-    found: Floats = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
-    return found
+    smaller: Floats = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
+    return smaller
 
 
 def farthest_gaps(mixture: Mixture) -> Floats:
     """Return the gap between each level and the farthest other one, shape (L,); 0 for a single one."""
-    found: Floats = np.maximum(mixture.levels[0] - mixture.levels, mixture.levels - mixture.levels[-1])
-    return found
+    larger: Floats = np.maximum(mixture.levels[0] - mixture.levels, mixture.levels - mixture.levels[-1])
+    return larger
 
 
 FITTED = 20_000
@@ -254,7 +278,7 @@ SMALLEST, DOUBT_STEPS = 2.0**-900, 64
 """The smallest doubt, and the number of grid steps of doubts in a factor of 2."""
 
 
-def _fitted(items: int) -> Indices:
+def _sample_of(items: int) -> Indices:
     """Return the items to which a mixture is fitted: all, or a fixed random choice."""
     if items <= FITTED:
         return np.arange(items, dtype=np.int32)
@@ -272,32 +296,32 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
     if not (estimates.information > 0).all():
         return None
     value, error = estimates.value, estimates.error
-    some = _fitted(value.size)
-    mixture = fit(value[some], error[some], clusters)
-    found: Floats = scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
-    return found
+    sample = _sample_of(value.size)
+    mixture = fit(value[sample], error[sample], clusters)
+    levels: Floats = scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
+    return levels
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
     """Return the posterior from mixtures that fit the estimates with their known noise.
 
-    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integral`.
+    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integrated`.
     """
-    known = estimates.information > 0
-    if not known.all():
-        unsure = np.full(known.size, 1 - 1 / clusters)
-        nothing = np.zeros(known.size)
+    observed = estimates.information > 0
+    if not observed.all():
+        unsure = np.full(observed.size, 1 - 1 / clusters)
+        nothing = np.zeros(observed.size)
         return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
     value, error = estimates.value, estimates.error
-    some = _fitted(known.size)
-    found = fits(value[some], error[some], clusters)
-    mixture = found[0]
-    labels = joint(mixture, value[some], error[some]).argmax(axis=1)
+    sample = _sample_of(observed.size)
+    mixtures = fits(value[sample], error[sample], clusters)
+    mixture = mixtures[0]
+    labels = joint(mixture, value[sample], error[sample]).argmax(axis=1)
     merged = [labels - (labels > cluster) for cluster in range(clusters - 1)]
-    fewer = fit(value[some], error[some], clusters - 1, further=merged)
-    apart = mixture.likelihood - fewer.likelihood > math.log(known.size / failure)
+    fewer = fit(value[sample], error[sample], clusters - 1, further=merged)
+    apart = mixture.likelihood - fewer.likelihood > math.log(observed.size / failure)
     if apart:
-        belongs, expected = integrated(value, error, found, some)
+        belongs, expected = integrated(value, error, mixtures, sample)
     else:
         belongs = scipy.special.softmax(joint(mixture, value, error), axis=1)
         expected = belongs @ mixture.levels

@@ -67,7 +67,7 @@ def _leading(affinity: Floats, count: int) -> Floats:
 
 def _by_falling_score(labels: Indices, score: Floats) -> Indices:
     """Return the labels, numbered by falling mean score of their cluster."""
-    found, place = np.unique(labels, return_inverse=True)
+    clusters, place = np.unique(labels, return_inverse=True)
     means = np.bincount(place, weights=score) / np.bincount(place)
     rank: Indices = np.argsort(np.argsort(-means, kind="stable")).astype(np.int32)
-    return rank[place] if found.size else labels
+    return rank[place] if clusters.size else labels

@@ -1,4 +1,4 @@
-"""Decoders of openly told ratings: shares of likes, and the trusted curator's noisy totals."""
+"""Decoders of open ratings: shares of likes, and the trusted curator's noisy totals."""
 
 from __future__ import annotations
 

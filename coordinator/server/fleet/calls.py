@@ -112,8 +112,8 @@ def _taken(flight: Flight) -> Any:
 def _ended(flying: dict[Any, Flight], until: float | None) -> list[Any]:
     """Wait until one of the calls in flight ends, or until a time; return all that have ended by then.
 
-    Each look at Ray costs time for every call looked at. So with thousands in flight only the earliest ones are looked
-    at, and all of these that have ended are taken at once.
+    `ray.wait` takes time for every call that it is given. So with thousands in flight only the earliest ones are given,
+    and all of these that have ended are taken at once.
     """
     left = None if until is None else max(0.0, until - time.monotonic())
     if not flying:
@@ -137,18 +137,18 @@ class RayHosts:
 
     def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
         """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
-        panel, held = Panel(blocks, check, window=self._window), self._references(shared)
+        panel, references = Panel(blocks, check, window=self._window), self._references(shared)
 
-        def send(asked: Question) -> Flight:
-            host, first, stop, public = asked.block
-            answer = host.ask.remote(question, first, stop, *public, *held)
-            return Flight(asked, answer, answer)
+        def send(panel_question: Question) -> Flight:
+            host, first, stop, public = panel_question.block
+            answer = host.ask.remote(question, first, stop, *public, *references)
+            return Flight(panel_question, answer, answer)
 
         carry(panel, send, lambda *_: None, self._lost)
         return panel.answers()
 
     def _references(self, shared: Sequence[Any]) -> list[Any]:
         """Store objects that go to all blocks with `ray.put`, unless the last question sent the same ones."""
-        known = {id(one): reference for one, reference in self._stored}
-        self._stored = [(one, known[id(one)] if id(one) in known else ray.put(one)) for one in shared]
+        references = {id(one): reference for one, reference in self._stored}
+        self._stored = [(one, references[id(one)] if id(one) in references else ray.put(one)) for one in shared]
         return [reference for _, reference in self._stored]

@@ -21,9 +21,9 @@ class Cohorts:
     def blocks(self, first: int, stop: int) -> list[Block]:
         """Return a block for each cohort that has some of the devices ``first`` to ``stop - 1``."""
         return [
-            Block(self.hosts[place % len(self.hosts)], max(low, first), min(high, stop))
-            for place, (low, high) in enumerate(self.bounds)
-            if max(low, first) < min(high, stop)
+            Block(self.hosts[place % len(self.hosts)], max(start, first), min(end, stop))
+            for place, (start, end) in enumerate(self.bounds)
+            if max(start, first) < min(end, stop)
         ]
 
 
@@ -50,9 +50,9 @@ class LocalHosts:
         """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
 
         def answer(block: Block) -> Any:
-            told = block.host.ask(question, block.first, block.stop, *block.public, *shared)
-            check(block, told)
-            return told
+            reply = block.host.ask(question, block.first, block.stop, *block.public, *shared)
+            check(block, reply)
+            return reply
 
         if self._threads is None or len(blocks) == 1:
             return [answer(block) for block in blocks]

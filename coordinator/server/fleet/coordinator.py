@@ -40,12 +40,12 @@ class Gauges:
 
     def __init__(self, run: str) -> None:
         self._run = {_RUN: run}
-        self._gauges = {field: Gauge(name, told, (_RUN,)) for field, (name, told) in GAUGES.items()}
+        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in GAUGES.items()}
 
-    def tell(self, tally: RunProgress) -> None:
-        """Set them to a tally; what it does not know is not told."""
+    def set(self, progress: RunProgress) -> None:
+        """Set the gauges; what is not known leaves its gauge as it is."""
         for field, gauge in self._gauges.items():
-            if (value := getattr(tally, field)) is not None:
+            if (value := getattr(progress, field)) is not None:
                 gauge.set(value, self._run)
 
 
@@ -76,11 +76,11 @@ class RayFleet:
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> RayHosts:
         """Start actors that hold the server's own cohorts; they end with the coordinator."""
-        held = [ray.put(one) for one in shared]
-        self._held += held  # a restarted host reads them again
+        references = [ray.put(one) for one in shared]
+        self._held += references  # a restarted host reads them again
         actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(host)
         parts = side_by_side(bounds, self._layout.workers)
-        hosts = [actor.remote(*held, part) for part in parts]
+        hosts = [actor.remote(*references, part) for part in parts]
         cohorts = Cohorts(bounds=[(part[0][0], part[-1][1]) for part in parts], hosts=hosts)
         return RayHosts(cohorts, len(hosts), self._retried)
 
@@ -118,11 +118,11 @@ class Coordinator:
         self._fleet.warm_up(query)
 
     def progress(self) -> RunProgress:
-        """Return how far it has come; where that is measured, tell Ray's metrics, too."""
-        tally = self._conductor.progress(self._fleet.count)
+        """Return how far the rounds have come, and set Ray's metrics where these are on."""
+        progress = self._conductor.progress(self._fleet.count)
         if self._gauges is not None:
-            self._gauges.tell(tally)
-        return tally
+            self._gauges.set(progress)
+        return progress
 
     def retries(self) -> int:
         """Return how many blocks or rounds were asked again because a process or a node died."""

@@ -44,8 +44,8 @@ class Layout:
         leaf = leaf_of(bits)
         if leaves := self.devices // (leaf * max(MOST_BLOCKS, self.workers * BLOCKS_A_WORKER)):
             return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))
-        wanted = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
-        return min(max(wanted, SMALLEST_BLOCK), leaf)
+        block = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
+        return min(max(block, SMALLEST_BLOCK), leaf)
 
 
 def require_round(query: Query, devices: int, workers: int = 1) -> None:

@@ -31,7 +31,7 @@ CPUS = 0.5
 def alone(workers: int, own: CustomMechanism | None) -> bool:
     """Return whether the coordinator adds releases up itself, because a process more would cost more than it saves.
 
-    A mechanism of one's own adds up in a process that holds no handle of a device.
+    A custom mechanism adds up in a process that holds no handle of a device.
     """
     return workers == 1 and own is None
 
@@ -109,6 +109,14 @@ class Querying:
 
     def _fan_out(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask all blocks of one round as its panel decides."""
+        # A block's release travels in one of two ways, which `send`, `made` and `landed` know and `carry` does not.
+        # With aggregators, the host's answer stays where it is: an aggregator gets the reference to it and returns two
+        # references, to the statistic, which stays there, too, and to what digests the release, which `carry` waits
+        # for. Alone, `carry` waits for the answer itself, and `made` adds it up here. In both, ``sent`` finds the
+        # aggregator that becomes free, None here, and the statistic, by the reference that `carry` waited for. A third
+        # way is that the call is lost: `carry` then calls `landed` with False. The aggregator is free again, the
+        # statistic is dropped, and the panel asks the block anew. It is dropped also where an answer came twice. So a
+        # statistic goes into ``partial`` once for each block, which is what `Panel.answered` returned True for.
         query = ray.put(ask.query)
         panel = Panel(self._blocks(ask), lambda *_: None, window=WINDOW * self._layout.workers)
         self._free = deque(itertools.islice(itertools.cycle(self._pool), WINDOW * self._layout.workers))
@@ -164,8 +172,8 @@ class Querying:
     def _reduce(self, partial: deque[Any], *, to: int) -> Any:
         """Merge statistics, `FAN_IN` at a time, until at most ``to`` are left; return the last one where that is 1."""
         while len(partial) > to:
-            few = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
-            partial.append(self._here.merge(*few) if self._here else self._free[0].merge.remote(*few))
+            group = [partial.popleft() for _ in range(min(FAN_IN, len(partial)))]
+            partial.append(self._here.merge(*group) if self._here else self._free[0].merge.remote(*group))
         if to > 1:
             return None
         return partial[0] if self._here else result_of(partial[0])

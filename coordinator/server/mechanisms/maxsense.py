@@ -80,7 +80,7 @@ class MaxSense:
         )
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's b; see `estimates.read_sets`."""
+        """Return a round's estimates of every item's b; see `estimates.read_sets`."""
         from coordinator.server.decoding.estimates import read_sets
 
         return read_sets(query, statistic, rated=self.rated)
@@ -287,8 +287,8 @@ class MultiMaxSenseHalf(ServerHalf):
 
     def label(self, row: Mapping[str, Any]) -> str:
         """Return its name with the number of questions, and whether it was chosen."""
-        chosen = " (auto)" if row.get("choice") == "auto" else ""
-        return f"{self.name}, Q {row['questions']}{chosen}" if row.get("questions") else self.name
+        suffix = " (auto)" if row.get("choice") == "auto" else ""
+        return f"{self.name}, Q {row['questions']}{suffix}" if row.get("questions") else self.name
 
     def design(self, settings: MultiMaxSenseSettings, world: World) -> MultiMaxSense:
         """Return Multi-MaxSense in a world."""

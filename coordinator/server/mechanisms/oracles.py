@@ -44,13 +44,21 @@ class FrequencySettings(Settings):
     ] = "liked"
 
 
+_FIELDS = {"told": "source", "chosen": "subset_size"}
+
+
+def design_fields(settings: Settings) -> dict[str, Any]:
+    """Return settings by the names of a design's fields; settings keep the keys that scenario files have."""
+    return {_FIELDS.get(key, key): value for key, value in settings.model_dump().items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
-    """One random item of each device, told by a frequency oracle; subclasses define `name` and `reports`."""
+    """One random item of each device, reported by a frequency oracle; subclasses define `name` and `reports`."""
 
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
-    # one of "liked", "rated"; Whether the random item is drawn from the liked or from all rated items
+    # What the random item is drawn from: "liked" or "rated" items
     source: str = "liked"
 
     name: ClassVar[str]
@@ -78,20 +86,20 @@ class FrequencyDesign:
         expected: Floats | None = None,
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        told, many = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
-        if told == 1 and many < self.items:
+        sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
+        if sides == 1 and pool_items < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
-        asked = Query(
+        draft = Query(
             design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
             epsilon=epsilon,
-            parameters={SIDES: told, **self.parameters(told * many + 1, epsilon)},
-            pool=None if many == self.items else pool,
+            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, epsilon)},
+            pool=None if pool_items == self.items else pool,
         )
         half = public_half(self.name)
-        return replace(asked, questions=half.questions(asked).stop - 1, answer_bits=half.answer_bits(asked))
+        return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
@@ -100,7 +108,7 @@ class FrequencyDesign:
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's b; see `frequencies.read_items`."""
+        """Return a round's estimates of every item's b; see `frequencies.read_items`."""
         from coordinator.server.decoding.frequencies import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
@@ -127,12 +135,12 @@ class FrequencyHalf(ServerHalf):
         raise NotImplementedError
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
-        """Return all policies if rated items are told; rounds about some items cannot be read if only likes are."""
+        """Return all policies if devices report rated items; likes alone say nothing in rounds about some items."""
         return self.policies if getattr(settings, "told", "liked") == "rated" else (ONE_ROUND, FIXED)
 
     def design(self, settings: Settings, world: World) -> FrequencyDesign:
         """Return the oracle in a world."""
-        return self.asking(items=world.items, rated=world.rated, **settings.model_dump())
+        return self.asking(items=world.items, rated=world.rated, **design_fields(settings))
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
@@ -153,7 +161,7 @@ class FrequencyHalf(ServerHalf):
         return Model(cluster=kmeans_on_line(value, how.clusters), score=value, error=error, clusters=how.clusters)
 
     def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
-        """Return what one round about all items tells of each cluster."""
+        """Return the moments of one round about all items, for each cluster."""
         from coordinator.server.moments.frequencies import FrequencyMoments
 
         if world.block is None:
@@ -165,10 +173,10 @@ class FrequencyHalf(ServerHalf):
         return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
 
     def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
-        """Return the probabilities that a user's value is one item of each cluster, liked and (if told) disliked."""
+        """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
         from coordinator.server.moments.frequencies import liked_shares, rated_shares
 
-        return (liked_shares(block), None) if settings.told == "liked" else rated_shares(block)
+        return (liked_shares(block), None) if design_fields(settings)["source"] == "liked" else rated_shares(block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,16 +267,16 @@ class OlhHalf(FrequencyHalf):
     asking = Olh
 
     def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices told the bucket of each value, hashing all values as each of them does."""
+        """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
         from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import count_supports
         from coordinator.server.statistics.frequencies import reported
 
         buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
-        told = reported(query, release, buckets)[answered]
+        reports = reported(query, release, buckets)[answered]
         streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
         counts = np.zeros(values_of(query), np.int64)
-        count_supports(streams, told, buckets, counts)
+        count_supports(streams, reports, buckets, counts)
         return counts
 
 
@@ -317,7 +325,7 @@ class HadamardHalf(FrequencyHalf):
     asking = Hadamard
 
     def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices told the signs of each value, by one transform of what rows and products add up to.
+        """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
         told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
@@ -327,10 +335,10 @@ class HadamardHalf(FrequencyHalf):
         from coordinator.server.statistics.frequencies import reported
 
         rows, answered = int(query.parameters[ROWS]), release.answered_mask()
-        told = reported(query, release, 1 << rows)[answered]
+        reports = reported(query, release, 1 << rows)[answered]
         streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
         counts = np.zeros(columns(query), np.int64)
-        gather(streams, told, rows, counts)
+        gather(streams, reports, rows, counts)
         transform(counts)
         return counts[: values_of(query)] >> rows
 
@@ -368,9 +376,7 @@ class SubsetSettings(FrequencySettings):
 class Subset(FrequencyDesign):
     """A report speaks for the values that it names. Source: Ye and Barg (2018); Wang et al. (2016)."""
 
-    subset_size: int = (
-        0  # Values k in a release; 0 for as many as have the least noise, and fewer where a pool has no more
-    )
+    subset_size: int = 0  # Values k in a release, fewer where a pool has no more; 0 for as many as have the least noise
 
     name: ClassVar[str] = "subset"
 

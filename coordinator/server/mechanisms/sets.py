@@ -27,7 +27,14 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.one_item import SIDES, pool_of, pool_size
 from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, World
-from coordinator.server.mechanisms.oracles import KMEANS, Chosen, FrequencyDesign, FrequencyHalf, subset_rates
+from coordinator.server.mechanisms.oracles import (
+    KMEANS,
+    Chosen,
+    FrequencyDesign,
+    FrequencyHalf,
+    design_fields,
+    subset_rates,
+)
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
@@ -75,9 +82,9 @@ class GroupedSets(ABC):
 
     @abstractmethod
     def question(
-        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
-        """Return what a group is asked, from what earlier ones told."""
+        """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
         """Return where the groups of so many devices end, in order; the first groups have at least a device each."""
@@ -89,20 +96,20 @@ class GroupedSets(ABC):
         self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None
     ) -> Query:
         """Return a query about how many items of ``pool`` a device likes, by default of all."""
-        return self._asked(round_number, public_seed, epsilon, pool, (0, 1, 1))
+        return self._query_of(round_number, public_seed, epsilon, pool, (0, 1, 1))
 
     def likes(
-        self, group: str, told: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
+        self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
-        """Return the shares of devices that like 0, 1, ... items of a pool, as a group told them."""
+        """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
         from coordinator.server.decoding.frequencies import number_shares, range_shares
 
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
         own, other = map(float, Pairs().channel(query).rates)
-        many = self.items if pool is None else pool.size
-        return tuple(number_shares(range_shares(told.of(group).sums, own, other), many).tolist())
+        pool_items = self.items if pool is None else pool.size
+        return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
-    def _asked(
+    def _query_of(
         self, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None, sizes: tuple[int, int, int]
     ) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
@@ -136,13 +143,13 @@ class CountedSet(GroupedSets):
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(
-        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
         (sized, _), _ = self.steps
-        if told is None or group == sized:
+        if earlier is None or group == sized:
             return self.of_numbers(round_number=round_number, public_seed=public_seed, epsilon=epsilon)
-        likes = self.likes(sized, told, epsilon)
+        likes = self.likes(sized, earlier, epsilon)
         return self.query(round_number=round_number, public_seed=public_seed, epsilon=epsilon, likes=likes)
 
     def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
@@ -153,7 +160,7 @@ class CountedSet(GroupedSets):
             sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
         else:
             sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, subset_size=self.subset_size)
-        return self._asked(round_number, public_seed, epsilon, None, (1, *sizes))
+        return self._query_of(round_number, public_seed, epsilon, None, (1, *sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,14 +179,14 @@ class Groups:
         from coordinator.server.rounds.state import Ask, total
         from coordinator.server.statistics.counts import GroupStatistic
 
-        ends, number, first = self.design.group_ends(state.devices), len(state.asked), state.fresh
+        ends, number, first = self.design.group_ends(state.devices), state.round_number, state.fresh
         if number == len(ends) or first == state.devices:
             return None
-        told = total(state) if state.asked else None
-        assert told is None or isinstance(told, GroupStatistic)  # of no other design
+        earlier = total(state) if state.round_number else None
+        assert earlier is None or isinstance(earlier, GroupStatistic)  # of no other design
         group, _ = self.design.steps[number]
         query = self.design.question(
-            group, told, round_number=number, public_seed=self.public_seed, epsilon=self.epsilon
+            group, earlier, round_number=number, public_seed=self.public_seed, epsilon=self.epsilon
         )
         return Ask(query=query, first=first, stop=ends[number])
 
@@ -204,7 +211,7 @@ class _Common(TypedDict):
 class LikedPairs(GroupedSets):
     """The set mechanism over items and over pairs of items.
 
-    ``items``, ``rated``, ``chosen``, ``counted_group``: See `GroupedSets`; ``chosen`` are pairs k in a release.
+    ``items``, ``rated``, ``subset_size``, ``counted_group``: See `GroupedSets`; a release holds ``subset_size`` pairs.
     """
 
     pair_items: int = 200  # Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`
@@ -228,9 +235,9 @@ class LikedPairs(GroupedSets):
                 f"chosen is {self.subset_size}; it must be at most the number of pairs, {pairs_of(self.top)}"
             )
         if not self.first_group + self.second_group + 2 * self.counted_group < 1:
-            told = f"{self.first_group:g} and second_group {self.second_group:g}"
-            told += f", twice counted_group {self.counted_group:g}" if self.counted_group else ""
-            raise InputError(f"first_group is {told}; leave some devices to name pairs, give less than 1 together")
+            shares = f"{self.first_group:g} and second_group {self.second_group:g}"
+            shares += f", twice counted_group {self.counted_group:g}" if self.counted_group else ""
+            raise InputError(f"first_group is {shares}; leave some devices to name pairs, give less than 1 together")
 
     @property
     def top(self) -> int:
@@ -274,18 +281,18 @@ class LikedPairs(GroupedSets):
         return top
 
     def question(
-        self, group: str, told: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
+        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
         from coordinator.server.statistics.counts import PAIRED, RANKED, SIZED, SIZED_TOP
 
         common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
-        pool = None if told is None or group in (SIZED, RANKED) else self.most_liked(told)
+        pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
             return self.of_numbers(**common, pool=pool)
         likes: tuple[float, ...] = ()
-        if self.counted_group and told is not None:
-            likes = self.likes(SIZED if pool is None else SIZED_TOP, told, epsilon, pool)
+        if self.counted_group and earlier is not None:
+            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, epsilon, pool)
         return (self.query if group == PAIRED else self.of_items)(**common, pool=pool, likes=likes)
 
     def query(
@@ -305,10 +312,10 @@ class LikedPairs(GroupedSets):
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
-        kept, chosen = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
-        pairs, own = pairs_of(self.top), pairs_of(kept)
-        chosen = chosen or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
-        return self._asked(round_number, public_seed, epsilon, pool, (2, kept, chosen))
+        padded, subset_size = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
+        pairs, own = pairs_of(self.top), pairs_of(padded)
+        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
+        return self._query_of(round_number, public_seed, epsilon, pool, (2, padded, subset_size))
 
     def of_items(
         self,
@@ -322,15 +329,15 @@ class LikedPairs(GroupedSets):
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
         from coordinator.server.moments.frequencies import best_sizes, sizes_for
 
-        many = self.items if pool is None else pool.size
-        paired = many == self.top
+        pool_items = self.items if pool is None else pool.size
+        paired = pool_items == self.top
         if likes:
-            kept = self._sizes(likes, epsilon)[0] if paired else 0
-            sizes = sizes_for(likes, many, epsilon=epsilon, padded=kept)
+            padded = self._sizes(likes, epsilon)[0] if paired else 0
+            sizes = sizes_for(likes, pool_items, epsilon=epsilon, padded=padded)
         else:
-            kept = self.device_likes if paired else 0
-            sizes = best_sizes(many, rated=min(self.rated, many), epsilon=epsilon, padded=kept)
-        return self._asked(round_number, public_seed, epsilon, pool, (1, *sizes))
+            padded = self.device_likes if paired else 0
+            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=epsilon, padded=padded)
+        return self._query_of(round_number, public_seed, epsilon, pool, (1, *sizes))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
@@ -372,7 +379,7 @@ class PairsHalf(ServerHalf):
 
     def design(self, settings: Settings, world: World) -> LikedPairs:
         """Return pairs of liked items in a world."""
-        return LikedPairs(items=world.items, rated=world.rated, **settings.model_dump())
+        return LikedPairs(items=world.items, rated=world.rated, **design_fields(settings))
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Groups:
         """Return the only policy: groups that are asked in turn."""
@@ -384,14 +391,14 @@ class PairsHalf(ServerHalf):
         from coordinator.server.statistics.frequencies import counted
         from coordinator.server.statistics.slices import subset_counts
 
-        chosen = int(query.parameters[CHOSEN])
-        counts = subset_counts(query, release, values=Pairs().values(query), subset_size=chosen)
+        subset_size = int(query.parameters[CHOSEN])
+        counts = subset_counts(query, release, values=Pairs().values(query), subset_size=subset_size)
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
 
-        If rounds are missing, because a policy failed or there are too few devices, nothing is told of pairs; if
+        If rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
         nobody ranked items, all are alike.
         """
         from coordinator.server.decoding.frequencies import popularity
@@ -400,18 +407,18 @@ class PairsHalf(ServerHalf):
         from coordinator.server.decoding.threads import one_thread
         from coordinator.server.statistics.counts import PAIRED
 
-        asked = {group_of(query): query for query in queries if together(query)}
-        told = {group: (subset_rates(query), statistic.of(group)) for group, query in asked.items()}
-        if not told:
+        by_group = {group_of(query): query for query in queries if together(query)}
+        counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
+        if not counts_of:
             return unknown(queries[0].items, how.clusters)
-        (first, (rates, counts)), *_ = told.items()
-        value, error = popularity(asked[first], rates, counts)
+        (first, (rates, counts)), *_ = counts_of.items()
+        value, error = popularity(by_group[first], rates, counts)
         near = None
-        if PAIRED in told:
-            *_, (liked, shared), (pairs, paired) = told.values()
+        if PAIRED in counts_of:
+            *_, (liked, shared), (pairs, paired) = counts_of.values()
             with one_thread():
                 near = from_counts(
-                    pool_of(asked[PAIRED]),
+                    pool_of(by_group[PAIRED]),
                     (liked, shared.sums, shared.answered),
                     (pairs, paired.sums, paired.answered),
                 )
@@ -420,14 +427,14 @@ class PairsHalf(ServerHalf):
         return with_public(model, queries, how)
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return what the group that ranks all items tells of each cluster; clusters follow from it alone."""
-        from coordinator.server.moments.frequencies import FrequencyMoments
+        """Return the moments of the group that ranks all items, for each cluster; clusters follow from it alone."""
+        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
         design = self.design(settings, world)
         query = design.of_items(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        level = set_shares(world.block, int(query.parameters[PADDED]))
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level) / design.ranking)
 
 
@@ -437,7 +444,7 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
 
 
 def unknown(items: int, clusters: int) -> Model:
-    """Return the model of a server that nobody told which items are liked: any share of devices is possible."""
+    """Return the model of a server that got no answers: any share of devices may like an item."""
     import numpy as np
 
     from coordinator.server.decoding.line import kmeans_on_line
@@ -483,18 +490,18 @@ class LikedSet(FrequencyDesign):
 
     def __post_init__(self) -> None:
         FrequencyDesign.__post_init__(self)
-        for name, told in (("padded", self.padded), ("chosen", self.subset_size)):
-            if told > self.items:
-                raise InputError(f"{name} is {told}; it must be at most the number of items, {self.items}")
+        for name, size in (("padded", self.padded), ("chosen", self.subset_size)):
+            if size > self.items:
+                raise InputError(f"{name} is {size}; it must be at most the number of items, {self.items}")
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
         from coordinator.server.moments.frequencies import best_sizes
 
-        own, many = best_sizes(
+        own, subset_size = best_sizes(
             values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
         )
-        return {PADDED: own, CHOSEN: many}
+        return {PADDED: own, CHOSEN: subset_size}
 
     @staticmethod
     def reports(query: Query) -> Rates:
@@ -503,10 +510,10 @@ class LikedSet(FrequencyDesign):
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
-        from coordinator.server.moments.frequencies import LIKED
+        from coordinator.server.moments.frequencies import LIKED, set_share
 
         padded = int(query.parameters[PADDED])
-        return kept_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
+        return set_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
 
 
 class SetHalf(FrequencyHalf):
@@ -529,15 +536,15 @@ class SetHalf(FrequencyHalf):
 
     def design(self, settings: Any, world: World) -> Any:
         """Return the set mechanism in a world; with a counted group that of two groups."""
-        told = settings.model_dump()
-        if not told.pop("counted_group"):
-            return LikedSet(items=world.items, rated=world.rated, **told)
-        if told.pop("padded"):
+        design = design_fields(settings)
+        if not design.pop("counted_group"):
+            return LikedSet(items=world.items, rated=world.rated, **design)
+        if design.pop("padded"):
             raise InputError(
                 f"padded is {settings.padded}, but devices of counted_group {settings.counted_group:g} would tell it; "
                 "give one of them"
             )
-        return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **told)
+        return CountedSet(items=world.items, rated=world.rated, counted_group=settings.counted_group, **design)
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return the policy; groups are asked in turn."""
@@ -558,13 +565,13 @@ class SetHalf(FrequencyHalf):
         return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return what one round about all items tells of each cluster."""
-        from coordinator.server.moments.frequencies import FrequencyMoments
+        """Return the moments of one round about all items, for each cluster."""
+        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = kept_shares(world.block, int(query.parameters[PADDED]))
+        level = set_shares(world.block, int(query.parameters[PADDED]))
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
 
 

@@ -75,25 +75,26 @@ class SignSensing:
         centres = None
         if expected is not None and self.centred and self.vectors == 1:
             centres = np.rint(np.clip(expected, -1, 1) * UNIT).astype(np.int32)
-        asked = np.arange(self.items, dtype=np.int32) if pool is None else pool
+        items = np.arange(self.items, dtype=np.int32) if pool is None else pool
         return Query(
             design=self.name,
             items=self.items,
             round=round_number,
             public_seed=public_seed,
             epsilon=epsilon,
-            parameters={"vectors": self.vectors, "kept": self._kept(asked.size, epsilon)},
-            pool=asked,
+            parameters={"vectors": self.vectors, "kept": self._best_count(items.size, epsilon)},
+            pool=items,
             answer_bits=answer_bits(self.vectors),
             centres=centres,
         )
 
-    def _kept(self, pool: int, epsilon: Epsilon) -> int:
+    def _best_count(self, pool: int, epsilon: Epsilon) -> int:
+        from coordinator.server.moments.signs import optimal_best_count
 
-        return best_kept(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
+        return optimal_best_count(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
-        """Return what a round tells of every item's ``2 b - 1``; see `estimates.read_signs`."""
+        """Return a round's estimates of every item's ``2 b - 1``; see `estimates.read_signs`."""
         from coordinator.server.decoding.estimates import read_signs
 
         likes = None if expected is None else np.clip((1 + expected) / 2, 0, 1)

@@ -1,4 +1,4 @@
-"""Openly told ratings on the server: item queries, full reveal, and the trusted curator's designs."""
+"""Open ratings on the server: item queries, full reveal, and the trusted curator's designs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ class UntilLearned:
         pool, first = self._unlearned(state), state.fresh
         if not pool.size or first == state.devices:
             return None
-        query = self.design.query(round_number=len(state.asked), public_seed=self.public_seed, epsilon=None, pool=pool)
+        query = self.design.query(
+            round_number=state.round_number, public_seed=self.public_seed, epsilon=None, pool=pool
+        )
         stop = first + (
             round_users(pool.size, items=self.design.items, rated=self.design.rated) << self._doublings(state)
         )
@@ -95,7 +97,7 @@ class UntilLearned:
         return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
 
     def _unlearned(self, state: ServerState) -> Indices:
-        if not state.asked:
+        if not state.round_number:
             return np.arange(self.design.items, dtype=np.int32)
         from coordinator.server.rounds.state import total
         from coordinator.server.statistics.scores import ScoreStatistic
@@ -241,7 +243,7 @@ class CuratorHalf(ServerHalf):
     bounded = False
 
     def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
-        """Return the decoder of totals, with the noise that the curator adds by coins of its own."""
+        """Return the decoder of totals, with the noise that the curator adds."""
         from coordinator.server.decoding.told_ratings import Curator
         from coordinator.server.rounds.learner import SumLearner
 

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.moments.probabilities import NEGLIGIBLE, hypergeometric_masses, root_between
 
 
-def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
+def mean_product(factors: Floats, sizes: Ints, subset_size: int) -> float:
     """Mean of a product of item factors over the uniform subsets of a given size.
 
     Shapes: ``factors`` (L,); ``sizes`` (L,).
@@ -25,26 +25,26 @@ def mean_product(factors: Floats, sizes: Ints, chosen: int) -> float:
     0.833333333333
     """
     total = int(sizes.sum())
-    if not 0 <= chosen <= total:
-        raise InputError(f"no subset of {chosen} items in a set of {total}; choose 0 to {total}")
-    whole = _log_coefficient((1.0,), (total,), chosen)
-    return math.exp(_log_coefficient(tuple(factors.tolist()), tuple(sizes.tolist()), chosen) - whole)
+    if not 0 <= subset_size <= total:
+        raise InputError(f"no subset of {subset_size} items in a set of {total}; choose 0 to {total}")
+    whole = _log_coefficient((1.0,), (total,), subset_size)
+    return math.exp(_log_coefficient(tuple(factors.tolist()), tuple(sizes.tolist()), subset_size) - whole)
 
 
-def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, marked: int, drawn: int) -> float:
+def mean_product_in_a_set(factors: Floats, sizes: Ints, *, population: int, marked: int, set_size: int) -> float:
     """Mean of a product of item factors over the marked items that a random set holds.
 
-    Of ``population`` items a uniform subset of ``marked`` is marked, and an independent uniform subset of ``drawn``
+    Of ``population`` items a uniform subset of ``marked`` is marked, and an independent uniform subset of ``set_size``
     is drawn; the items that are both, r of them, are a uniform r-subset of the items that ``sizes`` counts.
 
     Shapes: ``factors`` (L,); ``sizes`` (L,).
 
     Examples
     --------
-    >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, drawn=2), 12)
+    >>> round(mean_product_in_a_set(np.array([0.5]), np.array([4]), population=4, marked=2, set_size=2), 12)
     0.541666666667
     """
-    first, masses = hypergeometric_masses(population, marked, drawn)
+    first, masses = hypergeometric_masses(population, marked, set_size)
     left, total = 1.0, 0.0
     for both, mass in enumerate(masses.tolist(), first):
         product = mean_product(factors, sizes, both)
@@ -306,27 +306,27 @@ def _check(items: int, set_size: int, questions: int, epsilon: float) -> None:
         raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
 
 
-def _silent(parameters: BlockParameters, held: int) -> float:
-    """Chance that a user likes none of the rated items in a uniform set of ``held`` items."""
+def _silent(parameters: BlockParameters, set_size: int) -> float:
+    """Chance that a user likes none of the rated items in a uniform set of ``set_size`` items."""
     chances = [
         mean_product_in_a_set(
-            1 - row, parameters.cluster_sizes, population=parameters.items, marked=parameters.rated, set_size=held
+            1 - row, parameters.cluster_sizes, population=parameters.items, marked=parameters.rated, set_size=set_size
         )
         for row in parameters.like
     ]
     return float(parameters.class_shares @ np.array(chances))
 
 
-def _pivotal(parameters: BlockParameters, held: int) -> Floats:
+def _pivotal(parameters: BlockParameters, set_size: int) -> Floats:
     """P(S0 = 1 | i in the set, C(i) = l) - P(S0 = 1), shape (L,), as a sum over swaps with items outside the set.
 
     Given that the swapped item in the set is rated, w - 1 of the other N - 1 items are; the set holds s - 1 of those,
     none of them the item that it is swapped with.
     """
     items, sizes = parameters.items, parameters.cluster_sizes
-    found = np.zeros(sizes.size)
-    if held == items:
-        return found
+    effects = np.zeros(sizes.size)
+    if set_size == items:
+        return effects
     for share, row in zip(parameters.class_shares, parameters.like, strict=True):
         for low in range(sizes.size):
             for high in range(low):
@@ -334,9 +334,9 @@ def _pivotal(parameters: BlockParameters, held: int) -> Floats:
                     continue
                 others = sizes - (np.arange(sizes.size) == low) - (np.arange(sizes.size) == high)
                 silent = mean_product_in_a_set(
-                    1 - row, others, population=items - 1, marked=parameters.rated - 1, set_size=held - 1
+                    1 - row, others, population=items - 1, marked=parameters.rated - 1, set_size=set_size - 1
                 )
                 swap = share * (row[high] - row[low]) * silent
-                found[high] += sizes[low] * swap
-                found[low] -= sizes[high] * swap
-    return np.asarray(found * parameters.rated / items * (items - held) / (items - 1) / items)
+                effects[high] += sizes[low] * swap
+                effects[low] -= sizes[high] * swap
+    return np.asarray(effects * parameters.rated / items * (items - set_size) / (items - 1) / items)

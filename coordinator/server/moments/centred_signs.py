@@ -92,15 +92,15 @@ def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2
     term[:, -np.arange(sizes)] += share / 2
     wave = np.fft.rfft(term).real
     law = np.fft.irfft(_polynomial(chance, int(others[0]), wave), ring)
-    found: Floats2 = np.clip(law[:, :sizes], 0, None)
-    found[:, 1:] *= 2
-    return found
+    masses: Floats2 = np.clip(law[:, :sizes], 0, None)
+    masses[:, 1:] *= 2
+    return masses
 
 
 @compiled
 def _polynomial(coefficients: Floats, lowest: int, at: Floats2) -> Floats2:
     """Return the values of a polynomial with these coefficients, from that of the power ``lowest`` on."""
-    found = np.empty_like(at)
+    values = np.empty_like(at)
     for row in range(at.shape[0]):
         for place in range(at.shape[1]):
             value = 0.0
@@ -108,5 +108,5 @@ def _polynomial(coefficients: Floats, lowest: int, at: Floats2) -> Floats2:
                 value = value * at[row, place] + coefficients[k]
             for _ in range(lowest):
                 value *= at[row, place]
-            found[row, place] = value
-    return found
+            values[row, place] = value
+    return values

@@ -45,15 +45,15 @@ def given_sensed(query: Query, crowd: Crowd) -> tuple[Floats, float]:
             rest = mean_product(factors, others, crowd.rated - 1)
             without[kind] += share * (1 - sensing) * likes[kind] * rest
     rate = (1 + flips) / 2 - flips * silent
-    given: Floats = rate + flips * crowd.rated / query.items * without
-    return given[which.reshape(-1)], rate
+    item_rates: Floats = rate + flips * crowd.rated / query.items * without
+    return item_rates[which.reshape(-1)], rate
 
 
 def draw_sets(query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
     """Draw MaxSense's counts: devices that sensed each item, those of them that answered 1, and ones."""
     sensing = float(query.parameters["sensing"])
-    given, rate = given_sensed(query, crowd)
+    item_rates, rate = given_sensed(query, crowd)
     ones = int(coins.binomial(crowd.users, rate))
-    scores = coins.binomial(ones, sensing * given / rate if rate else given)
-    others = coins.binomial(crowd.users - ones, sensing * (1 - given) / (1 - rate) if rate < 1 else 1 - given)
+    scores = coins.binomial(ones, sensing * item_rates / rate if rate else item_rates)
+    others = coins.binomial(crowd.users - ones, sensing * (1 - item_rates) / (1 - rate) if rate < 1 else 1 - item_rates)
     return scores + others, scores, ones

@@ -24,7 +24,7 @@ NODES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyMoments:
-    """What one round about the whole catalogue tells of an item of each cluster."""
+    """Moments of one round's estimate of an item of each cluster, in a round about the whole catalogue."""
 
     level: Floats  # shape (L,); Mean of an item's estimate
     variance: Floats  # shape (L,); Its variance for one user; that of U users is a U-th of it
@@ -89,18 +89,18 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
             terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
         whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
         transformed = terms.sum(axis=1) / whole
-    found: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
-    return found
+    masses: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
+    return masses
 
 
 def set_shares(block: BlockParameters, padded: int) -> Floats:
     """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
     shares = np.zeros(block.cluster_sizes.size)
-    kept = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
+    survival = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
     for cluster in range(shares.size):
         others = block.cluster_sizes - (np.arange(shares.size) == cluster)
         for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            shares[cluster] += share * like[cluster] * float(likes_of(like, others, block.rated - 1) @ kept)
+            shares[cluster] += share * like[cluster] * float(likes_of(like, others, block.rated - 1) @ survival)
     return shares * block.rated / block.items
 
 
@@ -112,7 +112,7 @@ def set_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -
 
 
 @lru_cache(maxsize=4096)
-def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chosen: int = 0) -> tuple[int, int]:
+def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, subset_size: int = 0) -> tuple[int, int]:
     """Return sizes of sets and subsets with the least noise for its signal, from public numbers alone.
 
     They minimise ``v / f^2`` of an item of a pool, v at f / 2, where each rating is a like with probability 1/2.
@@ -126,7 +126,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, chos
         return _variance(pool + own, own, many, as_float(epsilon), share / 2) / share**2
 
     def best_many(own: int) -> int:
-        return chosen or _lowest(lambda many: noise(own, many), 1, pool)
+        return subset_size or _lowest(lambda many: noise(own, many), 1, pool)
 
     own = padded or _lowest(lambda own: noise(own, best_many(own)), 1, min(rated, pool))
     return own, best_many(own)
@@ -148,8 +148,8 @@ def sizes_for(
     *,
     epsilon: Epsilon,
     together: int = 1,
-    kept: int = 0,
-    chosen: int = 0,
+    padded: int = 0,
+    subset_size: int = 0,
     most: int = 1 << 10,
 ) -> tuple[int, int]:
     """Return likes w that devices keep, and values k of a release, where it is known how many items devices like.
@@ -161,23 +161,23 @@ def sizes_for(
     ``epsilon`` in nats.
     """
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
-    own = kept or max(together, min(median, most, pool))
+    own = padded or max(together, min(median, most, pool))
     values, named = math.comb(own, together), math.comb(pool, together)
-    held = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
-    share = max(float(held), 1e-9) / named
-    return own, chosen or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
+    mean_values = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
+    share = max(float(mean_values), 1e-9) / named
+    return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
 
 
-def pair_set_shares(block: BlockParameters, kept: int) -> Floats:
-    """Return the probability that a pair of items, one of each cluster, is among a user's ``kept`` likes, shape (L, L).
+def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
+    """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
 
     On the diagonal the items are two of one cluster; 0 where it has one only.
     """
-    many = block.cluster_sizes.size
-    shares, likes = np.zeros((many, many)), np.arange(2, block.rated + 1)
-    both = np.minimum(1.0, kept * (kept - 1) / (likes * (likes - 1)))
-    for one, other in np.ndindex(many, many):
-        others = block.cluster_sizes - np.bincount([one, other], minlength=many)
+    clusters = block.cluster_sizes.size
+    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
+    both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
+    for one, other in np.ndindex(clusters, clusters):
+        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
         if (others < 0).any() or block.rated < 2:
             continue
         for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
@@ -186,17 +186,17 @@ def pair_set_shares(block: BlockParameters, kept: int) -> Floats:
     return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
 
 
-def _variance(values: int, own: int, many: int, epsilon: float, share: float) -> float:
+def _variance(values: int, own: int, subset_size: int, epsilon: float, share: float) -> float:
     """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
-    few, more = sorted((own, many))
+    few, more = sorted((own, subset_size))
     logs = float(np.log1p(-more / (values - np.arange(few))).sum())
     avoid, meet = math.exp(logs), -math.expm1(logs)
     hit = 1 / (1 + avoid / meet * math.exp(-epsilon))
-    mean, without = many / values, many / (values - own)
-    mine = hit * mean / meet
+    mean, without = subset_size / values, subset_size / (values - own)
+    own_share = hit * mean / meet
     other = hit * (mean - avoid * without) / meet + (1 - hit) * without
-    rate = other + (mine - other) * share
-    return rate * (1 - rate) / (mine - other) ** 2 if mine > other else math.inf
+    rate = other + (own_share - other) * share
+    return rate * (1 - rate) / (own_share - other) ** 2 if own_share > other else math.inf
 
 
 def _lowest(of: Callable[[int], float], low: int, high: int) -> int:

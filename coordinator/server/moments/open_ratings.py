@@ -1,4 +1,4 @@
-"""What is predicted of openly told ratings follows from these numbers; see `scenarios.theory.predictors`."""
+"""Numbers from which predictions of open ratings follow; see `scenarios.theory.predictors`."""
 
 from __future__ import annotations
 

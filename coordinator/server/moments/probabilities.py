@@ -17,7 +17,7 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)  # of Stirling's, good to 1e-1
 _FEW = 16.0
 
 
-def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Floats:
+def binomial_mass(count: ArrayLike, trials: ArrayLike, chance: ArrayLike) -> Floats:
     """Return the probability of a binomial count.
 
     By Loader's deviance, from which large logarithms are gone: the relative error is below 1e-8 for 10^12 trials. C.
@@ -28,16 +28,16 @@ def binomial_mass(count: ArrayLike, many: ArrayLike, chance: ArrayLike) -> Float
     >>> binomial_mass([0, 1, 2, 3], 2, 0.5).round(12).tolist()
     [0.25, 0.5, 0.25, 0.0]
     """
-    k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, many, chance)))
+    k, n, p = np.broadcast_arrays(*(np.asarray(value, np.float64) for value in (count, trials, chance)))
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = _correction(n) - _correction(k) - _correction(n - k) - _deviance(k, n * p) - _deviance(n - k, n - n * p)
         inside = np.exp(logs) * np.sqrt(n / (2 * math.pi * k * (n - k)))
-    found: Floats = np.select(
+    masses: Floats = np.select(
         [(k < 0) | (k > n), k == 0, k == n],
         [0.0, np.exp(scipy.special.xlog1py(n, -p)), np.exp(scipy.special.xlogy(n, p))],
         inside,
     )
-    return found
+    return masses
 
 
 def _correction(number: Floats) -> Floats:
@@ -54,21 +54,21 @@ def _deviance(count: Floats, mean: Floats) -> Floats:
     return np.asarray(count * (away - np.log1p(away)))
 
 
-def hypergeometric_masses(population: int, marked: int, drawn: int) -> tuple[int, Floats]:
+def hypergeometric_masses(population: int, marked: int, sample_size: int) -> tuple[int, Floats]:
     """Masses of the hypergeometric distribution that are not negligible, and the value of the first.
 
     From the ratios of neighbours, which are exact where differences of log-factorials of large numbers are not.
     """
-    if not (0 <= marked <= population and 0 <= drawn <= population):
-        raise InputError(f"{marked} marked and {drawn} drawn items of {population}; choose 0 to {population}")
-    lowest, highest = max(0, marked + drawn - population), min(marked, drawn)
+    if not (0 <= marked <= population and 0 <= sample_size <= population):
+        raise InputError(f"{marked} marked and {sample_size} drawn items of {population}; choose 0 to {population}")
+    lowest, highest = max(0, marked + sample_size - population), min(marked, sample_size)
     both = np.arange(lowest, highest, dtype=np.float64)
-    rising = (marked - both) * (drawn - both)
-    falling = (both + 1) * (population - marked - drawn + both + 1)
+    rising = (marked - both) * (sample_size - both)
+    falling = (both + 1) * (population - marked - sample_size + both + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(rising / falling))))
     masses = np.exp(logs - logs.max())
-    kept = np.flatnonzero(masses > NEGLIGIBLE)
-    return lowest + int(kept[0]), np.asarray(masses[kept] / masses.sum())
+    relevant = np.flatnonzero(masses > NEGLIGIBLE)
+    return lowest + int(relevant[0]), np.asarray(masses[relevant] / masses.sum())
 
 
 STEPS = 100

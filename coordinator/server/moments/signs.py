@@ -21,17 +21,18 @@ class SignMoments:
     contrast: float  # See `sign_contrast`
 
 
-def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> float:
+def sign_contrast(pool: int, *, items: int, rated: int, vectors: int, best_count: int, epsilon: Epsilon) -> float:
     """Return the contrast: ``E[H_i S]`` for each unit of ``2 b - 1`` of an item of the pool.
 
-    A device that rated k items of the pool has m sums, each of k fair signs. Of the 2 m signed vectors the ``kept``
-    best are each more probable by the channel's contrast; the sums of these over k are what one rating moves. With one
-    vector it is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the probability of a tie.
+    A device that rated k items of the pool has m sums, each of k fair signs. Of the 2 m signed vectors each of the
+    ``best_count`` best is more probable by the channel's contrast, and one rating moves their sums by a k-th. With one
+    vector the contrast is ``tanh(epsilon / 2)`` times ``C(k - 1, floor((k - 1) / 2)) / 2^(k - 1)``, the probability of
+    a tie.
 
     ``epsilon`` in nats.
     """
     best = _best_sums(pool, items, rated, vectors)
-    return choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * float(best[kept - 1])
+    return choice_channel(epsilon, choices=2 * vectors, best_count=best_count).contrast * float(best[best_count - 1])
 
 
 @lru_cache(maxsize=4096)
@@ -39,7 +40,8 @@ def optimal_best_count(pool: int, *, items: int, rated: int, vectors: int, epsil
     """Return how many signed vectors should count as the best, 1 to m: where the contrast is largest."""
     best = _best_sums(pool, items, rated, vectors)
     channels = [
-        choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast for kept in range(1, vectors + 1)
+        choice_channel(epsilon, choices=2 * vectors, best_count=best_count).contrast
+        for best_count in range(1, vectors + 1)
     ]
     return 1 + int(np.argmax(np.array(channels) * best))
 
@@ -62,13 +64,13 @@ def _best_of(own: int, vectors: int) -> Floats:
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
     reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)
-    found: Floats = np.cumsum(reach @ steps)
-    return found
+    sums: Floats = np.cumsum(reach @ steps)
+    return sums
 
 
-def _more(count: Ints, many: int, chance: Floats | float) -> Floats:
+def _more(count: Ints, trials: int, chance: Floats | float) -> Floats:
     """Return P(a binomial count is larger), for counts from -1 on."""
-    return np.where(count < 0, 1.0, scipy.special.betainc(np.maximum(count + 1, 1), many - count, chance))
+    return np.where(count < 0, 1.0, scipy.special.betainc(np.maximum(count + 1, 1), trials - count, chance))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

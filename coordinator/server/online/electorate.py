@@ -33,7 +33,7 @@ def strike(
     weight: Floats,
     first: Indices,
     second: Indices,
-    chosen: int,
+    recommendation: int,
     liked: bool,
     rule: Indices,
 ) -> int:
@@ -42,26 +42,26 @@ def strike(
     Shapes: ``place``, ``number`` (survivors,); ``weight`` (survivors,); ``first``, ``second`` (voters,); ``rule``
     (3,).
     """
-    kept = 0
+    survivors = 0
     for k in range(place.size):
         voter = number[k]
-        agrees = votes[place[k]] == chosen
+        agrees = votes[place[k]] == recommendation
         if liked and not agrees:
             first[voter] += 1
         elif agrees and not liked:
             second[voter] += 1
         a, b = np.int64(first[voter]), np.int64(second[voter])
         if b <= rule[0] and a <= rule[1] and a + b <= rule[2]:
-            place[kept], number[kept], weight[kept] = place[k], voter, weight[k]
-            kept += 1
-    return kept
+            place[survivors], number[survivors], weight[survivors] = place[k], voter, weight[k]
+            survivors += 1
+    return survivors
 
 
 @compiled
-def reweigh(votes: Bits, place: Indices, weight: Floats, chosen: int, inside: float, outside: float) -> None:
-    """Multiply the weights of those that vote for ``chosen`` by ``inside``, all others' by ``outside``."""
+def reweigh(votes: Bits, place: Indices, weight: Floats, recommendation: int, inside: float, outside: float) -> None:
+    """Multiply the weights of those that vote for ``recommendation`` by ``inside``, all others' by ``outside``."""
     for k in range(place.size):
-        weight[k] *= inside if votes[place[k]] == chosen else outside
+        weight[k] *= inside if votes[place[k]] == recommendation else outside
 
 
 @compiled
@@ -98,9 +98,9 @@ class Electorate:
     @property
     def alive(self) -> Bools:
         """Which voters survive, bool, shape (n,)."""
-        found = np.zeros(self.exposure.size, np.bool_)
-        found[self._number] = True
-        return found
+        survivors = np.zeros(self.exposure.size, np.bool_)
+        survivors[self._number] = True
+        return survivors
 
     def seat(self) -> None:
         """Note that the next votes come in the order of the present survivors."""
@@ -108,34 +108,34 @@ class Electorate:
 
     def sums(self, votes: Bits, objects: int, round_number: int) -> Floats:
         """Return survivors' votes, by weight, for each of ``objects``."""
-        found = np.empty(objects)
-        wrong = tally(votes, self._place, self._weight, found)
+        totals = np.empty(objects)
+        wrong = tally(votes, self._place, self._weight, totals)
         if wrong >= 0:
             raise InputError(
                 f"round {round_number}: voter {self._address[self._number[wrong]]} votes for object "
                 f"{votes[self._place[wrong]]}, which is none of {objects}; a vote is one number from 0 to {objects - 1}"
             )
-        return found
+        return totals
 
     def expose(self, votes: Bits, ratios: Floats) -> None:
         """Add this round's log-likelihood ratio of a voter missing, by the object it votes for, to all exposures."""
         expose(votes, self._place, self._number, ratios, self.exposure)
 
-    def learn(self, votes: Bits, chosen: int, factors: tuple[float, float], *, liked: bool) -> None:
+    def learn(self, votes: Bits, recommendation: int, factors: tuple[float, float], *, liked: bool) -> None:
         """Take in the client's answer."""
         if factors != (1.0, 1.0):
-            reweigh(votes, self._place, self._weight, chosen, *factors)
+            reweigh(votes, self._place, self._weight, recommendation, *factors)
         if self._kicks:
-            kept = strike(
+            survivors = strike(
                 votes,
                 self._place,
                 self._number,
                 self._weight,
                 self.first_strikes,
                 self.second_strikes,
-                chosen,
+                recommendation,
                 liked,
                 self._rule,
             )
-            self._place, self._number = self._place[:kept], self._number[:kept]
-            self._weight = self._weight[:kept]
+            self._place, self._number = self._place[:survivors], self._number[:survivors]
+            self._weight = self._weight[:survivors]

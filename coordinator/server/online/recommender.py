@@ -59,7 +59,7 @@ Limits = Callable[[int, int], Rule]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a recommender is told of the client and its voters."""
+    """The public facts that a recommender gets about the client and its voters."""
 
     rounds: int  # T rounds of m objects
     objects: int
@@ -79,7 +79,7 @@ class Recommender(Protocol):
         """Return each object's probability, given survivors' votes by weight; uniform where nobody votes."""
         ...
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:
         """Return the factors of weights: of those that voted for the recommended object, and of the others."""
         ...
 
@@ -87,7 +87,7 @@ class Recommender(Protocol):
 class Unweighted:
     """A recommender in which all survivors weigh the same."""
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
         """Change no weight."""
         return 1.0, 1.0
 

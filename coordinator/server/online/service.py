@@ -37,7 +37,7 @@ class Transport(Protocol):
         """Return the votes of ``electors`` (addresses, ascending), uint8, shape (rounds, electors)."""
         ...
 
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:
+    def offer(self, client: int, round_number: int, recommendation: int) -> bool:
         """Recommend an object to the client; return whether it likes it."""
         ...
 
@@ -100,7 +100,7 @@ def serve(
     service : Service
         The client and the recommender.
     promise : Promise
-        What the recommender is told.
+        The public facts that the recommender gets.
     transport : Transport
         Reaches voters and the client.
     pick : callable
@@ -139,8 +139,8 @@ def serve(
         course.electorate.seat()
         for number in range(first, stop):
             row = votes[number - first]
-            chosen = course.recommend(row, service.objects, number, pick)
-            course.learn(row, chosen, liked=transport.offer(service.client, number, chosen))
+            recommendation = course.recommend(row, service.objects, number, pick)
+            course.learn(row, recommendation, liked=transport.offer(service.client, number, recommendation))
         over(stop)
         first = stop
     return course.served(electors)
@@ -152,7 +152,7 @@ class _Course:
     def __init__(self, named: NamedRecommender, promise: Promise, electors: Indices) -> None:
         self._recommender, self._weighted = named.build(promise), named.weighted
         self.electorate = Electorate(electors.size, named.limits(promise.diversity, promise.radius), electors)
-        self._chosen, self._liked, self._survivors = list[int](), list[bool](), list[int]()
+        self._recommendations, self._liked, self._survivors = list[int](), list[bool](), list[int]()
         self._log_likelihood = 0.0
         self._sums = np.empty(0)
 
@@ -161,23 +161,23 @@ class _Course:
         self._survivors.append(self.electorate.survivors.size)
         self._sums = self.electorate.sums(votes, objects, round_number)
         chances = self._recommender.chances(self._sums)
-        chosen = pick(round_number, chances)
-        self._log_likelihood += _ln(chances[chosen])
+        recommendation = pick(round_number, chances)
+        self._log_likelihood += _ln(chances[recommendation])
         if not self._weighted:
-            self.electorate.expose(votes, missing_ratios(self._recommender, self._sums, chances, chosen))
-        return chosen
+            self.electorate.expose(votes, missing_ratios(self._recommender, self._sums, chances, recommendation))
+        return recommendation
 
-    def learn(self, votes: Bits, chosen: int, *, liked: bool) -> None:
+    def learn(self, votes: Bits, recommendation: int, *, liked: bool) -> None:
         """Take in the client's answer."""
-        factors = self._recommender.factors(self._sums, chosen, liked=liked)
-        self.electorate.learn(votes, chosen, factors, liked=liked)
-        self._chosen.append(chosen)
+        factors = self._recommender.factors(self._sums, recommendation, liked=liked)
+        self.electorate.learn(votes, recommendation, factors, liked=liked)
+        self._recommendations.append(recommendation)
         self._liked.append(liked)
 
     def served(self, electors: Indices) -> Served:
         """Return the record of the service."""
         return Served(
-            chosen=np.array(self._chosen, np.uint8),
+            chosen=np.array(self._recommendations, np.uint8),
             liked=np.array(self._liked, np.bool_),
             electors=electors,
             survivors=np.array(self._survivors, np.int64),
@@ -189,14 +189,14 @@ class _Course:
         )
 
 
-def missing_ratios(recommender: Recommender, sums: Floats, chances: Floats, chosen: int) -> Floats:
+def missing_ratios(recommender: Recommender, sums: Floats, chances: Floats, recommendation: int) -> Floats:
     """Return how much a round's log-likelihood changes without one voter, by the object that it votes for."""
-    found = np.zeros(sums.size)
+    ratios = np.zeros(sums.size)
     for vote in np.flatnonzero(sums >= 1):
         fewer = sums.copy()
         fewer[vote] -= 1
-        found[vote] = _ln(chances[chosen]) - _ln(recommender.chances(fewer)[chosen])
-    return found
+        ratios[vote] = _ln(chances[recommendation]) - _ln(recommender.chances(fewer)[recommendation])
+    return ratios
 
 
 def _ln(probability: float) -> float:

@@ -27,8 +27,8 @@ VOTERS, CLIENTS = "voters", "clients"
 class ClientPlan:
     """The plan of one client's service."""
 
-    service: Service  # The service as voters are told of it
-    promise: Promise  # What the recommender is told
+    service: Service  # The service as voters see it
+    promise: Promise  # The public facts that the recommender gets
     coin: bytes  # The coordinator's own, sixteen bytes that the client does not know
 
 
@@ -51,7 +51,7 @@ class ServingPlan:
 
     @property
     def own(self) -> None:
-        """No mechanism of one's own."""
+        """No custom mechanism."""
         return
 
     @property
@@ -97,7 +97,7 @@ class Serving:
         self._served.append(over)
 
     def _counted(self) -> Callable[[int], None]:
-        """Return a callback that is told the number of finished rounds and counts the new ones."""
+        """Return a callback that takes the number of finished rounds and counts the new ones."""
         before = 0
 
         def over(rounds: int) -> None:
@@ -156,11 +156,11 @@ class Line:
         def check(block: Block, votes: Votes) -> None:
             Votes.valid(votes).require(ballot, *block.public)
 
-        return np.concatenate([told.votes for told in self._voters.ask(ballot, blocks, check)], axis=1)
+        return np.concatenate([answer.votes for answer in self._voters.ask(ballot, blocks, check)], axis=1)
 
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:
+    def offer(self, client: int, round_number: int, recommendation: int) -> bool:
         """Recommend to the client; see `coordinator.server.online.service.Transport`."""
-        offer = Offer(client=client, round=round_number, recommendation=chosen)
+        offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)
 

@@ -66,9 +66,9 @@ def chances(sums: Floats, rounds: float, steepness: float, part: int) -> Floats:
     ``x > rho`` is tested in whole numbers, and phi is kept as its logarithm: ``e^lambda`` is ``T^(2m)``.
     """
     objects, total = sums.size, sums.sum()
-    found = np.full(objects, 1.0 / objects)
+    probabilities = np.full(objects, 1.0 / objects)
     if total <= 0.0:
-        return found
+        return probabilities
     rho = 1.0 / part if part else 0.0
     logs = np.full(objects, -np.inf)
     for k in range(objects):
@@ -79,5 +79,5 @@ def chances(sums: Floats, rounds: float, steepness: float, part: int) -> Floats:
     weights = np.exp(logs - top)
     share = weights.sum()
     for k in range(objects):
-        found[k] = 1.0 / (rounds * objects) + (1.0 - 1.0 / rounds) * weights[k] / share
-    return found
+        probabilities[k] = 1.0 / (rounds * objects) + (1.0 - 1.0 / rounds) * weights[k] / share
+    return probabilities

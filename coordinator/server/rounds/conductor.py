@@ -1,4 +1,4 @@
-"""One loop for everything that a server learns in rounds: conduct a round, store it, tell how far it is, go on."""
+"""One loop for everything that a server learns in rounds: run a round, store it, report progress, go on."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Fleet(Protocol):
 
 
 class ServerProcess(Protocol[R, O_co]):
-    """Something that is learned in rounds."""
+    """What the server does in rounds: it asks, takes in the answers, and learns from them."""
 
     def run_round(self) -> R | None:
-        """Conduct the next round and take it in; return what is stored of it, or None if all rounds are over."""
+        """Run the next round and take it in; return what is stored of it, or None if all rounds are over."""
         ...
 
     def replay(self, over: R) -> None:
@@ -96,12 +96,12 @@ class ServerProcess(Protocol[R, O_co]):
         ...
 
     def progress(self) -> RunProgress:
-        """Return how far the rounds have come; ``count`` is the fleet's to tell. Another thread may call this."""
+        """Return how far the rounds have come; the fleet knows ``count``. Another thread may call this."""
         ...
 
 
 class ServerSpec(Protocol[R, O_co]):
-    """The plan of a learning: public, and small enough to be sent to the coordinator."""
+    """What a server process is started from: public, and small enough to be sent to the coordinator."""
 
     @property
     def own(self) -> CustomMechanism | None:
@@ -112,7 +112,7 @@ class ServerSpec(Protocol[R, O_co]):
     def in_step(self) -> bool:
         """Whether a round must be stored before the next one begins.
 
-        Otherwise several rounds may wait to be stored, and if the coordinator dies these are conducted again. Devices
+        Otherwise several rounds may wait to be stored, and if the coordinator dies these are run again. Devices
         that answered the first time may then be cut off from their keeper, or the reverse, so that later rounds would
         depend on different answers.
         """
@@ -123,12 +123,12 @@ class ServerSpec(Protocol[R, O_co]):
         ...
 
     def begin(self, fleet: Fleet) -> ServerProcess[R, O_co]:
-        """Return the learning in its state before the first round."""
+        """Return the process in its state before the first round."""
         ...
 
 
 class Conductor(Generic[R, O_co]):
-    """Conducts one round after the other until all are over."""
+    """Runs one round after the other until all are over."""
 
     def __init__(self, process: ServerProcess[R, O_co]) -> None:
         self._process = process
@@ -138,7 +138,7 @@ class Conductor(Generic[R, O_co]):
         self._process.replay(over)
 
     def run(self, keep: Callable[[R], None]) -> O_co:
-        """Conduct all further rounds, call ``keep`` after each, and return the result."""
+        """Run all further rounds, call ``keep`` after each, and return the result."""
         while (over := self._process.run_round()) is not None:
             keep(over)
         return self._process.outcome()

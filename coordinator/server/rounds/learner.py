@@ -101,11 +101,13 @@ class PosteriorLearner(Learner):
         return (self.design.name,)
 
     def absorb(self, state: ServerState, ask: Ask, statistic: Statistic) -> ServerState:
-        """Return the state after a round, with the estimates that it told."""
+        """Return the state after a round, with its estimates."""
         return absorb(state, ask, statistic, self.design.read(ask.query, statistic))
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the model and the posterior; see `Learner.learn`."""
         failure, liars = 1 - self.confidence, self.assume_malicious
-        posterior, told = beliefs(state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars)
-        return posterior.model(told, self.clusters), verified(posterior, state) if self.verifies else posterior
+        posterior, estimates = beliefs(
+            state, self.design, clusters=self.clusters, failure=failure, assume_malicious=liars
+        )
+        return posterior.model(estimates, self.clusters), verified(posterior, state) if self.verifies else posterior

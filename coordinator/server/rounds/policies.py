@@ -38,7 +38,7 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
         raise PolicyError(f"{where}: it raised {_at(error, policy)}") from error
     if ask is None:
         return None
-    if len(state.asked) >= most_rounds:
+    if state.round_number >= most_rounds:
         raise PolicyError(f"{where}: it does not stop after {most_rounds} rounds, the most there may be (most_rounds)")
     if complaint := complaint_about(ask, state):
         raise PolicyError(f"{where}: {complaint}")
@@ -46,16 +46,16 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
 
 
 class PurityCheck:
-    """A fresh copy of a policy, which must ask the same as the policy that has seen all rounds.
+    """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks.
 
-    A resumed run needs this, because it continues with a new policy that has not seen the earlier rounds.
+    A resumed run relies on this, because it continues with a new policy that has not seen the earlier rounds.
     """
 
     def __init__(self, policy: Policy) -> None:
-        self._made: Policy | None = None
+        self._copy: Policy | None = None
         if not type(policy).__module__.startswith(_OURS):
             try:
-                self._made = copy.deepcopy(policy)
+                self._copy = copy.deepcopy(policy)
             except Exception as error:
                 raise PolicyError(
                     f"policy {type(policy).__name__} cannot be copied: {in_a_line(error)}; keep its setting and plain "
@@ -64,19 +64,19 @@ class PurityCheck:
 
     def check(self, ask: Ask | None, state: ServerState, *, most_rounds: int) -> None:
         """Refuse the policy's next round if a fresh copy would ask something else in this state."""
-        if self._made is None:
+        if self._copy is None:
             return
-        fresh = copy.deepcopy(self._made)
+        fresh = copy.deepcopy(self._copy)
         if next_ask(fresh, state, most_rounds=most_rounds) != ask:
             raise PolicyError(
-                f"{policy_name(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let what it "
-                "asks follow from its setting and the state alone, without chance and without remembering"
+                f"{policy_name(fresh, state)}: made anew it would go on otherwise, as it would in a resumed run; let "
+                "what it asks follow from its setting and the state alone, without chance and without remembering"
             )
 
 
 def policy_name(policy: Policy, state: ServerState) -> str:
     """Return the policy and the round, as errors name them."""
-    return f"policy {type(policy).__name__}, round {len(state.asked)}"
+    return f"policy {type(policy).__name__}, round {state.round_number}"
 
 
 def complaint_about(ask: object, state: ServerState) -> str | None:
@@ -97,8 +97,8 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
 
 
 def _complaint_about_round(query: Query, state: ServerState) -> str | None:
-    if query.round != len(state.asked):
-        return f"its query says round {query.round}; coins of a round are used once, give {len(state.asked)}"
+    if query.round != state.round_number:
+        return f"its query says round {query.round}; coins of a round are used once, give {state.round_number}"
     return None
 
 
@@ -112,14 +112,14 @@ def _complaint_about_devices(ask: Ask, state: ServerState) -> str | None:
 
 
 def _complaint_about_epsilon(query: Query, state: ServerState) -> str | None:
-    asked, budget = as_float(query.epsilon), as_float(state.budget)
+    cost, budget = as_float(query.epsilon), as_float(state.budget)
     if not within(query.epsilon, state.budget):
-        return f"its query costs epsilon {asked:g}, above the devices' budget of {budget:g}; ask for no more than that"
+        return f"its query costs epsilon {cost:g}, above the devices' budget of {budget:g}; ask for no more than that"
     return None
 
 
 def _complaint_about_items(query: Query, state: ServerState) -> str | None:
-    first = state.asked[0].query if state.asked else query
+    first = state.asked[0].query if state.round_number else query
     if query.items != first.items:
         return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
     return None
@@ -167,7 +167,7 @@ class OneRound:
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the only round, or None once it was asked."""
-        if state.asked:
+        if state.round_number:
             return None
         query = self.design.query(round_number=0, public_seed=self.public_seed, epsilon=self.epsilon)
         return Ask(query=query, first=0, stop=state.devices)
@@ -182,7 +182,7 @@ class Fixed:
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every answer was given."""
-        number, answers = len(state.asked), self.setting.answers_per_device * state.devices
+        number, answers = state.round_number, self.setting.answers_per_device * state.devices
         if number == self.rounds:
             return None
         users = (number + 1) * answers // self.rounds - number * answers // self.rounds
@@ -220,11 +220,11 @@ class Eliminate:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting = self.setting
-        if len(state.asked) < len(pools := setting.pools):
-            return _pilot(setting, state, pool=pools[len(state.asked)] if setting.pool_size else None)
+        if state.round_number < len(pools := setting.pools):
+            return _pilot(setting, state, pool=pools[state.round_number] if setting.pool_size else None)
         posterior = setting.believe(state)
         if not posterior.apart:
-            pool = pools[len(state.asked) % len(pools)] if setting.pool_size else None
+            pool = pools[state.round_number % len(pools)] if setting.pool_size else None
             return setting.ask(state, users=-(-state.answers_asked // len(pools)), pool=pool)
         if not (undecided := ~posterior.decided(setting.failure)).any():
             return None
@@ -246,8 +246,8 @@ class ItemByItem:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting = self.setting
-        if len(state.asked) < setting.design.items:
-            return _pilot(setting, state, pool=np.array([len(state.asked)], np.int32))
+        if state.round_number < setting.design.items:
+            return _pilot(setting, state, pool=np.array([state.round_number], np.int32))
         posterior = setting.believe(state)
         if not posterior.apart:
             assert state.estimates is not None  # because there is a posterior
@@ -266,9 +266,9 @@ def _some(setting: Setting, state: ServerState, open_ones: Bools) -> Bools:
     if setting.pool_size is None or open_ones.sum() <= setting.pool_size:
         return open_ones
     items = np.flatnonzero(open_ones)
-    chosen = np.zeros_like(open_ones)
-    chosen[items[np.argsort(state.estimates.information[items], kind="stable")[: setting.pool_size]]] = True
-    return chosen
+    subset = np.zeros_like(open_ones)
+    subset[items[np.argsort(state.estimates.information[items], kind="stable")[: setting.pool_size]]] = True
+    return subset
 
 
 def _only(ask: Ask) -> int | None:
@@ -379,7 +379,7 @@ class Verifying:
             setting.design.items
         )
         query = setting.query(state, pool=np.sort(np.array_split(order, many)[over]).astype(np.int32))
-        users = state.asked[-1].stop - state.asked[-1].first if over else self._users(state, query)
+        users = (last := state.asked[-1]).stop - last.first if over else self._users(state, query)
         ask = setting.send(state, query, users=users) if users else None
         return ask and replace(ask, verifies=True)
 
@@ -393,7 +393,7 @@ class Verifying:
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
-    """Return the posterior with what fresh devices dispute: labels whose level is not the nearest to what they told.
+    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level.
 
     Items that they were not asked about, as where no device was left, are disputed as well.
     """
@@ -405,7 +405,7 @@ def verified(posterior: Posterior, state: ServerState) -> Posterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """What a run says of its policy, beside the setting that every policy is told."""
+    """A run's options of its policy, beside the setting that every policy gets."""
 
     devices: int  # Number of devices that can be asked
     rounds: int = 2  # Number of rounds of policy fixed

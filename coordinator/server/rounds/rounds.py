@@ -47,7 +47,7 @@ class Outcome:
 
 
 class QueryRounds:
-    """Asks and absorbs round after round until the policy stops, then learns; see `Learning`.
+    """Asks and absorbs round after round until the policy stops, then learns; see `conductor.ServerProcess`.
 
     Between rounds it holds the sum of all statistics, and the query and counts of every round.
 
@@ -84,13 +84,13 @@ class QueryRounds:
         The policy is not asked again, because the last bits of a float may differ on another processor.
         """
         if complaint := complaint_about(over.ask, self._state):
-            raise PolicyError(f"round {len(self._state.asked)} cannot have been asked: {complaint}; {ANEW}")
+            raise PolicyError(f"round {self._state.round_number} cannot have been asked: {complaint}; {ANEW}")
         self._learner.checked(over.ask, self._policy, self._state)
         self._absorb(over)
         self._report_progress(over.ask.stop - over.ask.first)
 
     def run_round(self) -> Round | None:
-        """Conduct the next round; return None if the policy stopped or failed."""
+        """Run the next round; return None if the policy stopped or failed."""
         if self._failure or (ask := self._next()) is None:
             return None
         self._progress = replace(self._progress, undecided=self._undecided(ask))
@@ -101,7 +101,7 @@ class QueryRounds:
 
     def outcome(self) -> Outcome:
         """Learn from all rounds."""
-        if not self._state.asked:
+        if not self._state.round_number:
             where = policy_name(self._policy, self._state)
             raise PolicyError(
                 f"{where}: it stopped; nothing was asked, there is nothing to learn from; return setting.ask(...) first"
@@ -163,9 +163,9 @@ class QueryRounds:
         )
 
     def _policy_failed(self, error: BlindrecError) -> None:
-        told = f"{policy_name(self._policy, self._state)}: {in_a_line(error)}"
-        self._failure = str(error) if isinstance(error, PolicyError) else told
-        if not self._state.asked:
+        description = f"{policy_name(self._policy, self._state)}: {in_a_line(error)}"
+        self._failure = str(error) if isinstance(error, PolicyError) else description
+        if not self._state.round_number:
             raise PolicyError(self._failure) from error
 
 
@@ -190,7 +190,7 @@ def conduct(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """Which queries are asked, and how the server learns from them; see `coordinator.server.rounds.conductor.ServerSpec`."""
+    """Which queries are asked, and how the server learns from them; see `conductor.ServerSpec`."""
 
     policy: Policy  # As for `coordinator.server.rounds.rounds.QueryRounds`
     learner: Learner
@@ -215,7 +215,7 @@ class QueryPlan:
         return ask.query if ask else None
 
     def begin(self, fleet: Fleet) -> QueryRounds:
-        """Return the learning in its state before the first round."""
+        """Return the process in its state before the first round."""
         return QueryRounds(
             self.policy,
             self.learner,
@@ -246,6 +246,8 @@ def require_same(
 
 def _alike(ask: Ask, other: Ask) -> bool:
     """Return whether two rounds are the same except for the last bits of their numbers."""
-    mine, theirs = ask.query.parameters, other.query.parameters
-    close = mine.keys() == theirs.keys() and all(math.isclose(mine[name], theirs[name]) for name in mine)
-    return close and replace(ask, query=replace(ask.query, parameters=theirs)) == other
+    parameters, stored = ask.query.parameters, other.query.parameters
+    close = parameters.keys() == stored.keys() and all(
+        math.isclose(parameters[name], stored[name]) for name in parameters
+    )
+    return close and replace(ask, query=replace(ask.query, parameters=stored)) == other

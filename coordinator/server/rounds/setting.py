@@ -49,9 +49,11 @@ def beliefs(
     if state.estimates is None:
         raise InputError("there is nothing to believe yet: no round was asked, or its design tells no estimates")
     expected = expected_levels(state.estimates, clusters=clusters) if state.readings.centred else None
-    told = state.estimates if expected is None else state.readings.anew(design, expected)
-    posterior = believe(told, clusters=clusters, failure=failure)
-    return (posterior.withstanding(assume_malicious * sway(state, design)) if assume_malicious else posterior), told
+    estimates = state.estimates if expected is None else state.readings.anew(design, expected)
+    posterior = believe(estimates, clusters=clusters, failure=failure)
+    return (
+        posterior.withstanding(assume_malicious * sway(state, design)) if assume_malicious else posterior
+    ), estimates
 
 
 def sway(state: ServerState, design: PoolDesign) -> Floats:
@@ -74,8 +76,8 @@ def most_moved(rates: Floats) -> Floats:
     With the contrast c, whose square the rate is, a sign S adds ``c S`` to the estimate times its information, and c^2
     times the middle is taken off; levels lie between -1 and 1.
     """
-    found: Floats = np.sqrt(rates) + rates
-    return found
+    bound: Floats = np.sqrt(rates) + rates
+    return bound
 
 
 POOLED = "a design that can follow policy eliminate"
@@ -121,9 +123,9 @@ class Setting:
     def pools(self) -> list[Indices]:
         """All items in public pools of about equal size, at most `pool_size`, each ascending."""
         items = self.design.items
-        many = 1 if self.pool_size is None else -(-items // self.pool_size)
+        pool_count = 1 if self.pool_size is None else -(-items // self.pool_size)
         order = np.random.default_rng(int.from_bytes(derive(self.public_seed, "pools"))).permutation(items)
-        return [np.sort(some).astype(np.int32) for some in np.array_split(order, many)]
+        return [np.sort(some).astype(np.int32) for some in np.array_split(order, pool_count)]
 
     @property
     def failure(self) -> float:
@@ -157,7 +159,7 @@ class Setting:
             If the design cannot ask about a pool, or the pool is empty or has items outside of the catalogue.
         """
         common: dict[str, Any] = {
-            "round_number": len(state.asked),
+            "round_number": state.round_number,
             "public_seed": self.public_seed,
             "epsilon": self.epsilon_per_answer,
         }
@@ -203,8 +205,8 @@ class Setting:
         InputError
             If ``users`` is below 1.
         """
-        given: object = users
-        if not isinstance(given, int | float | np.integer) or not 1 <= given < math.inf:
+        count: object = users
+        if not isinstance(count, int | float | np.integer) or not 1 <= count < math.inf:
             raise InputError(f"users is {users!r}; a round asks at least 1")
         if not self.users_left(state):
             return None
@@ -226,23 +228,23 @@ class Setting:
         )[0]
 
 
-def users_on_grid(wanted: float) -> int:
+def users_on_grid(users: float) -> int:
     """Round a number of users up to the public grid, so that a float's last bits hardly ever change a round."""
-    return round_up(min(wanted, LARGEST_ROUND))
+    return round_up(min(users, LARGEST_ROUND))
 
 
 def _items_of(pool: Indices, items: int) -> Indices:
     """Return a pool as a query holds it, ascending items of a catalogue."""
-    given = np.asarray(pool)
-    if not given.size:
+    members = np.asarray(pool)
+    if not members.size:
         raise InputError("pool holds 0 items; ask about at least one, or stop by returning None")
-    if not np.issubdtype(given.dtype, np.integer) or given.ndim != 1:
+    if not np.issubdtype(members.dtype, np.integer) or members.ndim != 1:
         raise InputError(
-            f"pool holds {given.dtype} numbers, shape {given.shape}; give a row of items, whole numbers from 0 on, as "
-            "np.flatnonzero makes it of a condition"
+            f"pool holds {members.dtype} numbers, shape {members.shape}; give a row of items, whole numbers from 0 on, "
+            "as np.flatnonzero makes it of a condition"
         )
-    if given.min() < 0 or given.max() >= items:
-        raise InputError(f"pool names items {given.min()} to {given.max()}; the catalogue has 0 to {items - 1}")
-    if (given[1:] <= given[:-1]).any():
+    if members.min() < 0 or members.max() >= items:
+        raise InputError(f"pool names items {members.min()} to {members.max()}; the catalogue has 0 to {items - 1}")
+    if (members[1:] <= members[:-1]).any():
         raise InputError("pool does not ascend, or names an item twice; give np.unique of it")
-    return given.astype(np.int32)
+    return members.astype(np.int32)

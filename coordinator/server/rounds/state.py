@@ -79,14 +79,14 @@ class Readings:
     centred: tuple[Centred, ...] = ()
     anchors: tuple[AnchorRound, ...] = ()
 
-    def and_of(self, query: Query, statistic: Statistic, told: Estimates | None) -> Readings:
-        """Return the readings with one more round, whose estimates were ``told`` when it came in."""
+    def and_of(self, query: Query, statistic: Statistic, estimates: Estimates | None) -> Readings:
+        """Return the readings with one more round, whose estimates were ``estimates`` when it came in."""
         if isinstance(statistic, AnchorStatistic):
             return replace(self, anchors=(*self.anchors, AnchorRound(query, statistic)))
-        if told is None:
+        if estimates is None:
             return self
         if query.centres is None:
-            return replace(self, settled=told if self.settled is None else self.settled + told)
+            return replace(self, settled=estimates if self.settled is None else self.settled + estimates)
         assert isinstance(statistic, ScoreStatistic)  # because only sign sensing has centres
         inside = replace(statistic, sensed=statistic.sensed[query.pool], scores=statistic.scores[query.pool])
         return replace(self, centred=(*self.centred, Centred(query=query, inside=inside)))
@@ -95,8 +95,8 @@ class Readings:
         """Return the estimates of all rounds, at least one, if users like items as ``expected``, shape (N,)."""
         total = self.settled
         for one in self.centred:
-            told = design.read(one.query, one.whole(), expected)
-            total = told if total is None else total + told
+            estimates = design.read(one.query, one.whole(), expected)
+            total = estimates if total is None else total + estimates
         assert total is not None
         return total
 
@@ -169,6 +169,11 @@ class ServerState:
     verified: Estimates | None = None
 
     @property
+    def round_number(self) -> int:
+        """Number of the next round, from 0: as many rounds as there were."""
+        return len(self.asked)
+
+    @property
     def fresh(self) -> int:
         """Index of the first device that has not been asked yet."""
         return max((ask.stop for ask in self.asked), default=0)
@@ -191,8 +196,8 @@ class Policy(Protocol):
         ...
 
 
-def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates | None = None) -> ServerState:
-    """Return the state after the answers to ``ask``, with the estimates that these ``told``, if any.
+def absorb(state: ServerState, ask: Ask, statistic: Statistic, estimates: Estimates | None = None) -> ServerState:
+    """Return the state after the answers to ``ask``, with the ``estimates`` that follow from them, if any.
 
     Its arrays are read-only, because a policy that wrote to them would change what is learned.
     """
@@ -203,18 +208,18 @@ def absorb(state: ServerState, ask: Ask, statistic: Statistic, told: Estimates |
         merged=statistic if state.merged is None else merge(state.merged, statistic),
     )
     if ask.verifies:
-        after = replace(after, verified=_sum(state.verified, told))
+        after = replace(after, verified=_sum(state.verified, estimates))
     else:
-        readings = state.readings.and_of(ask.query, statistic, told)
-        after = replace(after, readings=readings, estimates=_sum(state.estimates, told))
-    estimates = (after.estimates, after.verified, after.readings.settled)
-    for value in (ask.query, after.merged, *estimates, *after.readings.centred[-1:], *after.readings.anchors[-1:]):
+        readings = state.readings.and_of(ask.query, statistic, estimates)
+        after = replace(after, readings=readings, estimates=_sum(state.estimates, estimates))
+    sums = (after.estimates, after.verified, after.readings.settled)
+    for value in (ask.query, after.merged, *sums, *after.readings.centred[-1:], *after.readings.anchors[-1:]):
         _close(value)
     return after
 
 
-def _sum(before: Estimates | None, told: Estimates | None) -> Estimates | None:
-    return told if before is None or told is None else before + told
+def _sum(before: Estimates | None, estimates: Estimates | None) -> Estimates | None:
+    return estimates if before is None or estimates is None else before + estimates
 
 
 def _close(value: object) -> None:

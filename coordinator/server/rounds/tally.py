@@ -1,4 +1,4 @@
-"""How far a learning has come, in public numbers that the server may show to anybody."""
+"""How far the server has come, in public numbers that it may show to anybody."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.protocol.budget import Epsilon, add, as_float, within
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """Where a learning stands."""
+    """How far the server has come."""
 
     count: int = 0  # Answers, devices or rounds that have come in, with those of the round that goes on
     rounds: int = 0  # Rounds, batches or clients that are over
@@ -49,8 +49,8 @@ class Spending:
 
     def ask(self, first: int, stop: int, cost: Epsilon) -> None:
         """Book a question to devices ``first`` to ``stop - 1``; those refuse it whose budget it exceeds."""
-        low, high = self._cut(first), self._cut(stop)
-        for at in range(low, high):
+        start, end = self._cut(first), self._cut(stop)
+        for at in range(start, end):
             after = add(self._spent[at], cost)
             if within(after, self._budget):
                 self._spent[at] = after

@@ -76,32 +76,32 @@ def _masked(release: Release) -> _Answers:
     return _Answers(count, release.width, mask, release.bits, release.pairs or b"")
 
 
-def _part(told: _Answers, start: int, count: int) -> _Answers:
+def _part(answers: _Answers, start: int, count: int) -> _Answers:
     """Return ``count`` devices, a multiple of 8 as ``start`` is."""
     mask, bits, pairs = (
         content[start * width // 8 : (start + count) * width // 8]
-        for content, width in ((told.mask, 1), (told.bits, told.width), (told.pairs, 64))
+        for content, width in ((answers.mask, 1), (answers.bits, answers.width), (answers.pairs, 64))
     )
-    return _Answers(count, told.width, mask, bits, pairs)
+    return _Answers(count, answers.width, mask, bits, pairs)
 
 
 def _leaf(parts: Sequence[_Answers]) -> bytes:
     """Return the SHA-256 of the masks, then of the bits, then of the pairs of consecutive devices."""
-    told = hashlib.sha256()
-    _tell(told, [(one.devices, one.mask) for one in parts])
-    _tell(told, [(one.devices * one.width, one.bits) for one in parts])
+    hasher = hashlib.sha256()
+    _tell(hasher, [(one.devices, one.mask) for one in parts])
+    _tell(hasher, [(one.devices * one.width, one.bits) for one in parts])
     for one in parts:
-        told.update(one.pairs)
-    return told.digest()
+        hasher.update(one.pairs)
+    return hasher.digest()
 
 
-def _tell(told: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
+def _tell(hasher: hashlib._Hash, blocks: Sequence[tuple[int, bytes]]) -> None:
     """Add the packed bits of all blocks, (count, packed) each, to a digest, without padding between them."""
     if any(count % 8 for count, _ in blocks[:-1]):
-        told.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
+        hasher.update(pack(np.concatenate([unpack(packed, count) for count, packed in blocks])))
         return
     for _, packed in blocks:
-        told.update(packed)
+        hasher.update(packed)
 
 
 def digest(releases: Sequence[Release | Sealed]) -> bytes:
@@ -117,8 +117,8 @@ def digest(releases: Sequence[Release | Sealed]) -> bytes:
         if left.first + left.count != right.first or left.query_id != right.query_id:
             raise ValueError(f"release from device {right.first} does not follow the one from {left.first}")
     leaves = list[bytes]()
-    for _, few in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
-        here = list(few)
+    for _, parts in itertools.groupby(ordered, key=lambda one: one.first // leaf_of(one.width)):
+        here = list(parts)
         leaves += [one.leaves for one in here if isinstance(one, Sealed)]
         if raw := [_masked(one) for one in here if isinstance(one, Release)]:
             leaves.append(_leaf(raw))

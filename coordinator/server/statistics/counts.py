@@ -35,11 +35,6 @@ class CountStatistic(Statistic):
             },
         )
 
-    @property
-    def ones(self) -> int:
-        """Ones among the answered bits."""
-        return self.told
-
     def shape(self) -> tuple[object, ...]:
         """Return the kind; see `Statistic.shape`. Sizes may differ, since rounds may be about pools of other sizes."""
         return super().shape()[0], self.sums.ndim
@@ -63,13 +58,8 @@ class GroupStatistic(Statistic):
     heard: Ints  # shape (5,); Devices that answered, by groups
     ones: int  # Ones among the released bits
 
-    @property
-    def ones(self) -> int:
-        """Ones among the answered bits."""
-        return self.told
-
     def of(self, group: str) -> CountStatistic:
-        """Return what a group told."""
+        """Return a group's counts."""
         heard = int(self.heard[GROUPS.index(group)])
         return CountStatistic(sums=getattr(self, group), ones=0, devices=heard, answered=heard, refused=0)
 
@@ -90,7 +80,7 @@ class GroupStatistic(Statistic):
 
 
 def of_group(group: str, one: CountStatistic) -> GroupStatistic:
-    """Return what devices of one group told, where others were asked nothing."""
+    """Return the statistic of a round that asked one group, from its counts."""
     return GroupStatistic(
         **{name: one.sums if name == group else np.zeros(0, np.int64) for name in GROUPS},
         heard=np.array([one.answered if name == group else 0 for name in GROUPS], np.int64),

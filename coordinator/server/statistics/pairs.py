@@ -41,7 +41,7 @@ class PairStatistic(Statistic):
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
-    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate`."""
+    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
     from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
     from coordinator.protocol.public_draws import random_pairs  # noqa: PLC0415 (compiled)
 
@@ -56,8 +56,8 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
         low, high = random_pairs(key, release.first, release.count, query.items)
     else:
         low, high = public[:, 0], public[:, 1]
-        told = release.answered_mask()
-        if not ((low[told] >= 0) & (low[told] < high[told]) & (high[told] < query.items)).all():
+        heard = release.answered_mask()
+        if not ((low[heard] >= 0) & (low[heard] < high[heard]) & (high[heard] < query.items)).all():
             raise InputError(f"release of device {release.first} on names pairs that are none of {query.items} items")
     place = low.astype(np.int64) * query.items + high
     answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1

@@ -1,4 +1,4 @@
-"""Scores of items: mergeable sums of releases, in whole numbers; and sums of openly told ratings."""
+"""Scores of items: mergeable sums of releases, in whole numbers; and sums of open ratings."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class SetCounters(NamedTuple):
     sensed: Ints
     """How many devices sensed an item."""
     scores: Ints
-    """How many of those told 1."""
+    """How many of those answered 1."""
 
 
 @compiled
 def counters_for(sensed: Ints, scores: Ints) -> SetCounters:
-    """Return a tally that adds to these counts."""
+    """Return counters that add to these counts."""
     return SetCounters(np.zeros(sensed.size + 1, np.uint32), np.zeros(sensed.size + 1, np.uint16), sensed, scores)
 
 
@@ -75,21 +75,26 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 
 
 @inlined
-def count_set(members: Counts, many: int, bit: int, tally: SetCounters, counted: int) -> int:
+def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, counted: int) -> int:
     """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
 
     ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
     the device has ``seen`` counts no more.
     """
-    shared, seen, unit, ours = tally.shared, tally.seen, uint32(1) + (uint32(bit) << uint32(16)), uint16(counted + 1)
-    for j in range(many):
+    shared, seen, unit, ours = (
+        counters.shared,
+        counters.seen,
+        uint32(1) + (uint32(bit) << uint32(16)),
+        uint16(counted + 1),
+    )
+    for j in range(set_size):
         item = members[j]
         if seen[item] != ours:
             shared[item] += unit
             seen[item] = ours
     if counted + 1 < FLUSH:
         return counted + 1
-    move_out(shared, tally.sensed, tally.scores)
+    move_out(shared, counters.sensed, counters.scores)
     seen[:] = 0
     return 0
 
@@ -99,20 +104,20 @@ def _add_up(
     key: Words, table: SensingTable, first: int, bits: Bits, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
     """Regenerate every answering device's sensing set and count."""
-    tally, members = counters_for(sensed, scores), np.empty(table.room, np.uint32)
-    _count_sets(device_streams(key, first, bits.size), table, members, bits, answered, tally)
+    counters, members = counters_for(sensed, scores), np.empty(table.room, np.uint32)
+    _count_sets(device_streams(key, first, bits.size), table, members, bits, answered, counters)
 
 
 @borrowing
 def _count_sets(
-    streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, tally: SetCounters
+    streams: Words, table: SensingTable, members: Counts, bits: Bits, answered: Bits, counters: SetCounters
 ) -> None:
     """Regenerate the sets behind these streams and count."""
     counted = 0
     for k in range(bits.size):
         if answered[k]:
-            counted = count_set(members, sense(streams[k], table, members), bits[k], tally, counted)
-    move_out(tally.shared, tally.sensed, tally.scores)
+            counted = count_set(members, sense(streams[k], table, members), bits[k], counters, counted)
+    move_out(counters.shared, counters.sensed, counters.scores)
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
@@ -150,18 +155,18 @@ def _add_up_sets(
     key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
     """Regenerate every answering device's sets and count."""
-    order, chosen = (
+    order, sample = (
         np.arange(sensed.size).astype(np.uint32),
         np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32),
     )
-    swaps, counts, since = np.empty_like(chosen), np.zeros(sensed.size, np.uint32), 0
+    swaps, counts, since = np.empty_like(sample), np.zeros(sensed.size, np.uint32), 0
     streams = device_streams(key, first, len(bits))
     for k in range(len(bits)):
         if answered[k]:
-            random_order(streams[k], order, swaps, chosen)
+            random_order(streams[k], order, swaps, sample)
             for question in range(bits.shape[1]):
                 unit = uint32(1) + (uint32(bits[k, question]) << uint32(16))
-                for item in chosen[question * set_size : (question + 1) * set_size]:
+                for item in sample[question * set_size : (question + 1) * set_size]:
                     counts[item] += unit
             since += 1
             if since == FLUSH:
@@ -216,35 +221,35 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
 
 
 @inlined
-def _list_row(words: Words, start: int, items: int, most: int, told: Ints) -> int:
+def _list_row(words: Words, start: int, items: int, most: int, entries: Ints) -> int:
     """Write ``2 item``, and 1 more where it was liked, for each rating in a row of bits, the last item first.
 
     Return how many there are; -1 where more than ``most`` are rated, or one is liked that was not rated.
     """
-    found = 0
+    count = 0
     for word in range((items - 1) >> 6, -1, -1):
         place, beyond = start + 64 * word, uint64(max(0, 64 * word + 64 - items))
         rated = part_of(words, place >> 6, uint64(place & 63)) & (_ALL << beyond)
         liked = part_of(words, (place + items) >> 6, uint64((place + items) & 63)) & (_ALL << beyond)
-        if liked & ~rated or found + ones(rated) > most:
+        if liked & ~rated or count + ones(rated) > most:
             return -1
         while rated:
             bit = zeros_below(rated)
-            told[found] = 2 * (64 * word + 63 - bit) + int((liked >> uint64(bit)) & uint64(1))
+            entries[count] = 2 * (64 * word + 63 - bit) + int((liked >> uint64(bit)) & uint64(1))
             rated &= rated - uint64(1)
-            found += 1
-    return found
+            count += 1
+    return count
 
 
 @compiled
 def _add_items(words: Words, most: int, answered: Bits, sensed: Ints, scores: Ints) -> int:
     """Count who rated and liked each item; return the first device whose row is no answer, -1 where there is none."""
-    told = np.empty(most, np.int64)
+    entries = np.empty(most, np.int64)
     for k in range(answered.size):
-        found = _list_row(words, 2 * sensed.size * k, sensed.size, most, told) if answered[k] else 0
-        if found < 0:
+        count = _list_row(words, 2 * sensed.size * k, sensed.size, most, entries) if answered[k] else 0
+        if count < 0:
             return k
-        for number in told[:found]:
+        for number in entries[:count]:
             sensed[number >> 1] += 1
             scores[number >> 1] += number & 1
     return -1
@@ -253,15 +258,15 @@ def _add_items(words: Words, most: int, answered: Bits, sensed: Ints, scores: In
 @compiled
 def _add_pairs(words: Words, most: int, answered: Bits, counts: Ints2) -> int:
     """Count 1 for each device that rated both items of a pair, `_ALIKE` more if alike; return as `_add_items`."""
-    told = np.empty(most, np.int64)
+    entries = np.empty(most, np.int64)
     for k in range(answered.size):
-        found = _list_row(words, 2 * len(counts) * k, len(counts), most, told) if answered[k] else 0
-        if found < 0:
+        count = _list_row(words, 2 * len(counts) * k, len(counts), most, entries) if answered[k] else 0
+        if count < 0:
             return k
-        for low in range(found):
-            for high in range(low):
-                alike = (told[low] ^ told[high] ^ 1) & 1
-                counts[told[low] >> 1, told[high] >> 1] += 1 + alike * _ALIKE
+        for first in range(count):
+            for second in range(first):
+                alike = (entries[first] ^ entries[second] ^ 1) & 1
+                counts[entries[first] >> 1, entries[second] >> 1] += 1 + alike * _ALIKE
     return -1
 
 
@@ -269,12 +274,12 @@ def _refuse(query: Query, release: Release, wrong: int) -> None:
     """Raise an error if a device's row, if any, is no answer."""
     if wrong >= 0:
         most = int(query.parameters["most"])
-        told = f"device {release.first + wrong} likes what it did not rate, or rated more than {most} items"
-        raise no_answer(query, release, told)
+        problem = f"device {release.first + wrong} likes what it did not rate, or rated more than {most} items"
+        raise no_answer(query, release, problem)
 
 
 def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
-    """Return for each item how many devices told that they rated it (``sensed``), and liked it (``scores``)."""
+    """Return for each item how many devices say that they rated it (``sensed``), and liked it (``scores``)."""
     release.require(query)
     answered, (sensed, scores) = release.answered_mask(), np.zeros((2, query.items), np.int64)
     most = int(query.parameters["most"])
@@ -293,10 +298,10 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     """Return for each pair of items how many devices rated both, and how many of these alike."""
     check_items(query.items)
     if _DENSE * int(query.parameters["most"]) > query.items:
-        asked = aggregate_revealed(query, release)  # refuses what is no answer
+        revealed = aggregate_revealed(query, release)  # refuses what is no answer
         pairs, agreed = _multiplied(release.unpacked() & release.answered_mask()[:, None], query.items)
         return PairStatistic(
-            pairs=pairs, agreed=agreed, devices=asked.asked, answered=asked.answered, refused=asked.refused
+            pairs=pairs, agreed=agreed, devices=revealed.devices, answered=revealed.answered, refused=revealed.refused
         )
     release.require(query)
     answered, counts = release.answered_mask(), np.zeros((query.items, query.items), np.int64)

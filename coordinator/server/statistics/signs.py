@@ -84,7 +84,7 @@ def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> 
 
 
 def agreements(key: Words, first: int, positive: Bools, answered: Bools, places: int, lanes: Ints | int = 0) -> Ints:
-    """Return how many answering devices said what the public sign of a place is, int64, one count a place.
+    """Return how many answering devices agree with the public sign of each place, int64, one count a place.
 
     Shapes: ``key`` (2,); ``positive``, ``answered`` (devices,); ``lanes`` (devices,).
     """
@@ -131,8 +131,8 @@ class AnchorStatistic(Statistic):
 
     def _as_wide_as(self, other: Self) -> Self:
         sizes = {name: max(getattr(self, name).size, getattr(other, name).size) for name in self.counts}
-        held = {name: getattr(self, name) for name in self.counts}
-        wider: dict[str, Any] = {name: np.pad(one, (0, sizes[name] - one.size)) for name, one in held.items()}
+        counts = {name: getattr(self, name) for name in self.counts}
+        wider: dict[str, Any] = {name: np.pad(one, (0, sizes[name] - one.size)) for name, one in counts.items()}
         return replace(self, **wider)
 
 
@@ -183,7 +183,7 @@ def _add_up_turned(
     sensed: Ints,
     scores: Ints,
 ) -> None:
-    """Count an even number of devices; each pair of planes is as `sliced.planes_for` makes it."""
+    """Count an even number of devices; both pairs of planes are of `slices.planes_for`, whose invariant this keeps."""
     pairs, words = streams.size // 2, sensing.shape[1]
     (planes, waiting), (agreed, agreed_waiting) = of_sensed, of_scores
     for pair in range(pairs):
@@ -192,10 +192,10 @@ def _add_up_turned(
         for w in range(words):
             sign, mask = word_coins(streams[one], w, sensing)
             sign_b, mask_b = word_coins(streams[other], w, sensing)
-            a, b, held = mask & heard[one], mask_b & heard[other], planes[0, w]
-            out[w], planes[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
-            a, b, held = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
-            agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & held), a ^ b ^ held
+            a, b, plane = mask & heard[one], mask_b & heard[other], planes[0, w]
+            out[w], planes[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
+            a, b, plane = a & (sign ^ flips[one]), b & (sign_b ^ flips[other]), agreed[0, w]
+            agreed_out[w], agreed[0, w] = (a & b) | ((a ^ b) & plane), a ^ b ^ plane
         carry_on(pair, planes, waiting)
         carry_on(pair, agreed, agreed_waiting)
     read_out(pairs, planes, waiting, sensed)

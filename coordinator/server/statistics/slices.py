@@ -12,20 +12,28 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.subset_form import is_listed, value_bits
 from coordinator.server.statistics.statistic import no_answer
 
+# Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that five logical
+# operations add a row to 64 counts. Rows come in pairs. A full adder adds both to plane 0, ``a ^ b ^ plane``, and gives
+# carries of weight 2, ``(a & b) | ((a ^ b) & plane)``. Carries are added in pairs, too: those of an even pair of rows
+# wait until those of the odd pair come; both then go into plane 1 and give one carry of weight 4, which waits for the
+# next, and so on. A carry of level l is made every 2^l rows, so that all carries cost less than one addition a pair.
+#
+# After P pairs a column's count is the sum over levels of 2^level times its bit in ``planes[level]``, and in
+# ``waiting[level]`` where bit ``level - 1`` of P is set. This invariant is shared. A caller owes three things: it adds
+# pair p, counted from 0, to ``planes[0]`` and writes its carries to ``waiting[1 - (p & 1)]``; it calls `carry_on` with
+# p after each pair, in order; and it calls `read_out` with P once at the end. An odd last row is paired with zeros.
+# Where bit ``level - 1`` of P is not set, ``waiting[level]`` holds carries that were added already; nobody clears them.
+
 
 def planes_for(rows: int, columns: int) -> tuple[Words2, Words2]:
-    """Return zeroed planes for the counts of so many rows, and as many rows of carries.
-
-    The first row of carries is of pairs of rows that are odd, counted from 0. Carries of others wait in the second, and
-    those of each further level in the next.
-    """
+    """Return zeroed planes for the counts of so many rows, and as many rows of carries that wait."""
     planes = np.zeros((max(rows, 2).bit_length() + 1, -(-columns // 64)), np.uint64)
     return planes, np.zeros_like(planes)
 
 
 @borrowing
 def carry_on(pair: int, planes: Words2, waiting: Words2) -> None:
-    """Add the carries of an odd pair of rows, counted from 0; those of an even pair wait."""
+    """Add the carries of pair ``pair``, counted from 0, if it is odd; those of an even pair wait in ``waiting[1]``."""
     carry, level, ends = waiting[0], 0, not pair & 1
     while not ends:
         level += 1
@@ -66,18 +74,20 @@ def column_counts(release: Release) -> Ints:
     return np.ascontiguousarray(counts.reshape(-1, 64)[:, ::-1]).ravel()[: release.width]  # first bits are the highest
 
 
-def subset_counts(query: Query, release: Release, *, values: int, chosen: int) -> Ints:
+def subset_counts(query: Query, release: Release, *, values: int, subset_size: int) -> Ints:
     """Return how many answering devices released a subset that holds each value, int64, shape (values,)."""
     release.require(query)
     words, answered = words_of(release), release.answered_mask().view(np.uint8)
-    if is_listed(values, chosen):
+    if is_listed(values, subset_size):
         counts = np.zeros(values, np.int64)
-        fits = _add_lists(words, chosen, value_bits(values), answered, counts)
+        fits = _add_lists(words, subset_size, value_bits(values), answered, counts)
     else:
-        fits = _are_subsets(words, values, chosen, answered)
+        fits = _are_subsets(words, values, subset_size, answered)
         counts = column_counts(release)
     if not fits:
-        raise no_answer(query, release, f"it holds what is no subset of {chosen} of {values} values, each named once")
+        raise no_answer(
+            query, release, f"it holds what is no subset of {subset_size} of {values} values, each named once"
+        )
     return counts
 
 
@@ -120,12 +130,12 @@ def _add_rows(words: Words, width: int, heard: Words, planes: Words2, waiting: W
 
 
 @compiled
-def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Ints) -> bool:
+def _add_lists(words: Words, subset_size: int, bits: int, answered: Bits, counts: Ints) -> bool:
     """Count listed values; return whether all lists ascend and have existing values only."""
     for k in range(answered.size):
         if answered[k]:
-            last, start = -1, k * chosen * bits
-            for place in range(start, start + chosen * bits, bits):
+            last, start = -1, k * subset_size * bits
+            for place in range(start, start + subset_size * bits, bits):
                 value = int(part_of(words, place >> 6, uint64(place & 63)) >> uint64(64 - bits))
                 if not last < value < counts.size:
                     return False
@@ -135,17 +145,17 @@ def _add_lists(words: Words, chosen: int, bits: int, answered: Bits, counts: Int
 
 
 @compiled
-def _are_subsets(words: Words, width: int, chosen: int, answered: Bits) -> bool:
+def _are_subsets(words: Words, width: int, subset_size: int, answered: Bits) -> bool:
     """Return whether all rows of answering devices have so many ones."""
-    many, tail = -(-width // 64), _ALL << uint64(-width & 63)
+    word_count, tail = -(-width // 64), _ALL << uint64(-width & 63)
     for k in range(answered.size):
         if answered[k]:
-            found, start = 0, k * width
-            for w in range(many):
+            count, start = 0, k * width
+            for w in range(word_count):
                 part = part_of(words, (start >> 6) + w, uint64(start & 63))
-                if w == many - 1:
+                if w == word_count - 1:
                     part &= tail
-                found += ones(part)
-            if found != chosen:
+                count += ones(part)
+            if count != subset_size:
                 return False
     return True

@@ -43,9 +43,9 @@ class Statistic:
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks together."""
-        told = {part.name: getattr(self, part.name) for part in fields(self)}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
         return type(self)(
-            **{name: value if name in self.same else value + getattr(other, name) for name, value in told.items()}
+            **{name: value if name in self.same else value + getattr(other, name) for name, value in values.items()}
         )
 
     def shape(self) -> tuple[object, ...]:

@@ -171,7 +171,7 @@ class GaussianCounts(Row):
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Count as many likes of each person as pairs do."""
-        most = pair_design(request.settings, world.items).kept
+        most = pair_design(request.settings, world.items).device_likes
         noise = gaussian_noise(request.epsilon, item_change(most))
         counts = counts_of(limited_likes(world, request, contributors(world, request), most))
         return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)

@@ -133,7 +133,7 @@ def test_every_recommender_has_a_look_of_its_own() -> None:
 
 def test_looks_go_on_for_any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"number {place}": None for place in range(60)}
-    monkeypatch.setattr("scenarios.pictures.sweeps.recommenders", lambda: many)
+    monkeypatch.setattr("scenarios.pictures.sweeps.named_recommenders", lambda: many)
     assert len({(*look_of(name).values(),) for name in many}) == len(many)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from coordinator.protocol.finding import RoomError, by_name, declared
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves as found_in_public
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.server.completion.reading import SecondOrderServer
 
 
@@ -13,9 +13,9 @@ from coordinator.server.completion.reading import SecondOrderServer
 def second_order_server_halves() -> dict[str, SecondOrderServer]:
     """Return every mechanism's server half by its name, in the order in which mechanisms are listed."""
     halves = by_name(declared(__name__, __path__, "SERVER", SecondOrderServer), lambda half: (half.name,))
-    if missing := found_in_public().keys() - halves.keys():
+    if missing := second_order_public_halves().keys() - halves.keys():
         raise RoomError(f"{__name__} has no half of {min(missing)!r}; declare it in a module there")
-    return {name: halves[name] for name in found_in_public()}
+    return {name: halves[name] for name in second_order_public_halves()}
 
 
 def half_of(name: str) -> SecondOrderServer:

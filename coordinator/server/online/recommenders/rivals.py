@@ -27,11 +27,11 @@ class DSybil:
         pool: Floats = (sums >= self.bar).astype(np.float64)
         return pool / pool.sum() if pool.any() else np.full(sums.size, 1 / sums.size)
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:
         """Halve or double those that voted for it."""
         if not liked:
             return 0.5, 1.0
-        return (1.0 if sums[chosen] >= self.bar else 2.0), 1.0
+        return (1.0 if sums[recommendation] >= self.bar else 2.0), 1.0
 
 
 class MultiplicativeWeights:
@@ -42,7 +42,7 @@ class MultiplicativeWeights:
         total = float(sums.sum())
         return sums / total if total > 0 else np.full(sums.size, 1 / sums.size)
 
-    def factors(self, sums: Floats, chosen: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
         """Halve those that earn a strike."""
         return (1.0, 0.5) if liked else (0.5, 1.0)
 
