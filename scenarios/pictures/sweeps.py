@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, recommender_of
-from coordinator.server.online.recommenders import named_recommenders as recommenders
+from coordinator.server.online.recommenders import named_recommenders
 from scenarios.pictures.panel import (
     DARK,
     GREY,
@@ -157,7 +157,7 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def look_of(recommender: str) -> dict[str, Any]:
     """Return a recommender's look, by its place among all: the same in all pictures; black for what is about all."""
-    names = list(recommenders())
+    names = list(named_recommenders())
     return look(names.index(recommender)) if recommender in names else {"color": "black"}
 
 
@@ -165,7 +165,7 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     """Yield a panel an axis: loss or epsilon of every recommender, with its bounds."""
     points = online_points(record)
     panels: list[Panel] = []
-    names = {name: {**look_of(name), "linewidth": 2} for name in recommenders() if name in {*points["recommender"]}}
+    names = {name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}}
     kinds = {}
     for kind, (words, how) in _KINDS.items():
         if kind in {*points["kind"]}:
