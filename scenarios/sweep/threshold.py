@@ -48,10 +48,10 @@ from scenarios.run.popularity import top_share
 from scenarios.store.round_store import KeptRounds, Nowhere
 from scenarios.sweep.grid import LABELS, TOP, Criterion
 from scenarios.theory.anchor_prediction import users_of
+from scenarios.theory.emulated_runs import query_users, world_key
 from scenarios.theory.emulation import Emulated
 from scenarios.theory.predictors import predictor
 from scenarios.theory.separability import inseparable
-from scenarios.theory.toy_prediction import query_users
 
 BLOCK = 1 << 15
 """Devices that one call asks."""
@@ -321,7 +321,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
             return None
         return asked if math.isfinite(asked) else None
     if settled.half.learns_all:
-        return query_users(block_parameters(settled), answers=settled.value("answers_per_item"))
+        return query_users(world_key(block_parameters(settled)), settled.value("answers_per_item"))
     if inseparable(settled) or (found := predictor(settled)) is None:
         return None
     users = needed_users(found, target or Target(success=0.5, accuracy=None))

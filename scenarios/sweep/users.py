@@ -330,7 +330,7 @@ def probe_rows(grid: Grid, units: Mapping[ThresholdKey, ThresholdMeasurement]) -
             found = predictor(settle(setting.model_copy(update={"decoder": decoder}).complete())) if users else None
             found_in = [one.accuracies for key, one in units.items() if key[0] == place]
             shares = np.array([accuracies[decoder] for accuracies in found_in if decoder in accuracies])
-            predicted = None if found is None else found.share(users)
+            predicted = None if found is None else found.accuracy(users)
             if predicted is None or shares.size < 2:
                 continue
             mean, error = float(shares.mean()), standard_error(list(shares)) or 0.0

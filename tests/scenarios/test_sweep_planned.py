@@ -12,10 +12,10 @@ from runs import Command
 
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.needs import Target, users_needed
+from scenarios.sweep import users
 from scenarios.sweep.grid import Grid, read_grid
 from scenarios.sweep.threshold import Threshold, ThresholdKey, ThresholdMeasurement
 from scenarios.sweep.users import add_plans, predictions, probe_rows, probes_of, summarize, thresholds
-from scenarios.theory.predictors import Predictor
 
 
 def grid(**more: Any) -> Grid:
@@ -92,7 +92,7 @@ def test_probes(offset: float, within: bool) -> None:
 def test_a_probe_that_is_not_predicted_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     read = grid()
     found = units(read, 1.0)
-    monkeypatch.setattr(Predictor, "share", lambda *_: None)
+    monkeypatch.setattr(users, "predictor", lambda _: None)
     assert probe_rows(read, found) == []
 
 
