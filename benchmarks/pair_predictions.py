@@ -31,9 +31,9 @@ from scenarios.run.experiment import run
 from scenarios.theory.emulated_runs import Estimate
 from scenarios.theory.predictors import predictor
 
-LEAST_ITEMS, MOST_ITEMS, MOST_USERS = 30, 300, 60_000
+LEAST_ITEMS, MOST_ITEMS, MOST_USERS = 30, 300, 1_000_000
 TOLERANCE, ERROR = 0.03, 0.006
-LEAST_RUNS, MOST_RUNS = 24, 200
+LEAST_RUNS, MOST_RUNS = 40, 120
 TARGETS = (0.9, 0.8, 0.95)
 """Shares of items right that users are planned for, one setting after the other."""
 EARLIER: tuple[dict[str, Any], ...] = (
@@ -61,10 +61,10 @@ def unit_users(parameters: BlockParameters, rates: np.ndarray[Any, np.dtype[np.f
     return float(items * (items - 1) / 2 * noise / max(strengths[1], 1e-12) ** 2)
 
 
-def draw_settings(seed: int, *, most_items: int = MOST_ITEMS) -> Iterator[Scenario]:
+def draw_settings(seed: int, *, most_items: int = MOST_ITEMS, most_users: int = MOST_USERS) -> Iterator[Scenario]:
     """Draw settings without end: items, rated, tastes, shares, epsilon, the agreement and the decoder.
 
-    Settings are drawn anew where eight times `unit_users` are more than `MOST_USERS`, and those in which the planner
+    Settings are drawn anew where eight times `unit_users` are more than ``most_users``, and those in which the planner
     sees no number of users up to that put 9 in 10 items right, which no run could contradict.
     """
     coins = np.random.default_rng(seed)
@@ -96,7 +96,7 @@ def draw_settings(seed: int, *, most_items: int = MOST_ITEMS) -> Iterator[Scenar
             epsilon=as_float(world.epsilon),
             rated_public=world.settings.rated_public,
         )
-        if 8 * unit_users(parameters, rates) <= MOST_USERS and (made := plan_of(world)) and made.value <= MOST_USERS:
+        if 8 * unit_users(parameters, rates) <= most_users and (made := plan_of(world)) and made.value <= most_users:
             yield world
 
 

@@ -243,8 +243,8 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
     if need.users is None:
         return {"note": why_not_predicted(candidate.at(epsilon)) or TOO_MANY}
     if need.interval and need.estimate:
-        low, high = need.interval
-        return {"users_low": low, "users_high": high, EMULATED: need.estimate.draws}
+        fewest, most = need.interval
+        return {"users_low": fewest, "users_high": most, EMULATED: need.estimate.draws}
     if predictor(candidate.at(epsilon)) is None and (told := simulated(candidate.at(epsilon))):
         low, high = told.users(need.users)
         note = f"{SIMULATED} with {told.seeds} seeds; 95 % interval of users: {low} to {high}"

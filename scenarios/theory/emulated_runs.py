@@ -72,7 +72,7 @@ class Estimate:
     low: float
     high: float | None  # None where it is open
     draws: int
-    accuracy: float  # Mean share of items right in draws near the value
+    accuracy: float  # Share of items right at the value
     chance: Callable[[float], float] | None  # Values to the probability that all items are right, where it was fitted
 
 
@@ -157,7 +157,7 @@ class Goal:
 
     def chance(self, levels: Floats) -> Floats:
         """Return the probability that all items are right."""
-        return np.exp(self.items * np.log1p(-self.wrong(levels)))
+        return np.asarray(np.exp(self.items * np.log1p(-self.wrong(levels))))
 
     def expected(self, levels: Floats) -> Floats:
         """Return what a draw tells on average: whether all items are right, or the share that is."""
@@ -237,7 +237,7 @@ def estimate(goal: Goal, axis: Axis, at: Callable[[float], Place], *, top: float
     three are where the chance is `EASY`, as these tell most; the others, and all for a share of items, are at the goal.
     """
     one, size, _ = at(math.log(top))
-    if not goal.met(one.shares(size, BATCH // 2)):
+    if not goal.met(one.shares(size, BATCH)):
         return None
     places = np.arange(axis.steps[0], axis.steps[-1], 0.02)
     slopes = np.exp(np.linspace(-0.6, 0.6, 9))
@@ -290,11 +290,15 @@ def _close(goal: Goal, low: float, high: float, level: float, axis: Axis) -> boo
 
 
 def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floats]) -> float:
-    """Return the mean share of items right near an estimate; where not all are right, at least one item is wrong."""
+    """Return the share of items right at an estimate: the goal, or the mean of the draws near it for all items right.
+
+    Where not all are right, at least one item is wrong.
+    """
+    if not goal.whole:
+        return goal.target
     apart = np.abs(np.array(places) - middle)
     near = [shares for far, shares in zip(apart.tolist(), batches, strict=True) if far <= max(NEAR, apart.min())]
-    most = 1 - (1 - goal.target) / goal.items if goal.whole else 1.0
-    return min(float(np.concatenate(near).mean()), most)
+    return min(float(np.concatenate(near).mean()), 1 - (1 - goal.target) / goal.items)
 
 
 Table = tuple[tuple[float, ...], ...]

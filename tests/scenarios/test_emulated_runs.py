@@ -74,14 +74,14 @@ def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
     """Twelve settings drawn at random: the accuracy planned at the planned users, within .03 of what devices measure.
 
     Two standard errors of about .01 are let through beside: a plan that is .03 off is refused once in 40, an exact one
-    once in a million. The twin: with a third of the users devices lie outside.
+    once in a million. The twin: with a third of the users devices lie outside. The number of runs is fixed, as a few
+    runs of a decoder that collapses now and then look surer than they are.
     """
-    scenario = next(islice(draw_settings(36, most_items=80), place, None))
+    scenario = next(islice(draw_settings(36, most_items=80, most_users=60_000), place, None))
     planned = plan_of(scenario)
     assert planned is not None
-    assert planned.accuracy == pytest.approx(0.9, abs=0.03)
     users = math.ceil(planned.value)
-    mean, error, _ = measured(scenario.model_copy(update={"users": users}), error=0.01, most=60)
+    mean, error, _ = measured(scenario.model_copy(update={"users": users}), least=60, most=60)
     assert abs(planned.accuracy - mean) <= 0.03 + 2 * error
     fewer, rough, _ = measured(scenario.model_copy(update={"users": max(1, users // 3)}), least=12, most=12)
     assert planned.accuracy - fewer > 0.03 + 2 * rough
@@ -93,7 +93,7 @@ def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:
     """Within 0.02 and 3 standard errors of devices: false alarm .3 %; the theory's .830 and .901 lie outside."""
     settings = {"design": "pairwise", **EARLIER[place]}
     scenario = settle(Scenario.model_validate(settings).complete())
-    mean, error, _ = measured(scenario, most=60)
+    mean, error, _ = measured(scenario, most=120)
     told = predict(scenario, scenario.users or 0)
     assert told is not None
     assert abs(told - mean) <= 0.02 + 3 * error

@@ -193,12 +193,13 @@ def test_targets_in_words() -> None:
 
 @pytest.mark.parametrize(("design", "rated"), [("pairwise", 40), ("curator-pairs", 20)])
 def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, rated: int) -> None:
-    """Users at epsilon 3/2 meet the target again at an epsilon whose 95 % interval holds 3/2."""
+    """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""
     decoder = "centred" if design == "pairwise" else "totals"
     one = candidate(design, Scenario(items=40, rated=rated), decoder=decoder)
     found = estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE))
     assert found is not None
     assert found.high is not None
-    assert found.low < 1.5 < found.high < 2 * found.low
+    assert found.low / 1.15 < 1.5 < found.high * 1.15
+    assert found.high < 1.6 * found.low
     assert estimated_epsilon(one, SURE, 1) is None
     assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), 30)

@@ -47,9 +47,9 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         {"design": "multi-maxsense", "questions": 2, "epsilon": 4, "users": 1200},
         {"design": "curator-items", "users": 60},
         {"design": "full-reveal", "users": 60},
-        {"design": "curator-pairs", "users": 200},
-        {"design": "curator-pairs", "users": 40, "epsilon": "inf", "like": [[0.8, 0.3], [0.6, 0.1]]},
-        {"design": "pairwise", "users": 3000, "rated_items": "public"},
+        {"design": "curator-pairs", "users": 300},
+        {"design": "curator-pairs", "users": 120, "rated": 40},
+        {"design": "pairwise", "users": 700, "rated_items": "public"},
     ],
 )
 def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> None:
