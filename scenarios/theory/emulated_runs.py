@@ -96,8 +96,8 @@ class Emulation:
         return np.array(shares[:count])
 
     def accuracy(self, size: int) -> float:
-        """Return the mean share of items right."""
-        count = 2 * BATCH
+        """Return the mean share of items right; a few draws would miss that a decoder collapses now and then."""
+        count = self.draws
         while (shares := self.shares(size, count)).std() > ERROR * math.sqrt(count) and count < PATIENCE * self.draws:
             count += BATCH
         return float(shares.mean())

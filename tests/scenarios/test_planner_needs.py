@@ -202,4 +202,4 @@ def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, ra
     assert found.low / 1.15 < 1.5 < found.high * 1.15
     assert found.high < 1.6 * found.low
     assert estimated_epsilon(one, SURE, 1) is None
-    assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), 30)
+    assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))

@@ -48,7 +48,7 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         {"design": "curator-items", "users": 60},
         {"design": "full-reveal", "users": 60},
         {"design": "curator-pairs", "users": 300},
-        {"design": "curator-pairs", "users": 120, "rated": 40},
+        {"design": "curator-pairs", "users": 300, "rated": 40},
         {"design": "pairwise", "users": 700, "rated_items": "public"},
     ],
 )
