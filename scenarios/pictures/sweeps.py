@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from coordinator.server.online.recommenders import compared_in, recommender_of
-from coordinator.server.online.recommenders import named_recommenders
+from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of
 from scenarios.pictures.panel import (
     DARK,
     GREY,
@@ -165,7 +164,9 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     """Yield a panel an axis: loss or epsilon of every recommender, with its bounds."""
     points = online_points(record)
     panels: list[Panel] = []
-    names = {name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}}
+    names = {
+        name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}
+    }
     kinds = {}
     for kind, (words, how) in _KINDS.items():
         if kind in {*points["kind"]}:

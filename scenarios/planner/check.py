@@ -21,5 +21,5 @@ def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Co
     found, answered = predictor(as_run), measurement.values["answered"]
     predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
     if found is not None:
-        predicted = {"accuracy_predicted": found.share(answered), "exact_predicted": found.all_right(answered)}
+        predicted = {"accuracy_predicted": found.accuracy(answered), "exact_predicted": found.exact(answered)}
     return {"intervals": {}, **measurement.values, **predicted}

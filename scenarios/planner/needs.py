@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
+import numpy as np
 from scipy.special import logit
 
 from coordinator.protocol.budget import Epsilon
@@ -19,13 +20,23 @@ from scenarios.data.populations import block_parameters, known_world
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate
 from scenarios.planner.simulated import simulated
-from scenarios.theory import toy_prediction
 from scenarios.theory.anchor_prediction import users_of
+from scenarios.theory.emulated_runs import (
+    MOST_USERS,
+    Axis,
+    Estimate,
+    Place,
+    estimate,
+    goals,
+    query_emulation,
+    query_users,
+    stricter,
+    takes_too_long,
+    world_key,
+)
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 
-MOST_USERS = 10**15
-"""Nobody has more users; beyond it a plan says so."""
-_LEAST_EPSILON, _FINENESS, _STRIDE = 1e-6, 1e-4, 32
+_LEAST_EPSILON, _FINENESS, _STRIDE, _KNOTS = 1e-6, 1e-4, 32, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +80,8 @@ class Need:
     users: int | None  # Smallest number of users; None above `MOST_USERS`, or where no number is enough
     predictor: Predictor | None  # Its predictions
     answers: int | None = None  # Item query's yeses an item that the target asks for
+    estimate: Estimate | None = None  # Where the number was estimated from draws; of item queries, that of the yeses
+    interval: tuple[int, int | None] | None = None  # 95 % interval of the users, where they were estimated
 
 
 def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need:
@@ -83,6 +96,8 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
     if candidate.half.learns_all:
         return _item_query(candidate, target)
     found = predictor(scenario) or simulated_predictor(scenario)
+    if found and found.emulation:
+        return _emulated(found, target)
     return Need(users=predicted_users(found, target) if found else None, predictor=found)
 
 
@@ -94,20 +109,34 @@ def simulated_predictor(scenario: Scenario) -> Predictor | None:
 
 def predicted_users(found: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
-    return _smallest(cache(lambda users: target.margin(found, users)), rises=found.rises)
+    if found.emulation:
+        return _emulated(found, target).users
+    return _smallest(cache(lambda users: target.margin(found, users)))
+
+
+def _emulated(found: Predictor, target: Target) -> Need:
+    assert found.emulation is not None
+    one = found.emulation.needed(accuracy=target.accuracy, success=target.success)
+    if one is None:
+        return Need(users=None, predictor=found)
+    interval = max(1, math.floor(one.low)), None if one.high is None else math.ceil(one.high)
+    return Need(users=math.ceil(one.value), predictor=found, estimate=one, interval=interval)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
-    parameters = block_parameters(candidate.at(None))
-    wanted = [
-        toy_prediction.answers_for(parameters, **{name: value})
-        for name, value in (("exact", target.success), ("accuracy", target.accuracy))
-        if value is not None
-    ]
-    answers = max(wanted)
-    users = math.ceil(toy_prediction.query_users(parameters, answers=answers))
+    world = world_key(block_parameters(candidate.at(None)))
+    one = query_emulation(world)
+    if takes_too_long(one.seconds):
+        return Need(users=None, predictor=None)
+    if (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
+        return Need(users=None, predictor=None)
+    answers, low = one.whole(yeses.value), one.whole(yeses.low)
+    high = None if yeses.high is None else one.whole(yeses.high)
+    users, fewest = (math.ceil(query_users(world, number)) for number in (answers, low))
+    most = None if high is None else math.ceil(query_users(world, high))
     found = predictor(candidate.at(None, answers_per_item=answers))
-    return Need(users=users if users <= MOST_USERS else None, predictor=found, answers=answers)
+    need = Need(users=users, predictor=found, answers=answers, estimate=yeses, interval=(fewest, most))
+    return need if users <= MOST_USERS else Need(users=None, predictor=found)
 
 
 def _log_odds(probability: float) -> float:
@@ -115,18 +144,12 @@ def _log_odds(probability: float) -> float:
     return float(logit(min(max(probability, 1e-300), 1 - 1e-16)))
 
 
-def _smallest(margin: Callable[[int], float], *, rises: bool) -> int | None:
-    """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most.
-
-    A margin that rises with the users is looked at from the most users down, where predictions cost least.
-    """
+def _smallest(margin: Callable[[int], float]) -> int | None:
+    """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most."""
     steps = [2]
     while steps[-1] < MOST_USERS:
         steps.append(_STRIDE * steps[-1])
-    if rises:
-        above = next((k + 1 for k in reversed(range(len(steps))) if margin(steps[k]) < 0), 0)
-    else:
-        above = next((k for k, users in enumerate(steps) if margin(users) >= 0), len(steps))
+    above = next((k for k, users in enumerate(steps) if margin(users) >= 0), len(steps))
     if above == len(steps):
         return None
     low, high = steps[above - 1], steps[above]
@@ -160,3 +183,25 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
         middle = Fraction(math.sqrt(low * high)).limit_denominator(10**9)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estimate | None:
+    """Return the epsilon at which that many users meet the target, where runs are emulated; None if none does."""
+
+    def at(place: float) -> Place:
+        epsilon = to_epsilon(math.exp(place))
+        found = predictor(candidate.at(epsilon))
+        assert found is not None
+        assert found.emulation is not None
+        return found.emulation, users, math.log(epsilon)
+
+    steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
+    strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
+    sizes = at(0.0)[0].sizes
+    wanted = goals(sizes, accuracy=target.accuracy, success=target.success)
+    return stricter([estimate(goal, Axis(steps, strengths), at, top=LARGEST_EPSILON) for goal in wanted])
+
+
+def to_epsilon(value: float) -> Fraction:
+    """Return an epsilon near a number, within what there is."""
+    return min(max(Fraction(value), Fraction(_LEAST_EPSILON)), Fraction(LARGEST_EPSILON)).limit_denominator(10**9)

@@ -15,19 +15,24 @@ from scenarios.data.populations import class_shares, cluster_sizes
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
-from scenarios.planner.needs import MOST_USERS, Target, epsilon_needed, users_needed
+from scenarios.planner.needs import Need, Target, epsilon_needed, estimated_epsilon, to_epsilon, users_needed
 from scenarios.planner.simulated import simulated
 from scenarios.report.tables import name_of
 from scenarios.theory.bounds import all_bounds, bounds_rows
-from scenarios.theory.predictors import predictor
+from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
+from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
 from scenarios.theory.sufficient_users import sufficient_users
 
 ADAPTIVE = 4.5
 """What adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured."""
 ONE_IN_TWO = 0.5
 """Probability of failure of lower bounds, where only a share of items is to be right."""
-SIMULATED = "simulated"
-"""How the note of a row begins whose needs were simulated: a design of one's own that says no precision."""
+SIMULATED, EMULATED = "simulated", "emulated"
+"""How the note of a row begins whose needs were simulated: a design of one's own that says no precision; and the mark
+of a row whose statistics were drawn."""
+HOPELESS = 8
+"""A design whose signal over noise is so many times smaller than a target asks for is not emulated to be compared."""
+NO_EPSILON = "no epsilon is enough"
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
 
 
@@ -172,7 +177,13 @@ def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) ->
         found = predictor(candidate.at(epsilon))
     except InputError:
         return False
-    return found is not None and target.met(found, users)
+    if found is None:
+        return False
+    if one := found.emulation:
+        asked = goals(one.sizes, accuracy=target.accuracy, success=target.success)
+        if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in asked):
+            return False
+    return target.met(found, users)
 
 
 def _at(world: Scenario, best: dict[str, Any] | None) -> Scenario:
@@ -209,18 +220,36 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
     except InputError as error:
         return row | {"note": str(error)}
     row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
-    if need.users is None:
-        row["note"] = TOO_MANY
-    elif predictor(candidate.at(epsilon)) is None and (told := simulated(candidate.at(epsilon))):
-        low, high = told.users(need.users)
-        row |= {"users_low": low, "users_high": high, "simulated": told.seeds}
-        row["note"] = f"{SIMULATED} with {told.seeds} seeds; 95 % interval of users: {low} to {high}"
+    row |= _interval(candidate, epsilon, need)
     at = users or need.users
     if half.learns_all and users and need.users and users < need.users:
         at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
     if need.predictor and at:
-        row |= {"accuracy": need.predictor.share(at), "exact": need.predictor.all_right(at)}
+        row |= _predictions(need.predictor, at, need.estimate, need.answers or at, here=at == need.users)
     return row
+
+
+def _predictions(
+    found: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
+) -> dict[str, float]:
+    """Return the share of items right and the probability that all are; an estimate has both ``here``, at its value."""
+    accuracy = fitted.accuracy if fitted and here else found.accuracy(users)
+    exact = fitted.chance(value) if fitted and fitted.chance else found.exact(users)
+    return {"accuracy": accuracy, "exact": exact}
+
+
+def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, Any]:
+    """Return the interval of users where these were simulated or emulated; or why there are none."""
+    if need.users is None:
+        return {"note": why_not_predicted(candidate.at(epsilon)) or TOO_MANY}
+    if need.interval and need.estimate:
+        fewest, most = need.interval
+        return {"users_low": fewest, "users_high": most, EMULATED: need.estimate.draws}
+    if predictor(candidate.at(epsilon)) is None and (told := simulated(candidate.at(epsilon))):
+        low, high = told.users(need.users)
+        note = f"{SIMULATED} with {told.seeds} seeds; 95 % interval of users: {low} to {high}"
+        return {"users_low": low, "users_high": high, SIMULATED: told.seeds, "note": note}
+    return {}
 
 
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
@@ -237,14 +266,31 @@ def _told(candidate: Candidate, epsilon: Epsilon) -> float | str:
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
+    known = predictor(candidate.at(candidate.world.epsilon))
+    if note := why_not_predicted(candidate.at(candidate.world.epsilon)):
+        return {"note": note}
+    if known and known.emulation:
+        return _emulated_epsilon(candidate, target, users)
     epsilon = epsilon_needed(candidate, target, users)
     if epsilon is None:
-        return {"note": "no epsilon is enough"}
+        return {"note": NO_EPSILON}
     need = users_needed(candidate, epsilon, target)
     row = _about(candidate, epsilon) | {"users": users}
     if need.predictor:
-        row |= {"accuracy": need.predictor.share(users), "exact": need.predictor.all_right(users)}
+        row |= {"accuracy": need.predictor.accuracy(users), "exact": need.predictor.exact(users)}
     return row
+
+
+def _emulated_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
+    if (one := estimated_epsilon(candidate, target, users)) is None:
+        return {"note": NO_EPSILON}
+    epsilon = to_epsilon(one.value)
+    found = predictor(candidate.at(epsilon))
+    assert found is not None
+    interval = {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
+    return (
+        _about(candidate, epsilon) | interval | {"users": users} | _predictions(found, users, one, one.value, here=True)
+    )
 
 
 def _failing(world: Scenario, target: Target) -> tuple[float, int]:

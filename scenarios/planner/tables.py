@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
-from scenarios.planner.needs import MOST_USERS
-from scenarios.planner.plan import SIMULATED, TOO_MANY, DesignPlan, in_words
+from scenarios.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
 from scenarios.report.tables import OPEN, SAFE, name_of, trust_of
 from scenarios.theory.bounds_command import failing
+from scenarios.theory.emulated_runs import MOST_USERS
 
 NOTHING_LEARNABLE = (
     "too few ratings to say what could be learned: at no epsilon would a block model of the file's shape put more of "
@@ -39,7 +39,7 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
         table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
             numbers = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
-            how = f" ({SIMULATED})" if row.get("simulated") else ""
+            how = next((f" ({word})" for word in (SIMULATED, EMULATED) if row.get(word)), "")
             table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
     console.print(table)
     valid = [row for row in made.bounds if row["valid"]]
@@ -109,7 +109,7 @@ def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 def _users(row: Mapping[str, Any]) -> str:
     if row["users"] is None:
         return _short(str(row.get("note") or ""))
-    if not row.get("simulated"):
+    if "users_low" not in row:
         return _count(row["users"])
     low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
     return f"{_count(row['users'])}\n[{low},\n{high}]"

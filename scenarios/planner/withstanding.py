@@ -25,9 +25,10 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.moments.signs import sign_contrast
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
-from scenarios.planner.needs import MOST_USERS, Target
+from scenarios.planner.needs import Target
 from scenarios.planner.plan import DesignPlan, as_float_or_inf
 from scenarios.report.tables import name_of
+from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.lying import Sway, sway_of, universal_limit
 
 POOLS = (1, 3, 10, 30, 100, 1000)

@@ -30,10 +30,10 @@ def predict(scenario: Scenario, answered: int) -> float | None:
     """Return the predicted share of items right.
 
     None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
-    answered, a decoder of pairs that does worse with more users.
+    answered, pairs in a catalogue that is too large to emulate.
     """
     found = predictor(scenario) if answered else None
-    return found.share(answered) if found else None
+    return found.accuracy(answered) if found else None
 
 
 def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:

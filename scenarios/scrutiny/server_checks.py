@@ -92,15 +92,16 @@ def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]
     reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
     for users in (1 << power for power in range(6, 20)):
         forecast = predictor(scenario(_size(users), EPSILON))
-        if forecast is None or (share := forecast.share(users)) is None:
+        if forecast is None:
             continue
-        if not own and not reason.startswith("it is") and share == forecast.share(ENOUGH):  # for as many as it takes
+        share = forecast.accuracy(users)
+        if not own and not reason.startswith("it is") and share == forecast.accuracy(ENOUGH):  # for as many as it takes
             return ENOUGH, share, False
         if share >= WANTED:
             return users, share, False
         reason = f"it is predicted to need more than {users} users"
     if own and reason.startswith("it is") and (forecast := predictor(scenario(_size(ENOUGH), EPSILON))):
-        return ENOUGH, forecast.share(ENOUGH) or 0.0, True
+        return ENOUGH, forecast.accuracy(ENOUGH), True
     raise Unchecked(f"{reason}, in a catalogue of {ITEMS} items")
 
 

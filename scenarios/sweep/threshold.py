@@ -51,10 +51,10 @@ from scenarios.run.popularity import top_share
 from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.bounds import Bound, all_bounds
+from scenarios.theory.emulated_runs import query_users, world_key
 from scenarios.theory.emulation import Emulated
 from scenarios.theory.predictors import predictor
 from scenarios.theory.separability import inseparable
-from scenarios.theory.toy_prediction import query_users
 
 Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""
@@ -387,7 +387,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
             return None
         return users if math.isfinite(users) else None
     if half_in(world).learns_all:
-        return query_users(block_parameters(world), answers=world.value("answers_per_item"))
+        return query_users(world_key(block_parameters(world)), world.value("answers_per_item"))
     if inseparable(world) or (prediction := predictor(world)) is None:
         return None
     needed = needed_users(prediction, target or Target(success=0.5, accuracy=None))

@@ -299,7 +299,7 @@ class UsersSweep(GridSweep):
             for decoder, users in zip(self.decoders_of(setting), self.probes_of(setting), strict=False):
                 world = settle(setting.model_copy(update={"decoder": decoder}).complete())
                 prediction = predictor(world) if users else None
-                predicted = None if prediction is None else prediction.share(users)
+                predicted = None if prediction is None else prediction.accuracy(users)
                 every = [one.accuracies for key, one in units.items() if key[0] == place]
                 shares = np.array([one[decoder] for one in every if decoder in one])
                 if predicted is None or shares.size < 2:

@@ -6,21 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 
-from coordinator.server.decoding.threads import one_thread
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments
 from coordinator.server.moments.frequencies import FrequencyMoments
 from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
-from coordinator.server.moments.pairs import PairMoments, curator_signal
+from coordinator.server.moments.pairs import PairMoments
 from coordinator.server.moments.signs import SignMoments
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import half_in
-from scenarios.theory import curator_prediction, toy_prediction
-from scenarios.theory.pair_curve import pair_all_right, pair_share
+from scenarios.theory import curator_prediction
+from scenarios.theory.emulated_runs import (
+    NOT_EMULATED,
+    Emulation,
+    as_key,
+    pair_emulation,
+    pair_seconds,
+    query_emulation,
+    reveal_emulation,
+    share_seconds,
+    takes_too_long,
+    totals_emulation,
+    world_key,
+)
 from scenarios.theory.prediction import mixture_accuracy, mixture_exact, mixture_of, predicted_accuracy, predicted_exact
 from scenarios.theory.sign_prediction import sign_accuracy, sign_exact
-from scenarios.theory.spectral_prediction import Right, predict_signal
 
 PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS)
 """Policies whose rounds do not depend on the answers, or only on which items are learned or most liked."""
@@ -34,17 +44,7 @@ class Predictor:
 
     accuracy: Curve  # Users to the expected share of items right
     exact: Curve  # Users to the probability that all items are right
-    # Users to whether the values there are predictions, and not only bounds that plans search by
-    told: Callable[[int], bool] = lambda _: True
-    rises: bool = False  # Whether neither curve ever falls, by construction
-
-    def share(self, users: int) -> float | None:
-        """Return the expected share of items right, None where nothing is predicted."""
-        return self.accuracy(users) if self.told(users) else None
-
-    def all_right(self, users: int) -> float | None:
-        """Return the probability that all items are right, None where nothing is predicted."""
-        return self.exact(users) if self.told(users) else None
+    emulation: Emulation | None = None  # Where predictions are emulated: it estimates what a target needs
 
 
 def predictor(scenario: Scenario) -> Predictor | None:
@@ -61,6 +61,15 @@ def predictor(scenario: Scenario) -> Predictor | None:
         return None
     moments = half_in(filled).moments(filled.settings, world)
     return None if moments is None else _predictor(moments, world.block, filled.decoder)
+
+
+def why_not_predicted(scenario: Scenario) -> str:
+    """Return why a filled-in scenario that would be emulated has no predictions; empty for all others."""
+    moments = half_in(scenario).moments(scenario.settings, known_world(scenario))
+    items = scenario.items or 0
+    pairs, shares = isinstance(moments, PairMoments | PairTotals), isinstance(moments, YesMoments | RevealMoments)
+    seconds = pair_seconds(items) if pairs else share_seconds(items) if shares else 0
+    return NOT_EMULATED if takes_too_long(seconds) else ""
 
 
 def from_moments(moments: object, scenario: Scenario) -> Predictor | None:
@@ -105,32 +114,39 @@ def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> P
 
 
 @_predictor.register
-def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor:
-    rates, sizes = moments.rates, parameters.cluster_sizes
-    return Predictor(
-        accuracy=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).share,
-        exact=lambda users: pair_all_right(rates, sizes, users=users, decoder=decoder),
-        told=lambda users: pair_share(rates, sizes, users=users, decoder=decoder).told,
-        rises=True,
-    )
+def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:
+    sizes = tuple(parameters.cluster_sizes.tolist())
+    return _of_pairs(parameters, lambda: pair_emulation(as_key(moments.rates), sizes, decoder))
 
 
 @_predictor.register
-def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
+def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
+    return _of_pairs(parameters, lambda: totals_emulation(as_key(moments.alike), world_key(parameters), moments.scale))
+
+
+def _of_pairs(parameters: BlockParameters, emulation: Callable[[], Emulation]) -> Predictor | None:
+    """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
+    if takes_too_long(pair_seconds(parameters.items)) or not 2 <= parameters.cluster_sizes.size < parameters.items:
+        return None
+    one = emulation()
+    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
+
+
+@_predictor.register
+def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
     """Predict as if the users were enough for every item to be learned."""
-    return Predictor(
-        accuracy=lambda _: toy_prediction.query_accuracy(parameters, answers=moments.answers),
-        exact=lambda _: toy_prediction.query_exact(parameters, answers=moments.answers),
-    )
+    if takes_too_long(share_seconds(parameters.items)):
+        return None
+    one, answers = query_emulation(world_key(parameters)), moments.answers
+    return Predictor(accuracy=lambda _: one.accuracy(answers), exact=lambda _: one.exact(answers))
 
 
 @_predictor.register
-def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    share = moments.share
-    return Predictor(
-        accuracy=lambda users: toy_prediction.reveal_accuracy(parameters, users=users, share=share),
-        exact=lambda users: toy_prediction.reveal_exact(parameters, users=users, share=share),
-    )
+def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
+    if takes_too_long(share_seconds(parameters.items)):
+        return None
+    one = reveal_emulation(world_key(parameters), moments.share)
+    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
 
 
 @_predictor.register
@@ -140,14 +156,3 @@ def _totals(moments: TotalMoments, parameters: BlockParameters, decoder: str) ->
         accuracy=lambda users: curator_prediction.curator_accuracy(parameters, users=users, epsilon=epsilon),
         exact=lambda users: curator_prediction.curator_exact(parameters, users=users, epsilon=epsilon),
     )
-
-
-@_predictor.register
-def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    @lru_cache(maxsize=1024)
-    def right(users: int) -> Right:
-        sizes, rated = parameters.cluster_sizes, parameters.rated
-        with one_thread():
-            return predict_signal(curator_signal(moments.alike, sizes, users=users, rated=rated, scale=moments.scale))
-
-    return Predictor(accuracy=lambda users: right(users).share, exact=lambda users: right(users).all_right)

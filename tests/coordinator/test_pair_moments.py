@@ -8,13 +8,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from scipy.stats import poisson
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pairs import curator_signal, nearest_root, pair_agreement, pair_signal
+from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.pairs import curator_signal, nearest_root, pair_agreement
 
 SIZES = np.array([2, 3])
 CLUSTER = (0, 0, 1, 1, 1)
@@ -83,26 +83,59 @@ def test_one_rated_item_makes_no_public_pair() -> None:
         pair_agreement(parameters(1), agreement="equal", epsilon=1, rated_public=True)
 
 
-@pytest.mark.parametrize("decoder", ["paper", "centred"])
-def test_pair_entries_have_the_cumulants_of_a_poisson_number_of_answers(decoder: str) -> None:
-    """Exact distribution of (agreed, disagreed): two independent Poisson counts, summed over up to 60 each."""
-    rates = np.array([[0.7, 0.4], [0.4, 0.55]])
-    users, each, counts = 30, 3.0, np.arange(60)
-    centre = (rates[0, 0] + 6 * rates[0, 1] + 3 * rates[1, 1]) / 10 if decoder == "centred" else 0.0
-    signal = pair_signal(rates, SIZES, users=users, decoder=decoder)
-    for cell in ((0, 0), (0, 1), (1, 1)):
-        chance = poisson.pmf(counts, each * rates[cell])[:, None] * poisson.pmf(counts, each * (1 - rates[cell]))
-        value = counts[:, None] * (1 - centre) - counts * centre
-        mean = float((chance * value).sum())
-        central = [float((chance * (value - mean) ** k).sum()) for k in (2, 3)]
-        found = [part[cell] for part in (signal.means, signal.variances, signal.thirds)]
-        assert found == pytest.approx([mean, *central], abs=1e-9)
-    assert not signal.shared.any()
+# one by one, by the exact law of every pair's number, and by the normal law
+@pytest.mark.parametrize("users", [70, 200, 3000])
+def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
+    """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
+    chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
+    asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
+    assert (agreed <= asked).all()
+    if users < 3000:  # exactly
+        assert (asked.sum(axis=1) == users).all()
+    for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
+        error = np.sqrt(users * each * (1 - each) / len(counts))
+        assert (np.abs(counts.mean(axis=0) - users * each) < 5 * error).all()
+        assert counts.var(axis=0) == pytest.approx(users * each * (1 - each), rel=0.4)
+
+
+def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
+    """2,000 draws: means, variances, and the covariance of two entries of a row."""
+    alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
+    signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
+    draws, cluster = np.array([draw_totals(signal, coins) for _ in range(2000)]), np.repeat([0, 1], SIZES)
+    for i, j in ((0, 1), (0, 3), (2, 3), (3, 4)):
+        variance = signal.variances[cluster[i], cluster[j]]
+        assert abs(draws[:, i, j].mean() - signal.means[cluster[i], cluster[j]]) < 5 * math.sqrt(variance / len(draws))
+        assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
+    together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
+    assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
+
+
+def test_drawn_votes_are_those_of_the_block_model() -> None:
+    """20,000 users: everybody rates w items, and likes, alone and together, are as probable as the model has them."""
+    model, users = parameters(4), 20_000
+    votes, cluster = draw_votes(model, users=users, coins=np.random.default_rng(3)), np.repeat([0, 1], SIZES)
+    assert (np.count_nonzero(votes, axis=1) == 4).all()
+    both = 4 * 3 / (5 * 4)
+    alike = pair_agreement(model, agreement="rated-equal", epsilon=math.inf, rated_public=True)
+    totals = votes.T @ votes
+    for i, j in ((0, 1), (0, 3), (2, 3)):
+        mean = both * (2 * alike[cluster[i], cluster[j]] - 1)
+        assert abs(totals[i, j] / users - mean) < 5 * math.sqrt(both / users)
+
+
+def test_drawn_reveals_have_the_moments_of_votes() -> None:
+    """2,000 draws of 60 users: numbers of ratings and of likes of each item, five standard errors each."""
+    model, coins = parameters(4), np.random.default_rng(4)
+    rated, liked = np.array([draw_reveals(model, users=60, coins=coins) for _ in range(2000)]).transpose(1, 0, 2)
+    likes = np.repeat(model.class_shares @ model.like, SIZES)
+    for counts, mean in ((rated, np.full(5, 60 * 0.8)), (liked, 60 * 0.8 * likes)):
+        assert (np.abs(counts.mean(axis=0) - mean) < 5 * counts.std(axis=0) / math.sqrt(2000)).all()
 
 
 def test_curator_totals_have_the_moments_of_every_world() -> None:
-    """Means, variances, thirds of an entry and covariances along a row, of one user and then of seven."""
-    model, scale = parameters(4), 0.5
+    """Means and variances of an entry and covariances along a row, of one user and then of seven."""
+    model = parameters(4)
     values, chances = [], []
     for likely, ratings in worlds_of_one_user(model):
         sign = np.array([2 * ratings[item] - 1 if item in ratings else 0 for item in range(5)])
@@ -112,13 +145,12 @@ def test_curator_totals_have_the_moments_of_every_world() -> None:
     mean = np.einsum("c,cij->ij", chance, entries)
     spread = entries - mean
     alike = pair_agreement(model, agreement="equal", epsilon=math.inf, rated_public=True)
-    found = curator_signal(alike, SIZES, users=7, rated=4, scale=scale)
+    found = curator_signal(alike, SIZES, users=7, rated=4)
     places = {0: (0, 1), 1: (2, 3, 4)}
     for (own, other), expected in np.ndenumerate(found.means):
         i, j = places[own][0], places[other][-1]
         assert expected == pytest.approx(7 * mean[i, j])
-        assert found.variances[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 2) + 2 * scale**2)
-        assert found.thirds[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 3))
+        assert found.variances[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 2))
     i, j, k = 2, 3, 4
     assert found.shared[1, 1, 1] == pytest.approx(7 * (chance @ (spread[:, i, j] * spread[:, i, k])))
     assert found.shared[1, 0, 1] == pytest.approx(7 * (chance @ (spread[:, i, 0] * spread[:, i, k])))
@@ -131,20 +163,7 @@ def test_root_of_a_covariance() -> None:
     assert nearest_root(np.diag([4.0, -1e-18])) == pytest.approx(np.diag([2.0, 0.0]))
 
 
-@pytest.mark.parametrize(
-    ("rates", "users", "decoder", "says"),
-    [
-        (np.ones((2, 2)), 0, "paper", "users = 0"),
-        (np.ones((2, 2)), 5, "best", "'best'"),
-        (np.ones((3, 3)), 5, "centred", "2 clusters"),
-    ],
-)
-def test_impossible_signals_are_refused(rates: Floats, users: int, decoder: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        pair_signal(rates, SIZES, users=users, decoder=decoder)
-
-
-@pytest.mark.parametrize(("rated", "scale"), [(1, 1.0), (6, 1.0), (4, -1.0), (4, math.nan)])
-def test_impossible_curators_are_refused(rated: int, scale: float) -> None:
-    with pytest.raises(InputError, match="scale"):
-        curator_signal(np.ones((2, 2)), SIZES, users=5, rated=rated, scale=scale)
+@pytest.mark.parametrize(("users", "rated"), [(5, 1), (5, 6), (0, 4)])
+def test_impossible_curators_are_refused(users: int, rated: int) -> None:
+    with pytest.raises(InputError, match=f"users = {users}, rated = {rated}"):
+        curator_signal(np.ones((2, 2)), SIZES, users=users, rated=rated)

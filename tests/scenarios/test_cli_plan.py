@@ -105,8 +105,9 @@ def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> 
         assert words in shown
 
 
-def test_a_file_where_pairs_are_best(blindrec: Command, ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row of the best design named no agreement, which the name of a pairwise design tells."""
+    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))
     settings = {"design": "pairwise", "agreement": "rated-equal", "decoder": "centred"}
     monkeypatch.setattr(planning, "candidates", lambda world: [Candidate(world=world, settings=settings)])
     shown = blindrec("data", ratings)

@@ -80,7 +80,7 @@ def test_what_a_page_names_exists(page: str) -> None:
     ],
 )
 def test_what_does_not_exist_is_found(planted: str) -> None:
-    right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `pair_curve.py`, "
+    right = "`coordinator/protocol/mechanisms/NAME.py` and coordinator.server.rounds.state.Ask, `emulated_runs.py`, "
     right += "[held](docs/planning.md#held-to-account), `mine.py`\n```\n# mine.py\n```\n"
     assert not list(lost(ROOT / "README.md", right))
     assert len(list(lost(ROOT / "README.md", right + planted))) == 1

@@ -38,16 +38,6 @@ def test_every_design_with_moments_is_predicted(design: str) -> None:
         assert found.exact(few) < 0.5 < found.exact(many)
 
 
-@pytest.mark.parametrize("items", [100, 200, 400])
-def test_pairs_where_everything_is_rated(items: int) -> None:
-    """The recorded 0.98 at 16 N ln N centred and 32 N ln N with the paper's; about a third at half of that."""
-    for decoder, factor in (("centred", 16), ("paper", 32)):
-        found = predicted(design="pairwise", items=items, rated=items, decoder=decoder)
-        users = round(factor * items * math.log(items))
-        assert found.exact(users) == pytest.approx(0.98, abs=0.02)
-        assert found.exact(users // 2) == pytest.approx(1 / 3, abs=0.2)
-
-
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "settings",
@@ -57,6 +47,9 @@ def test_pairs_where_everything_is_rated(items: int) -> None:
         {"design": "multi-maxsense", "questions": 2, "epsilon": 4, "users": 1200},
         {"design": "curator-items", "users": 60},
         {"design": "full-reveal", "users": 60},
+        {"design": "curator-pairs", "users": 300},
+        {"design": "curator-pairs", "users": 300, "rated": 40},
+        {"design": "pairwise", "users": 700, "rated_items": "public"},
     ],
 )
 def test_simulated_populations_meet_the_prediction(settings: dict[str, Any]) -> None:

@@ -26,7 +26,6 @@ from scenarios.sweep.results import ResultsSweep
 from scenarios.sweep.threshold import Threshold, ThresholdMeasurement, guess
 from scenarios.sweep.users import UsersSweep, varied
 from scenarios.theory.bounds import all_bounds, binding
-from scenarios.theory.predictors import Predictor
 
 read_grid = UsersSweep.read
 
@@ -376,7 +375,7 @@ def test_probes(offset: float, within: bool) -> None:
 def test_a_probe_that_is_not_predicted_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     read = planned_grid()
     found = scattered(read, 1.0)
-    monkeypatch.setattr(Predictor, "share", lambda *_: None)
+    monkeypatch.setattr(users, "predictor", lambda _: None)
     assert read.probe_rows(found) == []
 
 

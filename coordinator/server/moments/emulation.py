@@ -8,6 +8,7 @@ effects, so they are drawn independently.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,13 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-from coordinator.server.moments.blocks import mean_product
+from coordinator.server.moments.blocks import BlockParameters, mean_product
+from coordinator.server.moments.pairs import BlockSignal, nearest_root
+
+MANY = 10.0
+"""From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""
+FEW = 8
+"""Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +64,61 @@ def draw_sets(query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[I
     scores = coins.binomial(ones, sensing * item_rates / rate if rate else item_rates)
     others = coins.binomial(crowd.users - ones, sensing * (1 - item_rates) / (1 - rate) if rate < 1 else 1 - item_rates)
     return scores + others, scores, ones
+
+
+def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw how many devices are asked about each pair, and how many of these agree: the law of Pairwise-Preference.
+
+    Every device is asked about a uniform pair, and given the pair devices answer independently. ``chances`` holds
+    ``P(S = 1)`` of every pair; both results have its shape.
+    """
+    if users <= FEW * chances.size:
+        asked = coins.integers(chances.size, size=users)
+        agree = coins.random(users) < chances[asked]
+        return np.bincount(asked, minlength=chances.size), np.bincount(asked[agree], minlength=chances.size)
+    each = users / chances.size
+    if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
+        pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))
+        return pairs, coins.binomial(pairs, chances)
+    pairs = np.rint(each + math.sqrt(each) * coins.standard_normal(chances.size))
+    spread = np.sqrt(pairs * chances * (1 - chances))
+    agreed = np.rint(pairs * chances + spread * coins.standard_normal(chances.size))
+    return pairs.astype(np.int64), agreed.astype(np.int64)
+
+
+def draw_votes(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> Ints:
+    """Draw users' ratings, shape (U, N): 1 for an item that is liked, -1 for one that is not, 0 for one unrated."""
+    items, rated = parameters.items, parameters.rated
+    likes = parameters.like[:, np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)]
+    classes = coins.choice(parameters.class_shares.size, users, p=parameters.class_shares)
+    votes = np.where(coins.random((users, items)) < likes[classes], 1, -1)
+    if rated < items:
+        order = coins.random((users, items)).argpartition(rated, axis=1)
+        np.put_along_axis(votes, order[:, rated:], 0, axis=1)
+    return votes
+
+
+def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
+    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`.
+
+    A user touches many pairs, so the entries of a row share what `BlockSignal.shared` says.
+    """
+    cluster = np.repeat(np.arange(signal.sizes.size), signal.sizes)
+    roots = np.stack([nearest_root(shared) for shared in signal.shared])
+    lean = np.einsum("imk,ik->im", roots[cluster], coins.standard_normal((cluster.size, signal.sizes.size)))[:, cluster]
+    block = np.ix_(cluster, cluster)
+    noise = coins.standard_normal((cluster.size, cluster.size))
+    totals: Floats = signal.means[block] + lean + lean.T + np.sqrt(signal.independent)[block] * noise
+    return totals
+
+
+def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
+    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,).
+
+    Classes are multinomial, and given its class a user's likes are independent. That every user rates exactly w items
+    is left out: it moves the numbers of ratings by a part in N, and the shares of likes not at all.
+    """
+    cluster = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
+    classes = coins.multinomial(users, parameters.class_shares)[:, None]
+    rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
+    return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)

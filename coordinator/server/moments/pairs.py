@@ -10,19 +10,18 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
-from coordinator.server.moments.blocks import DECODERS, BlockParameters
+from coordinator.server.moments.blocks import BlockParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSignal:
     """Moments of the entries of a symmetric item matrix with zero diagonal, by the clusters of the two items.
 
-    Shapes: ``means``, ``variances``, ``thirds`` (L, L); ``sizes`` (L,); ``shared`` (L, L, L).
+    Shapes: ``means``, ``variances`` (L, L); ``sizes`` (L,); ``shared`` (L, L, L).
     """
 
     means: Floats
     variances: Floats
-    thirds: Floats
     sizes: Ints
     shared: Floats
 
@@ -30,7 +29,7 @@ class BlockSignal:
         count = self.sizes.size
         if self.sizes.ndim != 1 or count == 0 or int(self.sizes.min()) < 1:
             raise InputError(f"sizes = {self.sizes.tolist()}; give the items of each cluster, at least 1 each")
-        if not (self.means.shape == self.variances.shape == self.thirds.shape == (count, count)):
+        if not (self.means.shape == self.variances.shape == (count, count)):
             raise InputError(f"rates have shape {self.means.shape}; {count} clusters ask for shape {(count, count)}")
         if self.shared.shape != (count, count, count):
             raise InputError(f"shared has shape {self.shared.shape}; {count} clusters ask for {(count,) * 3}")
@@ -81,33 +80,16 @@ def pair_agreement(
     return released
 
 
-def pair_signal(rates: Floats, sizes: Ints, *, users: int, decoder: str) -> BlockSignal:
-    """Return the entries' moments of Pairwise-Preference's affinity matrix.
+def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int) -> BlockSignal:
+    """Return the moments of the totals of pairs that a trusted curator adds up, before it adds noise.
 
-    Shapes: ``rates`` (L, L); ``sizes`` (L,).
-    """
-    if decoder not in DECODERS:
-        raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
-    if users < 1:
-        raise InputError(f"users = {users}; give at least 1")
-    pairs = sizes[:, None] * (sizes - np.eye(sizes.size))
-    each = 2 * users / max(pairs.sum(), 1)
-    rates = np.asarray(rates, np.float64)
-    centre = float((rates * pairs).sum() / pairs.sum()) if decoder == "centred" and rates.shape == pairs.shape else 0.0
-    first, second, third = (each * (rates * (1 - centre) ** k + (1 - rates) * (-centre) ** k) for k in (1, 2, 3))
-    return BlockSignal(means=first, variances=second, thirds=third, sizes=sizes, shared=np.zeros((sizes.size,) * 3))
-
-
-def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int, scale: float) -> BlockSignal:
-    """Return the entries' moments of a trusted curator's pair totals, with Laplace noise on each pair.
-
-    ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1) + Laplace(scale)``, ``A_ii = 0``.
+    ``A_ij = sum over the users who rated both of (2 [R_ui = R_uj] - 1)``, ``A_ii = 0``.
 
     Shapes: ``alike`` (L, L); ``sizes`` (L,).
     """
     items = int(sizes.sum())
-    if users < 1 or not 2 <= rated <= items or not scale >= 0:
-        raise InputError(f"users = {users}, rated = {rated}, scale = {scale}; give 1 or more, 2 to {items}, 0 or more")
+    if users < 1 or not 2 <= rated <= items:
+        raise InputError(f"users = {users}, rated = {rated}; give 1 or more, and 2 to {items}")
     both = rated * (rated - 1) / (items * (items - 1))
     three = both * (rated - 2) / (items - 2) if items > 2 else 0.0
     score = 2 * np.asarray(alike, np.float64) - 1
@@ -115,8 +97,7 @@ def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int, scale:
     rows = users * (three * score[None, :, :] - mean[:, :, None] * mean[:, None, :])
     return BlockSignal(
         means=users * mean,
-        variances=users * (both - mean**2) + 2 * scale**2,
-        thirds=users * (mean - 3 * mean * both + 2 * mean**3),
+        variances=users * (both - mean**2),
         sizes=sizes,
         shared=np.stack([root @ root for root in map(nearest_root, rows)]),
     )

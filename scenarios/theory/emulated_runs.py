@@ -1,0 +1,467 @@
+"""Predictions by emulation: statistics drawn from their law, and decoded by the decoder that runs use.
+
+So are Pairwise-Preference, a curator's pairs and the two toys predicted, of which no formula is known that holds in
+small catalogues. How many users a target needs, or which epsilon, is estimated from draws at the numbers considered,
+most of them where the estimate stands, and has an interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.server.decoding.told_ratings import decode_shares
+from coordinator.server.mechanisms.toys import round_users
+from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.pairs import curator_signal
+from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.scores import ScoreStatistic
+from scenarios.data.metrics import best_matching
+
+MOST_USERS = 10**15
+"""Nobody has more users; beyond it a plan says so."""
+BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
+"""Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
+so many times more often."""
+ROW_SECONDS, MOST_SECONDS = 0.25, 5.0
+"""Processor seconds of an estimate that has more than the fewest draws; and most of any, above which none is made."""
+NARROW, EASY, SLOPE, NEAR = 0.2, 0.75, 0.15, 0.1
+"""An estimate ends where the ends of its 95 % interval are closer than this, as a share of the users. Most draws for
+all items right are where the chance is the second number; the third is the deviation of the logarithm of the slope.
+Draws at so nearly the same number, as a share, tell the share of items right there."""
+CHANCES, VOTES = (0.001, 0.998), 300_000
+"""No share of draws that are all right is taken to lie beyond; ratings up to which a curator's totals are exact."""
+LONG, LEAP = 64, 128
+"""Yeses an item from which on the last round's surplus has its law; and from which on rounds are drawn together."""
+
+
+NOT_EMULATED = (
+    f"not emulated: drawing statistics of so many items takes more than {MOST_SECONDS:g} seconds; "
+    "blindrec run measures what is learned"
+)
+"""What a plan says of what takes too long."""
+
+
+def pair_seconds(items: int) -> float:
+    """Return about how many processor seconds it takes to draw and decode the statistic of pairs once."""
+    return 0.005 + 8e-8 * items**2
+
+
+def share_seconds(items: int) -> float:
+    """Return the same for shares of likes, of full reveal or of item queries."""
+    return 0.002 + 3e-6 * items
+
+
+def takes_too_long(seconds: float) -> bool:
+    """Return whether the fewest draws of an estimate take too long."""
+    return FEWEST * seconds > MOST_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Where a target is met, with its 95 % interval: a number of users, or an epsilon."""
+
+    value: float
+    low: float
+    high: float | None  # None where it is open
+    draws: int
+    accuracy: float  # Share of items right at the value
+    chance: Callable[[float], float] | None  # Values to the probability that all items are right, where it was fitted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulation:
+    """Emulated runs in one block model, by their size: the number of users, or an item query's yeses an item."""
+
+    draw: Callable[[int, np.random.Generator], Indices]  # Labels of the items, which are in the order of their clusters
+    sizes: Ints  # shape (L,); Items in each cluster
+    strength: Callable[[float], float]  # Signal over noise, squared: z^2 + 1 where an item is right with chance Phi(z)
+    seconds: float  # Of one draw, about
+    largest: int = MOST_USERS
+    step: int = 1  # Sizes are one more than a multiple of it
+    _runs: dict[int, tuple[np.random.Generator, list[float]]] = field(default_factory=dict, repr=False)
+
+    def shares(self, size: int, count: int) -> Floats:
+        """Return the shares of items right in the first draws of a size, which are always the same."""
+        coins, shares = self._runs.setdefault(size, (np.random.default_rng([size, *self.sizes.tolist()]), []))
+        while len(shares) < count:
+            shares.append(self.right(self.draw(size, coins)))
+        return np.array(shares[:count])
+
+    def accuracy(self, size: int) -> float:
+        """Return the mean share of items right; a few draws would miss that a decoder collapses now and then."""
+        count = self.draws
+        while (shares := self.shares(size, count)).std() > ERROR * math.sqrt(count) and count < PATIENCE * self.draws:
+            count += BATCH
+        return float(shares.mean())
+
+    def exact(self, size: int) -> float:
+        """Return the share of draws with all items right."""
+        return float((self.shares(size, self.draws) == 1).mean())
+
+    @property
+    def draws(self) -> int:
+        """Most draws of an estimate: as many as are quick."""
+        return min(max(round(ROW_SECONDS / self.seconds / BATCH) * BATCH, FEWEST), MOST)
+
+    def whole(self, size: float) -> int:
+        """Return the smallest possible size of at least a number."""
+        return 1 + self.step * max(0, math.ceil((size - 1) / self.step - 1e-9))
+
+    def needed(self, *, accuracy: float | None, success: float | None) -> Estimate | None:
+        """Return the size that meets a target, or the stricter of two; None where not even the largest one does."""
+        steps = np.linspace(0.0, math.log(self.largest) + 0.5, 400)
+        axis = Axis(steps, np.log([max(self.strength(math.exp(one)), 1e-300) for one in steps.tolist()]))
+        return stricter(
+            [
+                estimate(goal, axis, self._at, top=self.largest)
+                for goal in goals(self.sizes, accuracy=accuracy, success=success)
+            ]
+        )
+
+    def _at(self, place: float) -> Place:
+        size = self.whole(math.exp(place))
+        return self, size, math.log(size)
+
+    def right(self, labels: Indices) -> float:
+        """Return the share of items that labels put right, under the best matching."""
+        confusion = np.zeros((self.sizes.size, self.sizes.size))
+        np.add.at(confusion, (np.repeat(np.arange(self.sizes.size), self.sizes), labels), 1)
+        return float(confusion[best_matching(confusion)].sum() / self.sizes.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A share of items right, or a probability that all are."""
+
+    target: float
+    whole: bool  # Whether all items are to be right
+    items: int
+    clusters: int
+
+    def level(self, target: float) -> float:
+        """Return the logarithm of the strength at which an item is right as often as a target demands."""
+        wrong = -math.expm1(math.log(target) / self.items) if self.whole else 1 - target
+        return math.log(float(ndtri(min(wrong / self._guessing, 0.5))) ** 2 + 1)
+
+    def wrong(self, levels: Floats) -> Floats:
+        """Return the probability that an item is wrong: ``2 (1 - 1/L) Phi(-z)``, where strength is ``z^2 + 1``."""
+        return np.asarray(self._guessing * ndtr(-np.sqrt(np.maximum(np.expm1(np.minimum(levels, 600)), 0))))
+
+    def chance(self, levels: Floats) -> Floats:
+        """Return the probability that all items are right."""
+        return np.asarray(np.exp(self.items * np.log1p(-self.wrong(levels))))
+
+    def expected(self, levels: Floats) -> Floats:
+        """Return what a draw tells on average: whether all items are right, or the share that is."""
+        return np.clip(self.chance(levels), *CHANCES) if self.whole else 1 - self.wrong(levels)
+
+    def likelihood(self, expected: list[Floats], batches: list[Floats]) -> Floats:
+        """Return the log-likelihood of batches of draws, of each of which that is expected.
+
+        Mean shares are taken as normal, with one variance for all: that of a batch is small where its mean is large, by
+        chance too. Far from the target the curve's shape is not that of the model, and errs.
+        """
+        total = np.zeros(1)
+        if self.whole:
+            for chance, shares in zip(expected, batches, strict=True):
+                right = int((shares == 1).sum())
+                total = total + right * np.log(chance) + (shares.size - right) * np.log1p(-chance)
+            return total
+        variance = self.target * (1 - self.target) / self.items
+        variance = max(
+            [variance, float(np.mean([shares.var(ddof=1) for shares in batches]))] if batches else [variance]
+        )
+        for share, shares in zip(expected, batches, strict=True):
+            mean = float(shares.mean())
+            spread = variance / shares.size + (0.25 * (mean - self.target)) ** 2
+            total = total - (mean - share) ** 2 / 2 / spread
+        return total
+
+    def met(self, shares: Floats) -> bool:
+        """Return whether draws without noise leave it possible that the goal is met."""
+        return bool((shares == 1).any()) if self.whole else float(shares.mean()) > self.target - 2 * ERROR
+
+    @property
+    def _guessing(self) -> float:
+        return 2 * (1 - 1 / self.clusters)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Logarithms of sizes or epsilons, and of the strength there, which rises."""
+
+    steps: Floats
+    strengths: Floats
+
+    def strength(self, x: float | Floats) -> Floats:
+        """Return the logarithm of the strength at places."""
+        return np.asarray(np.interp(x, self.steps, self.strengths))
+
+    def place(self, strength: float) -> float:
+        """Return where a strength is reached, or the nearest end."""
+        return float(np.interp(strength, self.strengths, self.steps))
+
+
+def goals(sizes: Ints, *, accuracy: float | None, success: float | None) -> list[Goal]:
+    """Return the goals of a target."""
+    return [
+        Goal(target=target, whole=whole, items=int(sizes.sum()), clusters=sizes.size)
+        for target, whole in ((accuracy, False), (success, True))
+        if target is not None
+    ]
+
+
+def stricter(estimates: list[Estimate | None]) -> Estimate | None:
+    """Return the largest of several estimates; None where one of them is."""
+    able = [one for one in estimates if one is not None]
+    return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
+
+
+Place = tuple[Emulation, int, float]
+"""What is drawn near a place of an axis, and at which place exactly."""
+
+
+def estimate(goal: Goal, axis: Axis, at: Callable[[float], Place], *, top: float) -> Estimate | None:
+    """Estimate where a goal is met, at most at ``top``; None where it is met nowhere.
+
+    The strength is taken as ``c s^slope`` of what moments say, s, with the logarithm of the slope normal, and the
+    place as Cauchy around where moments put it: draws near the goal decide. Of those for all items right two in
+    three are where the chance is `EASY`, as these tell most; the others, and all for a share of items, are at the goal.
+    """
+    one, size, _ = at(math.log(top))
+    if not goal.met(one.shares(size, BATCH)):
+        return None
+    places = np.arange(axis.steps[0], axis.steps[-1], 0.02)
+    slopes = np.exp(np.linspace(-0.6, 0.6, 9))
+    level, guess = goal.level(goal.target), axis.place(goal.level(goal.target))
+    strengths = axis.strength(places)[:, None]
+    prior = -(np.log(slopes) ** 2) / 2 / SLOPE**2 - np.log1p(((places - guess) / 0.5) ** 2)[:, None]
+    places_drawn, expected, batches, used = list[float](), list[Floats](), list[Floats](), dict[tuple[int, int], int]()
+    easy = goal.level(EASY) if goal.whole and goal.target > EASY else level
+    while True:
+        draws, weights = BATCH * len(batches), prior + goal.likelihood(expected, batches)
+        posterior = np.exp(weights - weights.max())
+        posterior /= posterior.sum()
+        low, middle, high = np.interp([0.025, 0.5, 0.975], posterior.sum(axis=1).cumsum(), places).tolist()
+        slope = float(posterior.sum(axis=0) @ slopes)
+        if draws >= one.draws * (1 if goal.whole else PATIENCE) or (
+            draws >= FEWEST and _close(goal, low, high, level, axis)
+        ):
+            break
+        nearer = (easy - level) / slope if len(batches) % 3 < 2 else 0.0
+        aim = axis.place(float(axis.strength(middle)) + nearer)
+        one, size, place = at(aim)
+        first = used.get((id(one), size), 0)
+        used[id(one), size] = first + BATCH
+        places_drawn.append(place)
+        batches.append(one.shares(size, first + BATCH)[first:])
+        expected.append(goal.expected(level + slopes * (axis.strength(place) - strengths)))
+
+    def chance(value: float) -> float:
+        return float(goal.chance(level + slope * (axis.strength(math.log(value)) - axis.strength(middle))))
+
+    if math.exp(middle) > top:
+        return None
+    return Estimate(
+        value=math.exp(middle),
+        low=math.exp(low),
+        high=math.exp(high) if math.exp(high) <= top else None,
+        draws=draws,
+        accuracy=_accuracy(goal, middle, places_drawn, batches),
+        chance=chance if goal.whole else None,
+    )
+
+
+def _close(goal: Goal, low: float, high: float, level: float, axis: Axis) -> bool:
+    """Return whether an interval is narrow enough: in users, or for a share of items in what it means for the share."""
+    if goal.whole:
+        return high - low < NARROW
+    rise = float(axis.strength(high) - axis.strength(low)) / 2
+    ends = goal.wrong(np.array([level - rise, level + rise]))
+    return float(ends[0] - ends[1]) < 4 * ERROR
+
+
+def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floats]) -> float:
+    """Return the share of items right at an estimate: the goal, or the mean of the draws near it for all items right.
+
+    Where not all are right, at least one item is wrong.
+    """
+    if not goal.whole:
+        return goal.target
+    apart = np.abs(np.array(places) - middle)
+    near = [shares for far, shares in zip(apart.tolist(), batches, strict=True) if far <= max(NEAR, apart.min())]
+    return min(float(np.concatenate(near).mean()), 1 - (1 - goal.target) / goal.items)
+
+
+Table = tuple[tuple[float, ...], ...]
+"""A matrix by clusters, as a key."""
+
+
+def as_key(matrix: Floats) -> Table:
+    """Return a matrix as a key."""
+    return tuple(tuple(map(float, row)) for row in matrix)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A block model, as a key."""
+
+    rated: int
+    like: Table
+    class_shares: tuple[float, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def parameters(self) -> BlockParameters:
+        """The block model."""
+        return BlockParameters(
+            rated=self.rated,
+            like=np.array(self.like),
+            class_shares=np.array(self.class_shares),
+            cluster_sizes=np.array(self.sizes),
+        )
+
+
+def world_key(parameters: BlockParameters) -> World:
+    """Return a block model as a key."""
+    shares, sizes = tuple(parameters.class_shares.tolist()), tuple(parameters.cluster_sizes.tolist())
+    return World(parameters.rated, as_key(parameters.like), shares, sizes)
+
+
+def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float]:
+    """Return the weakest signal of entries with these means, by clusters, and the noise of a variance, both squared."""
+    items, root = int(sizes.sum()), np.sqrt(sizes)
+    weights = np.outer(sizes, sizes) / items**2
+    signals = np.sort(np.abs(np.linalg.eigvalsh(root[:, None] * (means - (means * weights).sum()) * root)))
+    return float(signals[1]) ** 2, items * variance
+
+
+@lru_cache(maxsize=256)
+def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulation:
+    """Return emulated runs of Pairwise-Preference, whose answers are 1 at such rates."""
+    from coordinator.server.decoding.spectral import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
+
+    table, counts = np.array(rates), np.array(sizes)
+    cluster, items = np.repeat(np.arange(counts.size), counts), int(counts.sum())
+    upper = np.flatnonzero(np.triu(np.ones((items, items), bool), 1))
+    chances = table[np.ix_(cluster, cluster)].ravel()[upper]
+    mean = float(chances.mean())
+    signal, noise = _spectral(table, mean * (1 - mean) if decoder == "centred" else mean, counts)
+
+    def draw(users: int, coins: np.random.Generator) -> Indices:
+        pairs, agreed = np.zeros((2, items**2), np.int64)
+        pairs[upper], agreed[upper] = draw_pairs(chances, users=users, coins=coins)
+        square = {"pairs": pairs.reshape(items, items), "agreed": agreed.reshape(items, items)}
+        statistic = PairStatistic(**square, devices=users, answered=int(pairs.sum()), refused=0)
+        return decode_pairs(statistic, clusters=counts.size, decoder=decoder).cluster
+
+    def strength(users: float) -> float:
+        return users / chances.size * signal / noise
+
+    return Emulation(draw=draw, sizes=counts, strength=strength, seconds=pair_seconds(items))
+
+
+@lru_cache(maxsize=256)
+def totals_emulation(alike: Table, key: World, scale: float) -> Emulation:
+    """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
+    from coordinator.server.decoding.spectral import decode_affinity  # noqa: PLC0415 (as above)
+
+    world, table = key.parameters, np.array(alike)
+    sizes, items, rated = world.cluster_sizes, world.items, world.rated
+    one = curator_signal(table, sizes, users=1, rated=rated)
+    signal, _ = _spectral(one.means, 0.0, sizes)
+    variance = float(sizes @ one.variances @ sizes) / items**2
+
+    def draw(users: int, coins: np.random.Generator) -> Indices:
+        if users * items <= VOTES:
+            votes = draw_votes(world, users=users, coins=coins)
+            totals = (votes.T @ votes).astype(np.float64)
+        else:
+            totals = draw_totals(curator_signal(table, sizes, users=users, rated=rated), coins)
+        upper = np.triu(totals + coins.laplace(scale=scale, size=totals.shape), 1)
+        return decode_affinity(upper + upper.T, clusters=sizes.size, error=1.0).cluster
+
+    def strength(users: float) -> float:
+        return users**2 * signal / (items * (users * variance + 2 * scale**2))
+
+    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
+
+
+def _share_strength(parameters: BlockParameters, known: float) -> float:
+    """Return the strength of shares of likes among so many known ratings an item, of the two closest clusters."""
+    likes = np.sort(parameters.class_shares @ parameters.like)
+    gaps, middle = np.diff(likes), (likes[1:] + likes[:-1]) / 2
+    return 1 + known * float((gaps**2 / np.maximum(middle * (1 - middle), 1e-9)).min()) / 4
+
+
+def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
+    users = int(rated.sum())
+    one = ScoreStatistic(sensed=rated, scores=liked, devices=users, answered=users, refused=0, ones=int(liked.sum()))
+    return decode_shares(one, clusters=clusters).cluster
+
+
+@lru_cache(maxsize=256)
+def reveal_emulation(world: World, share: float) -> Emulation:
+    """Return emulated runs of full reveal, in which users tell everything with a probability and nothing else."""
+    parameters = world.parameters
+
+    def draw(users: int, coins: np.random.Generator) -> Indices:
+        rated, liked = draw_reveals(parameters, users=int(coins.binomial(users, share)), coins=coins)
+        return _shares_decoded(rated, liked, parameters.cluster_sizes.size)
+
+    def strength(users: float) -> float:
+        return _share_strength(parameters, users * share * parameters.rated / parameters.items)
+
+    return Emulation(
+        draw=draw, sizes=parameters.cluster_sizes, strength=strength, seconds=share_seconds(parameters.items)
+    )
+
+
+def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator) -> tuple[int, Ints]:
+    """Draw item queries' rounds until all items are learned: the number of users asked, and the yeses of each item.
+
+    A user says yes with probability ``w / (2 N)`` whatever the ratings are, as the value asked about is a fair coin.
+    """
+    yeses, users, says_yes = np.zeros(world.items, np.int64), 0, world.rated / (2 * world.items)
+    while (pool := np.flatnonzero(yeses < answers)).size:
+        asked, left = (
+            round_users(int(pool.size), items=world.items, rated=world.rated),
+            answers - int(yeses[pool].max()),
+        )
+        if left > LEAP:  # no item can end within so many rounds
+            asked *= max(1, int(left / 2 * pool.size / (asked * says_yes)))
+        users += asked
+        about = coins.integers(pool.size, size=coins.binomial(asked, says_yes))
+        yeses[pool] += np.bincount(about, minlength=pool.size)
+    return users, yeses
+
+
+@lru_cache(maxsize=256)
+def query_emulation(world: World) -> Emulation:
+    """Return emulated runs of item queries, by how many yeses an item needs, an odd number where it may be chosen."""
+    parameters = world.parameters
+    likes = np.repeat(parameters.class_shares @ parameters.like, parameters.cluster_sizes)
+
+    def draw(answers: int, coins: np.random.Generator) -> Indices:
+        _, yeses = draw_yeses(parameters, min(answers, LONG), coins)
+        yeses += max(0, answers - LONG)
+        return _shares_decoded(yeses, coins.binomial(yeses, likes), parameters.cluster_sizes.size)
+
+    strength = partial(_share_strength, parameters)
+    sizes, seconds = parameters.cluster_sizes, share_seconds(parameters.items)
+    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=seconds, largest=10**7 + 1, step=2)
+
+
+@lru_cache(maxsize=256)
+def query_users(world: World, answers: int) -> float:
+    """Return how many users item queries ask on average until every item has so many yeses."""
+    coins = np.random.default_rng([answers, *world.sizes])
+    return float(np.mean([draw_yeses(world.parameters, answers, coins)[0] for _ in range(2 * BATCH)]))
