@@ -39,7 +39,7 @@ LIGHT = {
     "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),
     "scenarios.app.entrance": NUMERICAL,
     "scenarios.store.files": NUMERICAL,
-    "scenarios.given.values": NUMERICAL,
+    "scenarios.given.parsing": NUMERICAL,
     "scenarios.store.manifest": NUMERICAL,
     "scenarios.submission.request": NUMERICAL,
     "scenarios.places.sending": NUMERICAL,
