@@ -29,7 +29,7 @@ ON_RAY := $$(grep -rl --include='test_*.py' 'mark\.cluster' tests | sort)
 cluster-tests: $(VENV)/.dev       ## tests that start Ray, one after the other
 	$(ENV) RAY_worker_niceness=0 $(BIN)/python -m pytest -m cluster $(ON_RAY)
 
-# Ray 2.55 leaves files and processes of its own to Python, which tells when it finds them
+# Older Ray leaves files and processes of its own to Python, which tells when it finds them
 UNCLOSED := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 # The same tests, and those of errors and ports, in an environment of its own, where all other packages are as in $(VENV).
 test-oldest: $(OLDEST)/.dev       ## tests that start Ray, with the oldest version of Ray that is supported
@@ -87,7 +87,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 $(OLDEST)/.dev: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(OLDEST)
 	grep -v "^ray==" constraints.txt > $(OLDEST)/constraints.txt
-	$(OLDEST)/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e ".[dev]" "ray[default]==2.55.0"
+	$(OLDEST)/bin/python -m pip install --no-compile --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e ".[dev]" "ray[default]==2.57.0"
 	@touch $@
 
 clean:

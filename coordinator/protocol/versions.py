@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from coordinator.protocol.errors import InputError
 
-TESTED = {"numba": ("0.68.1", "0.68.1"), "ray": ("2.55.0", "2.60.0")}
+TESTED = {"numba": ("0.68.1", "0.68.1"), "ray": ("2.57.0", "2.60.0")}
 """The oldest and the newest version that the tests run with, as in constraints.txt, pyproject.toml and the Makefile."""
 
 
