@@ -96,7 +96,7 @@ def test_a_sampler_that_is_off_is_seen(install: Install) -> None:
 @pytest.mark.parametrize(
     ("file", "before", "after", "seen"),
     [
-        ("on_devices", "return Sketched(bits)", "return Sketched(bits, bits.any(axis=1))", "silence"),
+        ("on_devices", "return Sketch(bits)", "return Sketch(bits, bits.any(axis=1))", "silence"),
         ("on_devices", "coins.sketch()[some]", "(coins.sketch()[some] * 0 + coins.first)", "layouts"),
         ("on_the_server", "devices=release.count", "devices=release.count + 1", "merging"),
         ("on_the_server", "dtype=np.int64", "dtype=np.float64", "crossing"),

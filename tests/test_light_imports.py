@@ -10,7 +10,8 @@ import pytest
 ASK = """
 import importlib, sys
 module = importlib.import_module(sys.argv[1])
-getattr(module, "found", dict)()
+for name in ("registered", "public_halves", "server_halves", "registered_rows"):
+    getattr(module, name, dict)()
 print(*sys.modules)
 """
 HELP = """

@@ -7,6 +7,7 @@ import hashlib
 import json
 import linecache
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from fractions import Fraction
@@ -148,11 +149,17 @@ def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:
     return None
 
 
+_ONE_PARSE = threading.Lock()
+"""Python 3.11 counts the depth of trees for all threads together, and fails where two parse at a time."""
+
+
 @lru_cache(maxsize=256)
 def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
     """Return the names of all modules that a source may import, beginning with its own packages."""
     named = [name]
-    for node in ast.walk(ast.parse(text)):
+    with _ONE_PARSE:
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             named += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -31,9 +31,12 @@ class _Grids(TyperGroup):
     """Commands by their names; what is no command is a grid."""
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Read the arguments of a sweep, with the command of grids before a grid."""
-        named = not args or args[0] in {*self.commands, "--help"}
-        return super().parse_args(context, args if named else [GRID, *args])
+        """Read the arguments of a sweep."""
+        return super().parse_args(context, self.completed(args))
+
+    def completed(self, args: list[str]) -> list[str]:
+        """Return the arguments with the command of grids before a grid; submit asks, too."""
+        return args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args]
 
 
 app = typer.Typer(name="sweep", cls=_Grids, rich_markup_mode=None, add_completion=False)

@@ -99,7 +99,7 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         in_public, "public_halves", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,))
     )
-    monkeypatch.setattr(on_devices, "found", lambda: by_name((OneItem(),), lambda half: half.names))
+    monkeypatch.setattr(on_devices, "registered", lambda: by_name((OneItem(),), lambda half: half.names))
 
 
 def answered(design: str, questions: int = 1, answer_bits: int = 1) -> Bits2:

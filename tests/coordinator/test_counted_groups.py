@@ -28,6 +28,7 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP, CountStatistic, of_group
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 
 EPSILON = Fraction(1)
 
@@ -182,8 +183,8 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
     ],
 )
 def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], line: str) -> None:
-    with pytest.raises(ValueError, match=line):
-        Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes})
+    with pytest.raises(InputError, match=line):
+        RunSpec(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
 
 
 def test_such_refusals_are_of_input() -> None:

@@ -12,6 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.statistics.counts import GroupStatistic
 from scenarios.data.populations import populate
 from scenarios.given.config import Scenario
+from scenarios.given.run_spec import RunSpec
 from scenarios.places.in_process import InProcess
 from scenarios.run.experiment import run
 from scenarios.run.job import Result
@@ -165,7 +166,7 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
 )
 def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Scenario(**given)
+        RunSpec(Scenario(**given))
 
 
 def test_wishes_beyond_the_catalogue_are_refused() -> None:

@@ -55,11 +55,11 @@ def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
 
 def _leading(affinity: Floats, count: int) -> Floats:
     """Return the eigenvectors with eigenvalues largest in magnitude, shape (N, count)."""
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh  # noqa: PLC0415 (other decoders need none of it)
+    from scipy.sparse.linalg import ArpackError, eigsh  # noqa: PLC0415 (other decoders need none of it)
 
     try:
         vectors: Floats = eigsh(affinity, k=count, which="LM", v0=np.ones(len(affinity)))[1]
-    except ArpackNoConvergence:  # many eigenvalues are equal, for instance if few devices answered
+    except ArpackError:  # many eigenvalues are equal, for instance if few devices answered
         values, everything = np.linalg.eigh(affinity)
         vectors = everything[:, np.argsort(-np.abs(values))[:count]]
     return vectors

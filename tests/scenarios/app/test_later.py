@@ -31,7 +31,3 @@ def test_lists_show_the_first_sentence_of_a_commands_own_help(command: Later) ->
 def test_a_kind_that_flags_can_tell_is_a_command() -> None:
     told = {name for name in KINDS if "grid" not in kind_of(name).fields}
     assert told == {*sweep.commands} - {GRID}
-
-
-def test_a_command_refuses_what_no_command_can_use() -> None:
-    assert all(command.loaded.params[0].callback is not None for command in commands(command_line()))

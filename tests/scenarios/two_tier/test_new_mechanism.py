@@ -83,7 +83,7 @@ from scenarios.sweep.two_tier import CURVES
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}
 told = {"found": list(second_order_public_halves()), "help": TwoTier.model_fields["epsilon"].description}
-told |= {"swept": ASKED, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
+told |= {"swept": CURVES, "attacked": [[name, str(epsilon)] for name, epsilon in ATTACKED]}
 told["result"] = run(TwoTier.model_validate({**flags, "mechanism": "warner", "epsilon": "3"}), InProcess(1))
 try:
     TwoTier(**{**flags, "mechanism": "warner", "epsilon": "31"})

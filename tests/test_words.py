@@ -1,0 +1,60 @@
+"""The field's words: names are nouns, a class name has one meaning, and participles do not come back."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTICIPLES = frozenset({"told", "found", "asked", "wanted", "kept", "given", "chosen", "held", "known", "drawn"})
+ROOMS = {"actors": 15, "coordinator": 25, "scenarios": 60, "blindrec": 5, "benchmarks": 30}
+"""Participles as names of one room at most: those that users see, as keys of settings, results and folders."""
+HALVES = ("actors/", "coordinator/protocol/", "coordinator/server/")
+"""Where the three halves of a mechanism stand, which share its name."""
+
+
+def modules(room: str) -> list[Path]:
+    """The modules of a room."""
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def participles(path: Path) -> Counter[str]:
+    """How often each participle stands in a module as a name."""
+    with path.open("rb") as lines:
+        names = [part.string for part in tokenize.tokenize(lines.readline) if part.type == tokenize.NAME]
+    return Counter(name for name in names if name in PARTICIPLES)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_are_no_participles(room: str) -> None:
+    counts = {path.relative_to(ROOT): participles(path) for path in modules(room)}
+    worst = sorted(counts, key=lambda path: -counts[path].total())[:5]
+    places = ", ".join(f"{path} {dict(counts[path])}" for path in worst)
+    assert sum(count.total() for count in counts.values()) <= ROOMS[room], places
+
+
+def test_a_participle_is_counted_as_a_name_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text('found = 1\nprint(f"{found} told", findings.kept)  # asked\n')
+    assert participles(path) == {"found": 1, "kept": 1} or participles(path) == {"found": 2, "kept": 1}
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """But for the halves of a mechanism, which are one thing on three sides."""
+    places = defaultdict(list)
+    for room in ("actors", "coordinator", "scenarios", "blindrec"):
+        for path in modules(room):
+            for part in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(part, ast.ClassDef):
+                    places[part.name].append(str(path.relative_to(ROOT)))
+    twice = {
+        name: paths
+        for name, paths in places.items()
+        if (len(paths) > 1 and not all(sum(path.startswith(half) for path in paths) <= 1 for half in HALVES))
+        or (len(paths) > 1 and any(path.startswith(("scenarios/", "blindrec/")) for path in paths))
+    }
+    assert not twice
