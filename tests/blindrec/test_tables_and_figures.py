@@ -75,8 +75,12 @@ def test_a_file_has_a_result_without_accuracy(tmp_path: Path) -> None:
 def test_a_plan_is_drawn_on_a_log_axis() -> None:
     found = blindrec.plan(items=24, rated=6, epsilon=2)
     axes, table = found.plot(), found.frame()
-    points = [float(np.asarray(line.get_xdata())[0]) for line in axes.get_lines() if line.get_marker() != "None"]
+    points, ends = (
+        [float(np.asarray(line.get_xdata())[0]) for line in axes.get_lines() if (line.get_marker() in marks) == within]
+        for marks, within in ((("None", "|"), False), (("|",), True))
+    )
     assert points == table["users"].dropna().tolist()
+    assert sorted(ends) == sorted(table[["users_low", "users_high"]].stack().dropna())
     assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "users needed")
     assert table["epsilon"].dtype == float
     assert "<table" in found._repr_html_()
