@@ -48,7 +48,8 @@ def test_data_that_is_not_there_is_refused(capfd: pytest.CaptureFixture[str]) ->
 
 def test_the_result_is_in_the_log_behind_the_table(capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(VERSION, SMALL, capfd)
-    assert (code or 0, err) == (0, "")
+    assert not code
+    assert all(message.startswith("seed 0: ") for message in err.splitlines())  # a slow machine prints progress
     received = ResultReceiver()
     shown = [received.take(line) for line in out.splitlines() if not line.startswith(STANDING)]
     assert shown[0].startswith("blindrec run, maxsense, inprocess")
