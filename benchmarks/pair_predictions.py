@@ -102,10 +102,10 @@ def draw_settings(seed: int, *, most_items: int = MOST_ITEMS, most_users: int = 
 
 def plan_of(scenario: Scenario, target: float = TARGETS[0]) -> Estimate | None:
     """Return what a plan says of the users that put a share of the items right."""
-    found = predictor(scenario)
-    assert found is not None
-    assert found.emulation is not None
-    return found.emulation.needed(accuracy=target, success=None)
+    prediction = predictor(scenario)
+    assert prediction is not None
+    assert prediction.emulation is not None
+    return prediction.emulation.needed(accuracy=target, success=None)
 
 
 def measured(

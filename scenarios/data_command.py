@@ -36,14 +36,14 @@ def data(
 
     check_target(json)
     check_figure(figure)
-    wanted = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
-    table, like_from = table_of(wanted), wanted.liked_from
+    settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
+    table, like_from = table_of(settings), settings.liked_from
     described = describe(table, like_from)
     rows = learnable_of(table, like_from)
-    recipe, why = needs_or_why(wanted)
+    recipe, why = needs_or_why(settings)
     record = {
         **described,
-        **lines_skipped(wanted, table),
+        **lines_skipped(settings, table),
         "remarks": table.remarks,
         "learnable": rows,
         "worth": recipe,

@@ -119,9 +119,9 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
-    wanted = load_sweep(grid, seeds=seeds, allow_code=allow_code)
+    settings = load_sweep(grid, seeds=seeds, allow_code=allow_code)
     with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
+        return SweepResult(swept(settings, opened(backend or InProcess()), place, _console(progress)))
 
 
 def compare(
@@ -162,9 +162,9 @@ def compare(
     """
     from scenarios.compare.sweep import comparison  # noqa: PLC0415 (others need not wait for what it loads)
 
-    wanted = comparison({"ratings": ratings, **settings})
+    comparison_settings = comparison({"ratings": ratings, **settings})
     with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(wanted, opened(backend or InProcess()), place, _console(progress)))
+        return SweepResult(swept(comparison_settings, opened(backend or InProcess()), place, _console(progress)))
 
 
 def plan(
@@ -229,7 +229,7 @@ def plan(
     InputError
         If something cannot be used, or no design that protects all a device holds can do it.
     """
-    asked = Asked(
+    request = Asked(
         success=success,
         accuracy=accuracy,
         users=users,
@@ -249,7 +249,7 @@ def plan(
         settings=settings,
         own=None if design is None else {"design": design},
     )
-    return PlanResult(*planned(asked))
+    return PlanResult(*planned(request))
 
 
 def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None) -> Path:

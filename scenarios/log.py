@@ -24,18 +24,18 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z"
-        told = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
-        return strict({**told, **getattr(record, "told", {})})
+        fields = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
+        return strict({**fields, **getattr(record, "told", {})})
 
 
-def strict(told: dict[str, Any]) -> str:
+def strict(fields: dict[str, Any]) -> str:
     """Return one line of strict JSON, in which what is infinite is a word."""
-    return json.dumps({name: str(value) if value in (math.inf, -math.inf) else value for name, value in told.items()})
+    return json.dumps({name: str(value) if value in (math.inf, -math.inf) else value for name, value in fields.items()})
 
 
-def event(name: str, level: int = logging.INFO, **told: Any) -> None:
+def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
     """Log an event with its values, if anybody listens."""
-    LOG.log(level, name, extra={"told": told})
+    LOG.log(level, name, extra={"told": fields})
 
 
 @contextmanager

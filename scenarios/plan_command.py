@@ -79,7 +79,7 @@ def plan(
     check_target(json)
     check_figure(figure)
     world = {name: others.pop(name) for name in WORLD}
-    asked = Asked(
+    request = Asked(
         success=success,
         accuracy=accuracy,
         users=users,
@@ -92,7 +92,7 @@ def plan(
         own=_own(design, setting or ()),
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
-    made, result = planned(asked)
+    made, result = planned(request)
     console = Console(quiet=json == STDOUT)
     if ratings is not None:
         from scenarios.compare.needs import show_needs
@@ -101,7 +101,7 @@ def plan(
         console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
     show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if malicious is not None:
-        result["withstanding"] = withstanding(made, malicious, asked.own)
+        result["withstanding"] = withstanding(made, malicious, request.own)
         show_withstanding(console, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]

@@ -15,23 +15,23 @@ from scenarios.planner.asking import Asked, planned_for
 from scenarios.planner.plan import DesignPlan
 
 
-def planned(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+def planned(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it: with a file also ``worth``, or ``worth_not`` and why not.
 
     Where users are told and no epsilon is, advice is forecast at several epsilons.
     """
-    if asked.worth is not None and not 0 < asked.worth < math.inf:
-        raise InputError(f"worth is {asked.worth:g}; it must be above 0, like 0.95 of what plain popularity is worth")
-    made, result = planned_for(asked)
-    if asked.ratings is None:
+    if request.worth is not None and not 0 < request.worth < math.inf:
+        raise InputError(f"worth is {request.worth:g}; it must be above 0, like 0.95 of what plain popularity is worth")
+    made, result = planned_for(request)
+    if request.ratings is None:
         return made, result
     from scenarios.compare.needs import SPLITS, WORTH, needs_or_why  # noqa: PLC0415 (other plans need not wait for it)
 
     names = ("ratings", "columns", "like_from", "duplicates", "bad_lines", "features")
-    wanted = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(asked, name) for name in names}})
-    several = asked.epsilon is None and asked.users is not None
-    epsilons = () if several else (parse_epsilon(1 if asked.epsilon is None else asked.epsilon),)
-    rows, why = needs_or_why(wanted, epsilons=epsilons, users=asked.users, worth=asked.worth or WORTH)
-    table = read_for(asked).table
+    settings = validated(Comparison, None, {"seeds": SPLITS, **{name: getattr(request, name) for name in names}})
+    several = request.epsilon is None and request.users is not None
+    epsilons = () if several else (parse_epsilon(1 if request.epsilon is None else request.epsilon),)
+    rows, why = needs_or_why(settings, epsilons=epsilons, users=request.users, worth=request.worth or WORTH)
+    table = read_for(request).table
     tell_remarks(table, console())
-    return made, {**result, **lines_skipped(asked, table), "remarks": table.remarks, "worth": rows, "worth_not": why}
+    return made, {**result, **lines_skipped(request, table), "remarks": table.remarks, "worth": rows, "worth_not": why}

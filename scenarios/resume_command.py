@@ -54,9 +54,9 @@ def resume(
     if mark is not None and mark.kind == SWEEP:
         raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
     if (result := finished(folder)) is not None:
-        told = experiment_told(folder, result)
-        report(told, result, json, "resume")
-        deliver_figure(figure, told.name, result, lambda: tables_in(folder))
+        family = experiment_told(folder, result)
+        report(family, result, json, "resume")
+        deliver_figure(figure, family.name, result, lambda: tables_in(folder))
         return
     if mark is None:
         raise InputError(
@@ -70,16 +70,16 @@ def resume(
             "--policy and --with out"
         )
     experiment = EXPERIMENTS[mark.kind]
-    wanted = experiment.resumed(folder, mark, named)
+    settings = experiment.resumed(folder, mark, named)
     with finished_run(
         experiment,
-        wanted,
+        settings,
         open_session(
             backend,
             address=address,
             workers=workers,
             metrics=metrics,
-            work=lambda: mark.repeat * experiment.work(wanted),
+            work=lambda: mark.repeat * experiment.work(settings),
         ),
         repeat=mark.repeat,
         devices_per_actor=devices_per_actor,

@@ -151,12 +151,12 @@ class RunResult(Result):
         return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
 
     def __repr__(self) -> str:
-        told = [
+        lines = [
             f"{name}={report.text_of(value)}"
             for name in self._experiment.named
             if (value := self.get(name)) is not None
         ]
-        return f"RunResult({', '.join([str(self[self._experiment.titled]), *told])})"
+        return f"RunResult({', '.join([str(self[self._experiment.titled]), *lines])})"
 
     def _repr_html_(self) -> str:
         rows = [f"<tr><td>{html.escape(one)}</td><td>{html.escape(two)}</td></tr>" for one, two in self._lines()]
@@ -214,7 +214,7 @@ class SweepResult(Result):
         self._swept = swept
 
     def _pictures(self) -> tuple[Picture, ...]:
-        return pictures_of(self._swept.sweep.family, self, self._swept.drawn())
+        return pictures_of(self._swept.sweep.family, self, self._swept.plotted_tables())
 
     def frame(self, of: Literal["settings", "seeds"] = "settings") -> pd.DataFrame:
         """Return a table of the result, such as U*, one row a setting, decoder and criterion; or of every unit."""

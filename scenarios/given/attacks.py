@@ -45,7 +45,7 @@ def parse_attack(text: str) -> Attack:
     >>> parse_attack("promote:3")
     Attack(name='promote', number=3)
     """
-    name, colon, told = text.partition(":")
+    name, colon, number = text.partition(":")
     if name == POISON:
         raise InputError(f"attack is {POISON}, which is about item features of two tiers; it is no attack on a run")
     if name not in (*_NUMBERED, UNTARGETED, EARLY):
@@ -56,9 +56,9 @@ def parse_attack(text: str) -> Attack:
         if _NUMBERED.get(name):
             raise InputError(f"attack is {brief(text)}; say of how many items, {name}:10")
         return Attack(name, FEW if name in _NUMBERED else None)
-    if not (told.isascii() and told.isdigit() and 1 <= int(told[:12]) <= 10**9):
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= 10**9):
         raise InputError(f"attack is {brief(text)}; give a whole number from 1 on, {name}:10")
-    return Attack(name, int(told[:12]))
+    return Attack(name, int(number[:12]))
 
 
 class AttackSettings(ExperimentScenario):

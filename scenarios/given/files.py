@@ -240,10 +240,10 @@ def read_table(path: Path, remedy: str) -> pd.DataFrame:
 
 def require_rows(parquet: Any, name: str) -> None:
     """Refuse a Parquet file, opened by pyarrow, whose rows take more memory than is left."""
-    told = parquet.metadata
-    groups = [told.row_group(place) for place in range(told.num_row_groups)]
-    rows = max(told.num_rows, sum(group.num_rows for group in groups))
-    size = 3 * sum(group.total_byte_size for group in groups) + max(ROW_BYTES, 16 * told.num_columns) * rows
+    metadata = parquet.metadata
+    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    size = 3 * sum(group.total_byte_size for group in groups) + max(ROW_BYTES, 16 * metadata.num_columns) * rows
     require_memory(size, f"{name}, with {rows:,} rows,", "give fewer rows, or run where there is more")
 
 

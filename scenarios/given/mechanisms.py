@@ -62,8 +62,8 @@ def server_half(design: str) -> ServerHalf:
     if _PATH.fullmatch(design):
         return half_at(design)
     if (half := designs().get(design)) is None:
-        told = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
-        raise InputError(f"design is {design!r}; {told}")
+        remedy = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
+        raise InputError(f"design is {design!r}; {remedy}")
     return half
 
 
@@ -103,8 +103,8 @@ def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
         rest |= {"design": half.name, **settings_in(design).values()}
     settings = own_settings(half, rest)
     if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - names)):
-        known = ", ".join(name for name in type(settings).model_fields if name != "helpers")
-        raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {known}")
+        field_names = ", ".join(name for name in type(settings).model_fields if name != "helpers")
+        raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {field_names}")
     policy = values.get("policy", half.policies_with(settings)[0])
     adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
     epsilon = {} if half.private else {"epsilon": "inf"}
@@ -120,5 +120,5 @@ def _require_default(half: ServerHalf, name: str, value: Any) -> None:
     except ValidationError as error:
         raise InputError(first_line(error, owners[0].settings)) from None
     if value != default:
-        told = " and ".join(other.name for other in owners)
-        raise InputError(f"{name} is {value!r}, which is about {told}; the design is {half.name}, leave it out")
+        owner_names = " and ".join(other.name for other in owners)
+        raise InputError(f"{name} is {value!r}, which is about {owner_names}; the design is {half.name}, leave it out")

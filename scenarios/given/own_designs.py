@@ -13,11 +13,11 @@ from scenarios.own.halves import OwnSettings, settings_in
 
 
 def own_designs(
-    told: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
+    paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
 ) -> tuple[OwnSettings, ...]:
     """Read users' own mechanisms."""
-    values, found, used = dict(settings or {}), list[OwnSettings](), set[str]()
-    for one in told:
+    values, designs, used = dict(settings or {}), list[OwnSettings](), set[str]()
+    for one in paths:
         if isinstance(one, str):
             half = server_half(one)
             fields = half.settings.model_fields.keys() & values.keys()
@@ -27,7 +27,7 @@ def own_designs(
             read = settings_in(one) if isinstance(one, Mechanism) else one
         if not isinstance(read, OwnSettings):
             raise InputError(f"design is {one}, which needs no name to be compared; name your own, {OWN}")
-        found.append(read)
+        designs.append(read)
     if strange := sorted(values.keys() - used):
-        raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, told)) or 'any design; give --design'}")
-    return tuple(found)
+        raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, paths)) or 'any design; give --design'}")
+    return tuple(designs)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def import_policy(path: str) -> Callable[[Setting], Any]:
     """Return what ``package.module:Name`` names; see `scenarios.own.importing.import_object`."""
-    found: Callable[[Setting], Any] = import_object(path, "policy")
-    return found
+    policy: Callable[[Setting], Any] = import_object(path, "policy")
+    return policy
 
 
 def code_digest(policy: str) -> str:

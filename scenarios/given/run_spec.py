@@ -59,8 +59,8 @@ class RunSpec:
         """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
         scenario, half = self.scenario, self.half
         if scenario.decoder not in half.decoders:
-            known = ", ".join(half.decoders)
-            raise InputError(f"decoder is {scenario.decoder!r}; choose one of {known} for {scenario.design}")
+            decoders = ", ".join(half.decoders)
+            raise InputError(f"decoder is {scenario.decoder!r}; choose one of {decoders} for {scenario.design}")
         if not half.private and scenario.epsilon is not None:
             raise InputError(
                 f"epsilon is {as_float(scenario.epsilon):g}, but {scenario.design} is not private; say inf or leave it "
@@ -190,23 +190,23 @@ def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
 
 def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
     """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
-    known = half.policies_with(scenario.settings)
+    policies = half.policies_with(scenario.settings)
     own = ":" in scenario.policy
-    if not own and scenario.policy not in known:
-        told = ", ".join(known)
-        if len(known) == 1:
-            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {told} alone, leave it out")
+    if not own and scenario.policy not in policies:
+        choices = ", ".join(policies)
+        if len(policies) == 1:
+            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {choices} alone, leave it out")
         raise InputError(
-            f"policy is {scenario.policy!r}; choose one of {told} for {half.name}"
+            f"policy is {scenario.policy!r}; choose one of {choices} for {half.name}"
             f"{f', or {half.all_policies_with}' if scenario.policy in half.policies else ''}, or your own, "
             "mypackage.mymodule:MyPolicy"
         )
-    if own and len(known) == 1:
+    if own and len(policies) == 1:
         raise InputError(f"policy is {scenario.policy!r}, but {half.name} has one way of asking; leave it out")
     if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
-        told = " and ".join(half.name for half in designs().values() if half.sure)
+        choices = " and ".join(half.name for half in designs().values() if half.sure)
         raise InputError(
-            f"confidence is {scenario.confidence!r}, which is about {told}; the design is {half.name}, leave it out"
+            f"confidence is {scenario.confidence!r}, which is about {choices}; the design is {half.name}, leave it out"
         )
     if scenario.rounds != 2 and scenario.policy != "fixed":
         raise InputError(

@@ -198,8 +198,8 @@ def _columns(record: Mapping[str, Any]) -> Fault | None:
 
 
 def _base(record: Mapping[str, Any]) -> Fault | None:
-    known = record["base"]["ratings"] is not None or record["base"]["planted"] is not None
-    return None if known else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
+    has_base = record["base"]["ratings"] is not None or record["base"]["planted"] is not None
+    return None if has_base else ("/base/planted", "null", "what was planted, or the name of a file at /base/ratings")
 
 
 _OF_RUNS = {"items": ("score standard_error", "cluster"), "rounds": ("pool answered", "")}

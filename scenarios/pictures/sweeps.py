@@ -309,9 +309,13 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
 
 def attack_panels(points: pd.DataFrame) -> list[Panel]:
     """Return guesses against known ratings, a panel a measure, a line a mechanism; from `attack_table`."""
-    places = {known: float(place) for place, known in enumerate(sorted(points["known"].unique()))}
+    places = {rating_count: float(place) for place, rating_count in enumerate(sorted(points["known"].unique()))}
     looks = by_place(list(points["label"]))
-    x = Axis("ratings that the server knows", "place", ticks={place: str(known) for known, place in places.items()})
+    x = Axis(
+        "ratings that the server knows",
+        "place",
+        ticks={place: str(rating_count) for rating_count, place in places.items()},
+    )
     panels = []
     for name, words in PANELS.items():
         here = points[["label", name]].assign(place=points["known"].map(places)).astype({name: float})

@@ -55,41 +55,43 @@ class Asked:
     own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
 
 
-def planned_for(asked: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+def planned_for(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it."""
-    if asked.users is not None and asked.users < 1:
-        raise InputError(f"users is {asked.users}; it must be at least 1")
-    told = {"columns": asked.columns and ",".join(asked.columns)} | {name: getattr(asked, name) for name in _FILES}
-    for name, value in told.items() if asked.ratings is None else ():
+    if request.users is not None and request.users < 1:
+        raise InputError(f"users is {request.users}; it must be at least 1")
+    file_options = {"columns": request.columns and ",".join(request.columns)} | {
+        name: getattr(request, name) for name in _FILES
+    }
+    for name, value in file_options.items() if request.ratings is None else ():
         if value not in (None, "refuse"):
             raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
-    success = 0.95 if asked.success is None and asked.accuracy is None else asked.success
-    target = Target(success=success, accuracy=asked.accuracy)
-    inverse = asked.users is not None and asked.epsilon is None
-    if asked.ratings is None:
-        world, users = load_scenario(None, {**_world(asked, *_THEIRS), **any_design()}), asked.users
+    success = 0.95 if request.success is None and request.accuracy is None else request.success
+    target = Target(success=success, accuracy=request.accuracy)
+    inverse = request.users is not None and request.epsilon is None
+    if request.ratings is None:
+        world, users = load_scenario(None, {**_world(request, *_THEIRS), **any_design()}), request.users
         cluster_sizes(world)
     else:
-        world, users = _from_file(asked.ratings, asked)
-    made = plan(world, target, users=users, inverse=inverse, own=asked.own)
+        world, users = _from_file(request.ratings, request)
+    made = plan(world, target, users=users, inverse=inverse, own=request.own)
     _refuse_the_impossible(made)
-    return made, {**made.as_json(), "not_for": None if asked.ratings is None else NOT_THE_FILE}
+    return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
 
 
-def _world(asked: Asked, *names: str) -> dict[str, Any]:
+def _world(request: Asked, *names: str) -> dict[str, Any]:
     """Return what was given of epsilon, settings, and these."""
-    given = {name: getattr(asked, name) for name in ("epsilon", *names)} | dict(asked.settings)
-    return {name: value for name, value in given.items() if value is not None}
+    options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
+    return {name: value for name, value in options.items() if value is not None}
 
 
-def _from_file(file: Path, asked: Asked) -> tuple[Scenario, int]:
+def _from_file(file: Path, request: Asked) -> tuple[Scenario, int]:
     """Return the world and the users of a file's shape."""
     for name in _THEIRS:
-        if (value := getattr(asked, name)) is not None:
+        if (value := getattr(request, name)) is not None:
             raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
-    table = read_for(asked).table
-    shape = shape_of(table, like_from=like_bar(asked.columns, asked.like_from), **_world(asked))
-    return shape.world, asked.users or shape.users
+    table = read_for(request).table
+    shape = shape_of(table, like_from=like_bar(request.columns, request.like_from), **_world(request))
+    return shape.world, request.users or shape.users
 
 
 def _refuse_the_impossible(made: DesignPlan) -> None:
@@ -97,8 +99,8 @@ def _refuse_the_impossible(made: DesignPlan) -> None:
     local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL]
     if made.best is None and TOO_MANY in local:
         others = sorted({note for note in local if note and note != TOO_MANY})
-        told = f" ({'; '.join(others)})" if others else ""
+        remedies = f" ({'; '.join(others)})" if others else ""
         raise InputError(
-            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{told}; raise "
+            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{remedies}; raise "
             "epsilon or ask for less"
         )

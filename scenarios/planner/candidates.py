@@ -52,22 +52,22 @@ class Candidate:
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number."""
-        if (asked := (epsilon, *changes.items())) in self._made:
-            return self._made[asked]
-        kept = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
+        if (cache_key := (epsilon, *changes.items())) in self._made:
+            return self._made[cache_key]
+        world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
-        kept |= {name: getattr(self.world.settings, name) for name in shared}
-        told = epsilon if self.private else None
+        world |= {name: getattr(self.world.settings, name) for name in shared}
+        epsilon_or_none = epsilon if self.private else None
         try:
-            wanted = Scenario.model_validate({**kept, **self.settings, "epsilon": told, **changes})
+            scenario = Scenario.model_validate({**world, **self.settings, "epsilon": epsilon_or_none, **changes})
         except ValidationError as error:
             raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
-        return self._made.setdefault(asked, settle(wanted.complete()))
+        return self._made.setdefault(cache_key, settle(scenario.complete()))
 
     def blind(self, epsilon: Epsilon) -> str:
         """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""
-        told = ", ".join(f"{one} and {other}" for one, other in inseparable(self.at(epsilon)))
-        return f"blind to clusters {told}" if told else ""
+        pairs = ", ".join(f"{one} and {other}" for one, other in inseparable(self.at(epsilon)))
+        return f"blind to clusters {pairs}" if pairs else ""
 
 
 def any_design() -> dict[str, Any]:

@@ -18,8 +18,8 @@ def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Co
     """Run a scenario and return its result with what was predicted for it."""
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)
-    found, answered = predictor(as_run), measurement.values["answered"]
+    prediction, answered = predictor(as_run), measurement.values["answered"]
     predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
-    if found is not None:
-        predicted = {"accuracy_predicted": found.accuracy(answered), "exact_predicted": found.exact(answered)}
+    if prediction is not None:
+        predicted = {"accuracy_predicted": prediction.accuracy(answered), "exact_predicted": prediction.exact(answered)}
     return {"intervals": {}, **measurement.values, **predicted}

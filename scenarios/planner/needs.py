@@ -52,25 +52,25 @@ class Target:
             if value is not None and not 0 < value < 1:
                 raise InputError(f"{name} is {value}; it must lie above 0 and below 1")
 
-    def margin(self, found: Predictor, users: int) -> float:
+    def margin(self, prediction: Predictor, users: int) -> float:
         """Return by how much that many answering users meet the target, in log-odds; negative where they do not."""
         margins = []
         if self.success is not None:
-            margins.append(_log_odds(found.exact(users)) - _log_odds(self.success))
+            margins.append(_log_odds(prediction.exact(users)) - _log_odds(self.success))
         if self.accuracy is not None:
-            margins.append(_log_odds(found.accuracy(users)) - _log_odds(self.accuracy))
+            margins.append(_log_odds(prediction.accuracy(users)) - _log_odds(self.accuracy))
         return min(margins, default=0.0)
 
-    def met(self, found: Predictor, users: int) -> bool:
+    def met(self, prediction: Predictor, users: int) -> bool:
         """Return whether that many answering users meet the target."""
-        return self.margin(found, users) >= 0
+        return self.margin(prediction, users) >= 0
 
     @property
     def words(self) -> str:
         """The target in words."""
-        told = [] if self.success is None else [f"all items right with probability {self.success:g}"]
-        told += [] if self.accuracy is None else [f"a share of {self.accuracy:g} of the items right"]
-        return " and ".join(told)
+        goals_in_words = [] if self.success is None else [f"all items right with probability {self.success:g}"]
+        goals_in_words += [] if self.accuracy is None else [f"a share of {self.accuracy:g} of the items right"]
+        return " and ".join(goals_in_words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,32 +95,32 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
         return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
-    found = predictor(scenario) or simulated_predictor(scenario)
-    if found and found.emulation:
-        return _emulated(found, target)
-    return Need(users=predicted_users(found, target) if found else None, predictor=found)
+    prediction = predictor(scenario) or simulated_predictor(scenario)
+    if prediction and prediction.emulation:
+        return _emulated(prediction, target)
+    return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
 
 
 def simulated_predictor(scenario: Scenario) -> Predictor | None:
     """Return predictions from simulated answers of a design of one's own that brings no moments; None of others."""
-    found = simulated(scenario)
-    return from_moments(SignMoments(contrast=found.contrast), scenario) if found else None
+    simulation = simulated(scenario)
+    return from_moments(SignMoments(contrast=simulation.contrast), scenario) if simulation else None
 
 
-def predicted_users(found: Predictor, target: Target) -> int | None:
+def predicted_users(prediction: Predictor, target: Target) -> int | None:
     """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
-    if found.emulation:
-        return _emulated(found, target).users
-    return _smallest(cache(lambda users: target.margin(found, users)))
+    if prediction.emulation:
+        return _emulated(prediction, target).users
+    return _smallest(cache(lambda users: target.margin(prediction, users)))
 
 
-def _emulated(found: Predictor, target: Target) -> Need:
-    assert found.emulation is not None
-    one = found.emulation.needed(accuracy=target.accuracy, success=target.success)
+def _emulated(prediction: Predictor, target: Target) -> Need:
+    assert prediction.emulation is not None
+    one = prediction.emulation.needed(accuracy=target.accuracy, success=target.success)
     if one is None:
-        return Need(users=None, predictor=found)
+        return Need(users=None, predictor=prediction)
     interval = max(1, math.floor(one.low)), None if one.high is None else math.ceil(one.high)
-    return Need(users=math.ceil(one.value), predictor=found, estimate=one, interval=interval)
+    return Need(users=math.ceil(one.value), predictor=prediction, estimate=one, interval=interval)
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
@@ -134,9 +134,9 @@ def _item_query(candidate: Candidate, target: Target) -> Need:
     high = None if yeses.high is None else one.whole(yeses.high)
     users, fewest = (math.ceil(query_users(world, number)) for number in (answers, low))
     most = None if high is None else math.ceil(query_users(world, high))
-    found = predictor(candidate.at(None, answers_per_item=answers))
-    need = Need(users=users, predictor=found, answers=answers, estimate=yeses, interval=(fewest, most))
-    return need if users <= MOST_USERS else Need(users=None, predictor=found)
+    prediction = predictor(candidate.at(None, answers_per_item=answers))
+    need = Need(users=users, predictor=prediction, answers=answers, estimate=yeses, interval=(fewest, most))
+    return need if users <= MOST_USERS else Need(users=None, predictor=prediction)
 
 
 def _log_odds(probability: float) -> float:
@@ -155,8 +155,8 @@ def _smallest(margin: Callable[[int], float]) -> int | None:
     low, high = steps[above - 1], steps[above]
     if high == 2:
         return 1 if margin(1) >= 0 else 2
-    found = root_between(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), width=_FINENESS)
-    users = math.ceil(math.exp(found))
+    log_users = root_between(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), width=_FINENESS)
+    users = math.ceil(math.exp(log_users))
     while margin(users) < 0:  # the root lies within the tolerance, on either side
         users += max(1, users // 10_000)
     return users if users <= MOST_USERS else None
@@ -170,8 +170,8 @@ def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
     """
 
     def enough(epsilon: Fraction) -> bool:
-        found = predictor(candidate.at(epsilon))
-        return found is not None and target.met(found, users)
+        prediction = predictor(candidate.at(epsilon))
+        return prediction is not None and target.met(prediction, users)
 
     low, high = Fraction(_LEAST_EPSILON).limit_denominator(10**9), Fraction(LARGEST_EPSILON)
     if candidate.half.settings.jumps:
@@ -190,16 +190,16 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
 
     def at(place: float) -> Place:
         epsilon = to_epsilon(math.exp(place))
-        found = predictor(candidate.at(epsilon))
-        assert found is not None
-        assert found.emulation is not None
-        return found.emulation, users, math.log(epsilon)
+        prediction = predictor(candidate.at(epsilon))
+        assert prediction is not None
+        assert prediction.emulation is not None
+        return prediction.emulation, users, math.log(epsilon)
 
     steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
     sizes = at(0.0)[0].sizes
-    wanted = goals(sizes, accuracy=target.accuracy, success=target.success)
-    return stricter([estimate(goal, Axis(steps, strengths), at, top=LARGEST_EPSILON) for goal in wanted])
+    targets = goals(sizes, accuracy=target.accuracy, success=target.success)
+    return stricter([estimate(goal, Axis(steps, strengths), at, top=LARGEST_EPSILON) for goal in targets])
 
 
 def to_epsilon(value: float) -> Fraction:

@@ -84,16 +84,16 @@ def plan(
 ) -> DesignPlan:
     """Plan for a block model."""
     compared = [*own_candidates(world, own), *candidates(world)]
-    found = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
+    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
     key = "epsilon" if inverse else "users"
-    best = _recommended(found, key) or (None, None)
+    best = _recommended(candidate_rows, key) or (None, None)
     failure, mistakes = _failing(world, target)
     return DesignPlan(
-        rows=[row for _, row in found],
+        rows=[row for _, row in candidate_rows],
         bounds=_bounds(_at(world, best[1]), failure, mistakes),
         recommended=best[0],
         best=best[1],
-        why=_why(_able(found), best[1], key),
+        why=_why(_able(candidate_rows), best[1], key),
         failure=failure,
         mistakes=mistakes,
         sufficient=_sufficient(_at(world, best[1]), failure),
@@ -108,21 +108,23 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
 
     A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     """
-    found: list[tuple[Candidate, dict[str, Any]]] = []
+    candidate_rows: list[tuple[Candidate, dict[str, Any]]] = []
     best = None
     for one in candidates(world):
         if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
-            found.append((one, _row(one, world.epsilon, target, users, inverse=False)))
-            best = _recommended(found, "users")
+            candidate_rows.append((one, _row(one, world.epsilon, target, users, inverse=False)))
+            best = _recommended(candidate_rows, "users")
     return best[1] if best else None
 
 
-def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tuple[Candidate, dict[str, Any]] | None:
+def _recommended(
+    candidate_rows: list[tuple[Candidate, dict[str, Any]]], key: str
+) -> tuple[Candidate, dict[str, Any]] | None:
     """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
 
     A design of one's own whose guarantee is claimed, not checked, is none of them.
     """
-    able = _able(found)
+    able = _able(candidate_rows)
     best: tuple[Candidate, dict[str, Any]] | None = None
     for one, row in sorted(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"])):
         if not one.half.learns_all:
@@ -131,8 +133,8 @@ def _recommended(found: list[tuple[Candidate, dict[str, Any]]], key: str) -> tup
     return best
 
 
-def _able(found: list[tuple[Candidate, dict[str, Any]]]) -> list[tuple[Candidate, dict[str, Any]]]:
-    safe = [(one, row) for one, row in found if one.protects_all and row.get("channel") != UNCHECKED]
+def _able(candidate_rows: list[tuple[Candidate, dict[str, Any]]]) -> list[tuple[Candidate, dict[str, Any]]]:
+    safe = [(one, row) for one, row in candidate_rows if one.protects_all and row.get("channel") != UNCHECKED]
     return [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
 
 
@@ -163,8 +165,8 @@ def in_words(world: Scenario) -> str:
     sizes = ", ".join(f"{size:,}" for size in counts.tolist())
     shares, classes = class_shares(world).tolist(), []
     for share, likes in zip(shares, world.like, strict=True):
-        told = ", ".join(f"{like:g}" for like in likes)
-        classes.append(f"{told} by {share:.3g} of the users" if len(shares) > 1 else told)
+        levels = ", ".join(f"{like:g}" for like in likes)
+        classes.append(f"{levels} by {share:.3g} of the users" if len(shares) > 1 else levels)
     return (
         f"a block model: each user rates {filled.rated:,} of {filled.items:,} items, drawn uniformly; the items of "
         f"each cluster are alike (sizes {sizes}; liked with probability {'; '.join(classes)}); one label for all puts "
@@ -174,16 +176,16 @@ def in_words(world: Scenario) -> str:
 
 def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) -> bool:
     try:
-        found = predictor(candidate.at(epsilon))
+        prediction = predictor(candidate.at(epsilon))
     except InputError:
         return False
-    if found is None:
+    if prediction is None:
         return False
-    if one := found.emulation:
-        asked = goals(one.sizes, accuracy=target.accuracy, success=target.success)
-        if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in asked):
+    if one := prediction.emulation:
+        targets = goals(one.sizes, accuracy=target.accuracy, success=target.success)
+        if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in targets):
             return False
-    return target.met(found, users)
+    return target.met(prediction, users)
 
 
 def _at(world: Scenario, best: dict[str, Any] | None) -> Scenario:
@@ -230,11 +232,11 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
 
 
 def _predictions(
-    found: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
+    prediction: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
 ) -> dict[str, float]:
     """Return the share of items right and the probability that all are; an estimate has both ``here``, at its value."""
-    accuracy = fitted.accuracy if fitted and here else found.accuracy(users)
-    exact = fitted.chance(value) if fitted and fitted.chance else found.exact(users)
+    accuracy = fitted.accuracy if fitted and here else prediction.accuracy(users)
+    exact = fitted.chance(value) if fitted and fitted.chance else prediction.exact(users)
     return {"accuracy": accuracy, "exact": exact}
 
 
@@ -245,10 +247,10 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
     if need.interval and need.estimate:
         fewest, most = need.interval
         return {"users_low": fewest, "users_high": most, EMULATED: need.estimate.draws}
-    if predictor(candidate.at(epsilon)) is None and (told := simulated(candidate.at(epsilon))):
-        low, high = told.users(need.users)
-        note = f"{SIMULATED} with {told.seeds} seeds; 95 % interval of users: {low} to {high}"
-        return {"users_low": low, "users_high": high, SIMULATED: told.seeds, "note": note}
+    if predictor(candidate.at(epsilon)) is None and (simulation := simulated(candidate.at(epsilon))):
+        low, high = simulation.users(need.users)
+        note = f"{SIMULATED} with {simulation.seeds} seeds; 95 % interval of users: {low} to {high}"
+        return {"users_low": low, "users_high": high, SIMULATED: simulation.seeds, "note": note}
     return {}
 
 
@@ -266,10 +268,10 @@ def _told(candidate: Candidate, epsilon: Epsilon) -> float | str:
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
-    known = predictor(candidate.at(candidate.world.epsilon))
+    prediction = predictor(candidate.at(candidate.world.epsilon))
     if note := why_not_predicted(candidate.at(candidate.world.epsilon)):
         return {"note": note}
-    if known and known.emulation:
+    if prediction and prediction.emulation:
         return _emulated_epsilon(candidate, target, users)
     epsilon = epsilon_needed(candidate, target, users)
     if epsilon is None:
@@ -285,11 +287,14 @@ def _emulated_epsilon(candidate: Candidate, target: Target, users: int) -> dict[
     if (one := estimated_epsilon(candidate, target, users)) is None:
         return {"note": NO_EPSILON}
     epsilon = to_epsilon(one.value)
-    found = predictor(candidate.at(epsilon))
-    assert found is not None
+    prediction = predictor(candidate.at(epsilon))
+    assert prediction is not None
     interval = {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
     return (
-        _about(candidate, epsilon) | interval | {"users": users} | _predictions(found, users, one, one.value, here=True)
+        _about(candidate, epsilon)
+        | interval
+        | {"users": users}
+        | _predictions(prediction, users, one, one.value, here=True)
     )
 
 
@@ -303,7 +308,7 @@ def _failing(world: Scenario, target: Target) -> tuple[float, int]:
 
 def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
     filled = world.complete()
-    found = all_bounds(
+    bounds = all_bounds(
         items=filled.items or 0,
         rated=filled.rated or 0,
         epsilon=as_float(world.epsilon),
@@ -311,7 +316,7 @@ def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, An
         failure=failure,
         mistakes=mistakes,
     )
-    return bounds_rows(found)
+    return bounds_rows(bounds)
 
 
 def _sufficient(world: Scenario, failure: float) -> float | None:

@@ -62,14 +62,14 @@ def shape_of(
     items, overall = table.count, likes.mean() if likes.size else 0.5
     seen = np.bincount(table.items[half], minlength=items)
     liked = np.bincount(table.items[half], weights=likes[half], minlength=items)
-    found = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
-    sizes = np.bincount(found, minlength=clusters)
-    other = np.bincount(found[table.items[~half]], minlength=clusters)
+    cluster_of = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
+    sizes = np.bincount(cluster_of, minlength=clusters)
+    other = np.bincount(cluster_of[table.items[~half]], minlength=clusters)
     if not sizes.all() or not other.all():
         raise InputError(
             f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed"
         )
-    taste = np.bincount(found[table.items[~half]], weights=likes[~half], minlength=clusters) / other
+    taste = np.bincount(cluster_of[table.items[~half]], weights=likes[~half], minlength=clusters) / other
     values = {
         "items": items,
         "rated": max(1, int(np.median(table.degrees))),
@@ -94,8 +94,8 @@ def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
         best = quick_best(world, target, users=shape.users) or {}
         accuracy = best.get("accuracy")
         if accuracy is None or accuracy > one_label + math.sqrt(accuracy * (1 - accuracy) / items):
-            told = {name: best.get(name) for name in names}
-            rows.append({"epsilon": epsilon, **told, "one_label": one_label, **about})
+            best_values = {name: best.get(name) for name in names}
+            rows.append({"epsilon": epsilon, **best_values, "one_label": one_label, **about})
     return rows
 
 

@@ -46,22 +46,27 @@ def simulated(scenario: Scenario) -> Simulated | None:
     """
     if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
         return None
-    begin, found = time.monotonic(), list[float]()
+    begin, contrasts = time.monotonic(), list[float]()
     likes = np.array(scenario.like)
     shares = np.full(len(likes), 1 / len(likes)) if scenario.class_shares is None else np.array(scenario.class_shares)
     level = 2 * (shares @ likes) - 1
     if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
         return None
-    while len(found) < MOST and (len(found) < FEWEST or time.monotonic() - begin < SECONDS):
-        sample = {"users": USERS, "seed": scenario.seed + len(found), "policy": "one-round", "answers_per_device": 1}
+    while len(contrasts) < MOST and (len(contrasts) < FEWEST or time.monotonic() - begin < SECONDS):
+        sample = {
+            "users": USERS,
+            "seed": scenario.seed + len(contrasts),
+            "policy": "one-round",
+            "answers_per_device": 1,
+        }
         ran = run(scenario.model_copy(update=sample), InProcess(1))
         assert ran.population.truth is not None  # a block model
         truth = level[ran.population.truth]
-        told = scipy.stats.linregress(truth, ran.outcome.model.score)
-        scatter = float(np.std(ran.outcome.model.score - told.intercept - told.slope * truth, ddof=2))
-        found.append(float(told.slope) / scatter / math.sqrt(USERS))
-    mean, low, high = mean_interval(found)
+        regression = scipy.stats.linregress(truth, ran.outcome.model.score)
+        scatter = float(np.std(ran.outcome.model.score - regression.intercept - regression.slope * truth, ddof=2))
+        contrasts.append(float(regression.slope) / scatter / math.sqrt(USERS))
+    mean, low, high = mean_interval(contrasts)
     assert mean is not None  # of several seeds
     assert low is not None
     assert high is not None
-    return Simulated(contrast=mean, low=low, high=high, seeds=len(found)) if mean > 0 else None
+    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts)) if mean > 0 else None

@@ -43,11 +43,11 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
             table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
     console.print(table)
     valid = [row for row in made.bounds if row["valid"]]
-    told = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
+    bounds = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
     lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
     allowed = failing(made.failure, made.mistakes)
-    lines = [*lines, f"users that any epsilon-LDP learner needs {allowed}: {', '.join(told)}", recommendation(made)]
+    lines = [*lines, f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}", recommendation(made)]
     for row in made.rows:
         if row.get("channel") == UNCHECKED:
             lines.insert(-1, f"{UNCHECKED}: that {name_of(row)} protects all a device holds; it is never recommended")
@@ -64,10 +64,10 @@ def recommendation(made: DesignPlan) -> str:
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
     best = made.best
-    told = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
+    sentence = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
     if made.users_here is not None and best["accuracy"] is not None:
-        told += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
-    return f"recommended: {name_of(best)}: {told}"
+        sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
+    return f"recommended: {name_of(best)}: {sentence}"
 
 
 def show_cost(console: Console, cost: Mapping[str, Any]) -> None:

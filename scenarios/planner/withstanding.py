@@ -51,7 +51,7 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
             f"{as_float_or_inf(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
             "gap; raise epsilon, or let an accuracy be enough"
         )
-    rows = [found for one, row in able for found in _rows(one, row, made.target, share)]
+    rows = [changed_row for one, row in able for changed_row in _rows(one, row, made.target, share)]
     enough = [row for row in rows if row["users"] is not None]
     best = min(enough, key=lambda row: float(row["users"]), default=None)
     return {"malicious": share, "epsilon": most, "tipping_limit": limit, "designs": rows, "recommended": best}
@@ -71,11 +71,11 @@ def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: f
     common |= {"users_honest": row["users"], "tipping_share": None}
     if sway is None:
         return [common | {"users": None, "note": NOT_KNOWN}]
-    found = []
+    rows = []
     for changed, cost, pooled in [*_pooled(scenario, sway), *_sensed(scenario, sway)]:
         users, note = _needed(pooled, scenario, target, share, row["users"] * cost)
-        found.append(common | {"tipping_share": pooled.tipping(1), **changed, "users": users, "note": note})
-    return found
+        rows.append(common | {"tipping_share": pooled.tipping(1), **changed, "users": users, "note": note})
+    return rows
 
 
 def _theta(scenario: Scenario) -> float | None:
@@ -90,7 +90,7 @@ def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
     Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
     often about several liked ones at once: it costs users, and a liar moves less of the gap.
     """
-    theta, found = _theta(scenario), list[tuple[dict[str, Any], float, Sway]]()
+    theta, variants = _theta(scenario), list[tuple[dict[str, Any], float, Sway]]()
     if theta is None:
         return []
     questions = scenario.value("questions")
@@ -100,8 +100,8 @@ def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
         changed = sway_of(scenario.model_copy(update={"settings": settings}))
         assert changed is not None  # as at its own theta
         cost = (changed.noise / sway.noise) ** 2
-        found.append(({"theta": other}, cost, changed))
-    return found
+        variants.append(({"theta": other}, cost, changed))
+    return variants
 
 
 def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
@@ -112,7 +112,7 @@ def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
         return [({}, 1.0, sway)]
-    found = []
+    variants = []
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
         pooled = Sway(
@@ -120,8 +120,8 @@ def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float,
             deviation=sway.deviation * math.sqrt(pools),
             shift=partial(_met, sway, items, size),
         )
-        found.append(({"pool_size": size}, pools / rise**2, pooled))
-    return found
+        variants.append(({"pool_size": size}, pools / rise**2, pooled))
+    return variants
 
 
 def _met(sway: Sway, items: int, size: int, promoted: int) -> float:
@@ -166,25 +166,25 @@ def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest
     return math.ceil(users), ""
 
 
-def show_withstanding(console: Console, found: Mapping[str, Any]) -> None:
+def show_withstanding(console: Console, result: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
     table = Table(
         "design", "pool", "theta", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    table.title, table.title_justify = Text(f"with a share of {found['malicious']:g} of liars"), "left"
-    for row in found["designs"]:
-        told = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
+    table.title, table.title_justify = Text(f"with a share of {result['malicious']:g} of liars"), "left"
+    for row in result["designs"]:
+        cells = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
         shape = [str(row["pool_size"]), "" if row["theta"] is None else f"{row['theta']:g}"]
-        table.add_row(row["design"], *shape, f"{row['users_honest']:,}", *told)
+        table.add_row(row["design"], *shape, f"{row['users_honest']:,}", *cells)
     console.print(table)
-    best = found["recommended"]
+    best = result["recommended"]
     theta = "" if best is None or best["theta"] is None else f" at theta {best['theta']:g}"
-    asked = "none is enough"
+    advice = "none is enough"
     if best:
         epsilon = f" at epsilon {as_float_or_inf(best['epsilon']):.4g}"
-        asked = f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users{epsilon}"
-    limit = f"of any mechanism at epsilon {as_float_or_inf(found['epsilon']):.4g}: liars tip an item from"
-    for line in (f"{limit} {found['tipping_limit']:.4g} on", f"with liars: {asked}"):
+        advice = f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users{epsilon}"
+    limit = f"of any mechanism at epsilon {as_float_or_inf(result['epsilon']):.4g}: liars tip an item from"
+    for line in (f"{limit} {result['tipping_limit']:.4g} on", f"with liars: {advice}"):
         console.print(Text(line))
 
 

@@ -46,31 +46,31 @@ class Column:
 def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several seeds say together."""
     by_name = {column.name: column for column in columns}
-    told, intervals = dict(records[0]), {}
+    averages, intervals = dict(records[0]), {}
     for name in records[0]:
         column = by_name.get(name, Column(name=name))
         if column.average is Average.NOTHING:
-            del told[name]
+            del averages[name]
             continue
-        told[name], low, high = _together(column, [one.get(name) for one in records])
+        averages[name], low, high = _together(column, [one.get(name) for one in records])
         if low is not None:
             intervals[name] = [low, high]
-    return {**told, "repeat": len(records), "level": CONFIDENCE, "intervals": intervals, "runs": list(records)}
+    return {**averages, "repeat": len(records), "level": CONFIDENCE, "intervals": intervals, "runs": list(records)}
 
 
 def _together(column: Column, values: Sequence[Any]) -> tuple[Any, float | None, float | None]:
     """Return what several seeds say in a column, and the ends of its interval where it has one."""
-    known = [value for value in values if value is not None]
+    present = [value for value in values if value is not None]
     average = column.average
-    if average is Average.FIRST or not known:
+    if average is Average.FIRST or not present:
         return values[0], None, None
     if average is Average.SHARE:
-        return share_interval(sum(map(bool, known)), len(known))
+        return share_interval(sum(map(bool, present)), len(present))
     if average is Average.WORST:
-        return (None if len(known) < len(values) else finite(max(map(_number, known)))), None, None
-    if average is Average.JOINED or (average is Average.COUNT and len(set(known)) == 1):
-        return joined(values if average is Average.JOINED else known), None, None
-    numbers = [_number(value) for value in known]
+        return (None if len(present) < len(values) else finite(max(map(_number, present)))), None, None
+    if average is Average.JOINED or (average is Average.COUNT and len(set(present)) == 1):
+        return joined(values if average is Average.JOINED else present), None, None
+    numbers = [_number(value) for value in present]
     if average is Average.FORMULA or math.inf in numbers:
         return finite(float(np.mean(numbers))), None, None
     return _within(mean_interval(numbers), min(numbers), column.most)

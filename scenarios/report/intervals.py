@@ -112,8 +112,8 @@ def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
         value = float(ordered[rank - 1])
         return int(value) if math.isfinite(value) else None
 
-    told = {"users": at(quantile_ranks(ordered.size, 0.5)[0]), "low": at(low), "high": at(high), "level": level}
-    return {**told, "seeds": int(ordered.size), "unreached": int(np.isinf(ordered).sum())}
+    interval = {"users": at(quantile_ranks(ordered.size, 0.5)[0]), "low": at(low), "high": at(high), "level": level}
+    return {**interval, "seeds": int(ordered.size), "unreached": int(np.isinf(ordered).sum())}
 
 
 def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
@@ -124,5 +124,7 @@ def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
     logs = np.log(over / under)
     logs = logs[np.isfinite(logs)]
     ends = mean_interval(list(logs)) if logs.size else (None, None, None)
-    told = dict(zip(("ratio", "low", "high"), (None if end is None else math.exp(end) for end in ends), strict=True))
-    return {**told, "seeds": int(logs.size)}
+    interval = dict(
+        zip(("ratio", "low", "high"), (None if end is None else math.exp(end) for end in ends), strict=True)
+    )
+    return {**interval, "seeds": int(logs.size)}

@@ -39,8 +39,8 @@ def report_record(
 def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column]) -> None:
     """Print a result as a table: a line a column that it has, with the interval where there is one."""
     table = _table(title)
-    for words, told in lines_of(result, columns):
-        table.add_row(Text(words), Text(printable(told)))  # Text: brackets are no markup
+    for words, text in lines_of(result, columns):
+        table.add_row(Text(words), Text(printable(text)))  # Text: brackets are no markup
     console.print(table)
 
 
@@ -65,8 +65,8 @@ def show_description(console: Console, described: Mapping[str, Any], title: str)
         inner = (
             ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
         )
-        told = "above each user's own mean" if value is None else inner or text_of(value)
-        table.add_row(name.replace("_", " "), Text(printable(told)))
+        description = "above each user's own mean" if value is None else inner or text_of(value)
+        table.add_row(name.replace("_", " "), Text(printable(description)))
     console.print(table)
 
 

@@ -60,8 +60,8 @@ def write_result(out: Path, result: dict[str, Any], scenario: dict[str, Any] | N
     """
     if scenario is not None:
         write_json(out / "scenario.json", scenario)
-    known = {name: value for name, value in read.items() if value is not None}
-    write_json(out / "versions.json", {**versions(), **provenance(), **known})
+    present = {name: value for name, value in read.items() if value is not None}
+    write_json(out / "versions.json", {**versions(), **provenance(), **present})
     write_json(out / "result.json", result)
 
 

@@ -107,7 +107,7 @@ def _measure(
     place, why = choose(backend, address=address, work=sweep.work)
     done = swept(sweep, open_session(place, address=address, workers=workers), out, console())
     deliver(json, done.result)
-    deliver_figure(figure, sweep.family, done.result, done.drawn)
+    deliver_figure(figure, sweep.family, done.result, done.plotted_tables)
     if json != STDOUT:
         sweep.show(printed(), done.result, f"sweep {name}, {place} ({why})")
 

@@ -67,9 +67,9 @@ class Swept:
     units: Mapping[Any, Any]  # Every unit's measurement
     result: dict[str, Any]  # What `--json` prints
 
-    def drawn(self) -> dict[str, pd.DataFrame]:
+    def plotted_tables(self) -> dict[str, pd.DataFrame]:
         """Return the tables that pictures show beside the result."""
-        return self.sweep.drawn(self.units, self.result)
+        return self.sweep.plotted_tables(self.units, self.result)
 
 
 def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Path, console: Console) -> Swept:
@@ -85,7 +85,7 @@ def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Pat
             if not table.empty:
                 write_table(out / name, table)
         done = Swept(sweep=sweep, units=units, result=result)
-        for picture in pictures_of(sweep.family, result, done.drawn()):
+        for picture in pictures_of(sweep.family, result, done.plotted_tables()):
             if picture.points is not None:
                 write_table(out / f"{picture.name}.csv", picture.points)
             draw(out / f"{picture.name}.png", picture)

@@ -72,7 +72,7 @@ class Sweep(ABC, Generic[K, M]):
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the result as a table."""
 
-    def drawn(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    def plotted_tables(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         """Return tables that pictures show beside what the result holds, as `scenarios.pictures` takes them."""
         return {}
 

@@ -163,14 +163,14 @@ def _numbers(name: str, text: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, parts)))
 
 
-def recommenders_of(text: str | Sequence[str] | None, known: tuple[str, ...]) -> tuple[str, ...] | None:
+def recommenders_of(text: str | Sequence[str] | None, choices: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return recommenders in their own order; None for None."""
     if text is None:
         return None
     names = [part.strip() for part in (text.split(",") if isinstance(text, str) else text)]
     for name in names:
-        if name not in known:
-            raise InputError(f"recommender is {name!r}; choose among {', '.join(known)}")
+        if name not in choices:
+            raise InputError(f"recommender is {name!r}; choose among {', '.join(choices)}")
     return tuple(name for name in named_recommenders() if name in names)
 
 
@@ -655,7 +655,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         grid = {"seeds": self.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
         return {**self.content(), **grid, "world": world, "recommenders": rows}
 
-    def drawn(self, units: Clients, result: Row) -> dict[str, pd.DataFrame]:
+    def plotted_tables(self, units: Clients, result: Row) -> dict[str, pd.DataFrame]:
         """Return every service, for what is leaked."""
         return {"units": self.table(units)}
 

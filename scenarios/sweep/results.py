@@ -110,10 +110,12 @@ class ResultsSweep(GridSweep):
         sweep = validated(cls, None, dict(values))
         if sweep.experiment not in EXPERIMENTS:
             raise InputError(f"experiment is {brief(sweep.experiment)}; choose among {', '.join(EXPERIMENTS)}")
-        known = [column.name for column in sweep.runs.columns if column.average is not Average.NOTHING]
+        column_names = [column.name for column in sweep.runs.columns if column.average is not Average.NOTHING]
         for name in sweep.columns:
-            if name not in known:
-                raise InputError(f"column {brief(name)} is unknown; blindrec {sweep.runs.name} has {', '.join(known)}")
+            if name not in column_names:
+                raise InputError(
+                    f"column {brief(name)} is unknown; blindrec {sweep.runs.name} has {', '.join(column_names)}"
+                )
         if sweep.threshold is not None:
             sweep.threshold.check(sweep.runs, {*sweep.base, *(name for table in sweep.grid for name in table)})
         _ = sweep.settings  # refuses those that cannot be run
@@ -191,8 +193,8 @@ class ResultsSweep(GridSweep):
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
 
     def _columns(self) -> list[Column]:
-        known = {column.name: column for column in self.runs.columns}
-        return [known[name] for name in self.columns] or [one for one in known.values() if one.average in MEASURED]
+        by_name = {column.name: column for column in self.runs.columns}
+        return [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
 
     def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
         """Return the settings."""

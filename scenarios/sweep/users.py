@@ -214,8 +214,8 @@ class UsersSweep(GridSweep):
                 row = {"setting": place, **named[place], "decoder": decoder, "criterion": criterion}
                 row |= median_interval(users)
                 planned = plans[cell]
-                known = None not in (planned, row["low"], row["high"])
-                inside = row["low"] <= planned <= row["high"] if known else None
+                comparable = None not in (planned, row["low"], row["high"])
+                inside = row["low"] <= planned <= row["high"] if comparable else None
                 settings.append({**row, "predicted": planned, "inside": inside})
         return {
             "share": self.share,
@@ -314,7 +314,7 @@ class UsersSweep(GridSweep):
         """Return a result's ``settings`` as a table; what was not reached is NaN."""
         return pd.DataFrame(result["settings"]).astype(dict.fromkeys(("users", "low", "high", "epsilon"), float))
 
-    def drawn(self, units: Units, result: Row) -> dict[str, pd.DataFrame]:
+    def plotted_tables(self, units: Units, result: Row) -> dict[str, pd.DataFrame]:
         """Return the points of U* against what varies."""
         return {"figure": self.curves(result["settings"])}
 

@@ -51,8 +51,8 @@ def users_of(scenario: Scenario, failure: float) -> float:
         raise InputError(f"anchor sensing is predicted for 2 clusters, not for {of.cluster_sizes.size}; run it")
     if of.rated < 2:
         raise InputError("anchor sensing learns from pairs of ratings; give users 2 rated items or more")
-    asked = RunSpec(scenario).design
-    assert isinstance(asked, AnchorSensing)  # predicted for no other
+    design = RunSpec(scenario).design
+    assert isinstance(design, AnchorSensing)  # predicted for no other
     world = AnchorWorld(
         items=of.items,
         rated=of.rated,
@@ -61,7 +61,7 @@ def users_of(scenario: Scenario, failure: float) -> float:
         ratings=tuple(map(tuple, (2 * of.like - 1).tolist())),
         epsilon=scenario.epsilon,
         failure=failure,
-        pool=asked.pool(bytes(16)).size,
+        pool=design.pool(bytes(16)).size,
     )
     return anchor_users(world)
 
@@ -142,9 +142,9 @@ def _turned(
             key=lambda one: one.share * float((one.slope**2).sum()),
         )
         users = PAIR_GROWTH * (before + spent)
-        told = users * best.share * best.slope**2
-        noises += np.sqrt(told) * noise.normal(size=world.items)
-        information += told
+        signal_information = users * best.share * best.slope**2
+        noises += np.sqrt(signal_information) * noise.normal(size=world.items)
+        information += signal_information
         spent += users
         value = best.levels[cluster] + np.divide(noises, information, out=noises * 0, where=information > 0)
         one, other = best.levels
@@ -204,6 +204,6 @@ def _slopes(world: AnchorWorld, cluster: Ints, expected: Floats, decided: Bools,
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = masses @ np.where(sensed > 0, scipy.special.erf(grid / np.sqrt(2 * sensed)), grid > 0)
     near, far = np.interp(1 - np.abs(centres), grid, reach), np.interp(1 + np.abs(centres), grid, reach)
-    told = bit_channel(world.epsilon).contrast * world.rated / world.items
-    slope = np.where(decided, 0.0, told * own * (near + far) / 2)
+    contrast_per_item = bit_channel(world.epsilon).contrast * world.rated / world.items
+    slope = np.where(decided, 0.0, contrast_per_item * own * (near + far) / 2)
     return _Slopes(share, slope, means / own if own else means)

@@ -57,22 +57,22 @@ class LearningProblem:
     @property
     def bits(self) -> float:
         """What the users' answers must tell at least [bits]: `(1 - failure) log2(M / M_d) - 1`, or 0."""
-        told = log2_hypotheses(items=self.items, clusters=self.clusters)
-        told -= log2_ball(items=self.items, clusters=self.clusters, mistakes=self.mistakes)
-        return max(0.0, (1.0 - self.failure) * told - 1.0)
+        hypotheses = log2_hypotheses(items=self.items, clusters=self.clusters)
+        hypotheses -= log2_ball(items=self.items, clusters=self.clusters, mistakes=self.mistakes)
+        return max(0.0, (1.0 - self.failure) * hypotheses - 1.0)
 
 
-def log_binomial(total: int, chosen: int) -> float:
-    """`ln C(total, chosen)`, minus infinity for an impossible choice.
+def log_binomial(total: int, subset: int) -> float:
+    """`ln C(total, subset)`, minus infinity for an impossible choice.
 
     By `betaln`, so that `total = 10^9` with few chosen does not lose digits to a difference of huge numbers.
 
     >>> round(math.exp(log_binomial(5, 2)), 9)
     10.0
     """
-    if not 0 <= chosen <= total:
+    if not 0 <= subset <= total:
         return -math.inf
-    few = min(chosen, total - chosen)
+    few = min(subset, total - subset)
     return -math.log1p(total) - float(betaln(few + 1.0, total - few + 1.0))
 
 

@@ -38,8 +38,8 @@ def show_bounds(console: Console, record: Mapping[str, Any]) -> None:
         holds.setdefault(row["range"], []).append(row["name"])
     console.print(table)
     console.print("* the one that binds")
-    for held, names in holds.items():
-        console.print(f"{', '.join(names)}: {'hold' if len(names) > 1 else 'holds'} for {held}", highlight=False)
+    for statement, names in holds.items():
+        console.print(f"{', '.join(names)}: {'hold' if len(names) > 1 else 'holds'} for {statement}", highlight=False)
 
 
 def bounds(
@@ -58,7 +58,7 @@ def bounds(
 
     check_target(json)
     check_figure(figure)
-    found = all_bounds(
+    user_bounds = all_bounds(
         items=items,
         rated=rated,
         epsilon=as_float(parse_epsilon(epsilon)),
@@ -67,9 +67,9 @@ def bounds(
         mistakes=mistakes,
         ours=ours,
     )
-    rows = bounds_rows(found)
-    asked = {"items": items, "rated": rated, "epsilon": as_json(parse_epsilon(epsilon)), "clusters": clusters}
-    record = {**asked, "failure": failure, "mistakes": mistakes, "bounds": rows}
+    rows = bounds_rows(user_bounds)
+    settings = {"items": items, "rated": rated, "epsilon": as_json(parse_epsilon(epsilon)), "clusters": clusters}
+    record = {**settings, "failure": failure, "mistakes": mistakes, "bounds": rows}
     deliver(json, record)
     deliver_figure(figure, "bounds", record)
     if json != STDOUT:

@@ -395,11 +395,11 @@ def totals_emulation(alike: Table, key: World, scale: float) -> Emulation:
     return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
 
 
-def _share_strength(parameters: BlockParameters, known: float) -> float:
+def _share_strength(parameters: BlockParameters, share: float) -> float:
     """Return the strength of shares of likes among so many known ratings an item, of the two closest clusters."""
     likes = np.sort(parameters.class_shares @ parameters.like)
     gaps, middle = np.diff(likes), (likes[1:] + likes[:-1]) / 2
-    return 1 + known * float((gaps**2 / np.maximum(middle * (1 - middle), 1e-9)).min()) / 4
+    return 1 + share * float((gaps**2 / np.maximum(middle * (1 - middle), 1e-9)).min()) / 4
 
 
 def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
@@ -432,14 +432,14 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
     """
     yeses, users, says_yes = np.zeros(world.items, np.int64), 0, world.rated / (2 * world.items)
     while (pool := np.flatnonzero(yeses < answers)).size:
-        asked, left = (
+        batch, left = (
             round_users(int(pool.size), items=world.items, rated=world.rated),
             answers - int(yeses[pool].max()),
         )
         if left > LEAP:  # no item can end within so many rounds
-            asked *= max(1, int(left / 2 * pool.size / (asked * says_yes)))
-        users += asked
-        about = coins.integers(pool.size, size=coins.binomial(asked, says_yes))
+            batch *= max(1, int(left / 2 * pool.size / (batch * says_yes)))
+        users += batch
+        about = coins.integers(pool.size, size=coins.binomial(batch, says_yes))
         yeses[pool] += np.bincount(about, minlength=pool.size)
     return users, yeses
 

@@ -87,21 +87,21 @@ class Sway:
         needed = luck * (1 - share) * self.gap
         return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
 
-    def drawn(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
+    def sample(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
         """Draw every item's estimate, shape (N,).
 
         Shapes: ``labels``, ``wishes`` (N,).
         """
         shift = self.shift(int(np.count_nonzero(wishes)))
         means = (1 - share) * self.levels[labels] + share * shift * wishes
-        drawn: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
-        return drawn
+        sample: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
+        return sample
 
 
 def _tried(most: int) -> list[int]:
     """Return the numbers of promoted items among which liars choose, 1 to most."""
-    found: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
-    return found
+    sizes: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
+    return sizes
 
 
 def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
@@ -135,52 +135,52 @@ def universal_limit(scenario: Scenario) -> float:
 
 
 @singledispatch
-def _sway(moments: object, scenario: Scenario, given: Given) -> Sway | None:  # noqa: ARG001 (as all)
+def _sway(moments: object, scenario: Scenario, inputs: Given) -> Sway | None:  # noqa: ARG001 (as all)
     return None
 
 
 @_sway.register
-def _signs(moments: SignMoments, scenario: Scenario, given: Given) -> Sway:
+def _signs(moments: SignMoments, scenario: Scenario, inputs: Given) -> Sway:
     block = known_world(scenario).block
     assert block is not None
     levels = moments.contrast * (2 * block.class_shares @ block.like - 1)
-    return Sway(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(given, promoted))
+    return Sway(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted))
 
 
 @_sway.register
-def _sets(moments: SketchMoments, scenario: Scenario, given: Given) -> Sway:
+def _sets(moments: SketchMoments, scenario: Scenario, inputs: Given) -> Sway:
     decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
-    shift = sets_shift if given.query.design == "maxsense" else parts_shift
+    shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
     return Sway(
         levels=moments.effect,
         deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
-        shift=lambda promoted: shift(given, promoted),
+        shift=lambda promoted: shift(inputs, promoted),
     )
 
 
 @_sway.register
-def _values(moments: FrequencyMoments, scenario: Scenario, given: Given) -> Sway | None:
+def _values(moments: FrequencyMoments, scenario: Scenario, inputs: Given) -> Sway | None:
     half = half_in(scenario)
     assert isinstance(half, FrequencyHalf)
-    rates = half.asking.reports(given.query)
-    if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(given, 1, rates) is None:
+    rates = half.asking.reports(inputs.query)
+    if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
         return None
     return Sway(
         levels=moments.level,
         deviation=np.sqrt(moments.variance),
-        shift=lambda promoted: values_shift(given, promoted, rates) or 0.0,
+        shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
     )
 
 
 @_sway.register
-def _pairs(moments: PairMoments, scenario: Scenario, given: Given) -> Sway | None:
+def _pairs(moments: PairMoments, scenario: Scenario, inputs: Given) -> Sway | None:
     """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
 
     The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
     about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the latter.
     """
     rates = moments.rates
-    if given.makes_up != ANSWERS or rates.shape != (2, 2):
+    if inputs.makes_up != ANSWERS or rates.shape != (2, 2):
         return None
     levels = (rates[:, 0] - rates[:, 1]) / 2
     less_liked = int(cluster_sizes(scenario)[by_level(scenario).argmax()])
@@ -211,7 +211,7 @@ def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wi
     deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()
     right = list[float]()
     for _ in range(DRAWS):
-        values = sway.drawn(share, labels, wishes, users, coins)
+        values = sway.sample(share, labels, wishes, users, coins)
         decoded = _decoded(scenario, values, deviation)
         wrong += int((decoded != truth).sum())
         right.append(clustering_scores(decoded, labels).accuracy)
@@ -229,8 +229,8 @@ def by_level(scenario: Scenario) -> Ints:
     """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
     block = known_world(scenario).block
     assert block is not None
-    found: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
-    return found
+    ranks: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
+    return ranks
 
 
 def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
@@ -238,8 +238,8 @@ def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
     if scenario.decoder != POSTERIOR:
         return kmeans_on_line(values, clusters)
     information = np.full(values.size, deviation**-2)
-    told = Estimates(weighted=values * information, information=information)
-    return believe(told, clusters=clusters, failure=1 - scenario.confidence).cluster
+    estimates = Estimates(weighted=values * information, information=information)
+    return believe(estimates, clusters=clusters, failure=1 - scenario.confidence).cluster
 
 
 def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int) -> float:
@@ -265,15 +265,17 @@ def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int
     design = setting.design
     if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
         return 0.0
-    truth, coins, asked = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
+    truth, coins, users = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
     rates = design.rates(ask.query)
     wishes = np.zeros(labels.size, np.int32)
     wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
     wrong = 0
     for _ in range(DRAWS):
-        drawn = sway.drawn(scenario.malicious or 0.0, labels, wishes, asked, coins)
-        told = Estimates(weighted=drawn / sway.deviation[labels] * np.sqrt(rates) * asked, information=rates * asked)
-        found = believe(told, clusters=setting.clusters, failure=setting.failure)
-        found = found.withstanding(setting.assume_malicious * most_moved(rates) * asked)
-        wrong += int(((found.cluster != truth) & found.decided(setting.failure)).sum())
+        sample = sway.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
+        estimates = Estimates(
+            weighted=sample / sway.deviation[labels] * np.sqrt(rates) * users, information=rates * users
+        )
+        posterior = believe(estimates, clusters=setting.clusters, failure=setting.failure)
+        posterior = posterior.withstanding(setting.assume_malicious * most_moved(rates) * users)
+        wrong += int(((posterior.cluster != truth) & posterior.decided(setting.failure)).sum())
     return wrong / DRAWS

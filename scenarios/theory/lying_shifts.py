@@ -38,61 +38,61 @@ class Given:
         return min(1.0, self.rated / promoted)
 
 
-def sign_shift(given: Given, promoted: int) -> float:
+def sign_shift(inputs: Given, promoted: int) -> float:
     """Return s(r) of sign sensing, in units of the answer's sign.
 
     Examples
     --------
     With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
     """
-    query = given.query
-    vectors, kept, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
-    if given.makes_up == ANSWERS:
-        kept, epsilon = 1, None
-    own = promoted if given.makes_up in (ANSWERS, SKETCHES) else given.rated
-    one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=kept, epsilon=epsilon)
-    if given.makes_up in (ANSWERS, SKETCHES):
+    query = inputs.query
+    vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
+    if inputs.makes_up == ANSWERS:
+        best_count, epsilon = 1, None
+    own = promoted if inputs.makes_up in (ANSWERS, SKETCHES) else inputs.rated
+    one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=best_count, epsilon=epsilon)
+    if inputs.makes_up in (ANSWERS, SKETCHES):
         return one
-    some, rest = min(given.rated, promoted), given.query.items - promoted
-    return one * (some / promoted + (given.rated - some) / max(rest, 1))
+    some, rest = min(inputs.rated, promoted), inputs.query.items - promoted
+    return one * (some / promoted + (inputs.rated - some) / max(rest, 1))
 
 
-def sets_shift(given: Given, promoted: int) -> float:
+def sets_shift(inputs: Given, promoted: int) -> float:
     """Return s(r) of MaxSense, in units of ``P(S = 1 | item sensed) - P(S = 1)``."""
-    sensing = given.query.parameters["sensing"]
-    contrast = 1.0 if given.makes_up == ANSWERS else bit_channel(given.query.epsilon).contrast
-    if given.makes_up in (ANSWERS, SKETCHES):
-        held = np.arange(promoted + 1)
+    sensing = inputs.query.parameters["sensing"]
+    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(inputs.query.epsilon).contrast
+    if inputs.makes_up in (ANSWERS, SKETCHES):
+        counts = np.arange(promoted + 1)
         mean = sensing * promoted
-        excess = float(np.where(held > mean, held - mean, 0) @ scipy.stats.binom.pmf(held, promoted, sensing))
+        excess = float(np.where(counts > mean, counts - mean, 0) @ scipy.stats.binom.pmf(counts, promoted, sensing))
         return contrast * excess / mean
-    some = min(promoted, given.rated)
-    return contrast * (1 - sensing) ** some * given.reach(promoted)
+    some = min(promoted, inputs.rated)
+    return contrast * (1 - sensing) ** some * inputs.reach(promoted)
 
 
-def parts_shift(given: Given, promoted: int) -> float:
+def parts_shift(inputs: Given, promoted: int) -> float:
     """Return s(r) of Multi-MaxSense: sets have a fixed size, so that another item's presence leaves less room."""
-    query = given.query
+    query = inputs.query
     size, items = int(query.parameters["set_size"]), query.items
-    contrast = 1.0 if given.makes_up == ANSWERS else bit_channel(query.epsilon_per_question).contrast
-    if given.makes_up in (ANSWERS, SKETCHES):
+    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(query.epsilon_per_question).contrast
+    if inputs.makes_up in (ANSWERS, SKETCHES):
         most = size * promoted // items  # the answer is 1 if the set holds more of the promoted items
         with_one = scipy.stats.hypergeom.sf(most - 1, items - 1, promoted - 1, size - 1)
         without = scipy.stats.hypergeom.sf(most, items - 1, promoted, size - 1)
         return contrast * float(with_one - without)
-    some = min(promoted, given.rated)
-    return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * given.reach(promoted)
+    some = min(promoted, inputs.rated)
+    return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * inputs.reach(promoted)
 
 
-def values_shift(given: Given, promoted: int, rates: Rates) -> float | None:
+def values_shift(inputs: Given, promoted: int, rates: Rates) -> float | None:
     """Return s(r) of a frequency oracle that is told what devices liked, in units of shares of the devices."""
-    query, design = given.query, given.query.design
-    if given.makes_up == ANSWERS:
-        found = _support(query, promoted, rates)
-        return None if found is None else (found[0] - found[1]) / rates.contrast
+    query, design = inputs.query, inputs.query.design
+    if inputs.makes_up == ANSWERS:
+        support = _support(query, promoted, rates)
+        return None if support is None else (support[0] - support[1]) / rates.contrast
     if design == "set":
-        return min(promoted, given.rated, int(query.parameters[PADDED])) / promoted
-    if given.makes_up == SKETCHES and (codes := _codes(query)):
+        return min(promoted, inputs.rated, int(query.parameters[PADDED])) / promoted
+    if inputs.makes_up == SKETCHES and (codes := _codes(query)):
         return (_fullest(promoted, codes) - 1 / codes) / (1 - 1 / codes)
     return 1 / promoted
 
@@ -107,10 +107,10 @@ def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] |
     if design == "oue":
         return 1.0, rates.others
     if design in ("subset", "set"):
-        chosen = int(query.parameters[CHOSEN])
+        subset_size = int(query.parameters[CHOSEN])
         values = values_of(query) if design == "subset" else pool_size(query) + int(query.parameters[PADDED])
-        held = min(chosen, promoted)
-        return held / promoted, (chosen - held) / (values - promoted)
+        promoted_inside = min(subset_size, promoted)
+        return promoted_inside / promoted, (subset_size - promoted_inside) / (values - promoted)
     return None
 
 

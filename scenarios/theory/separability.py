@@ -56,8 +56,8 @@ def warning(scenario: Scenario) -> str | None:
     """Return a line that warns of clusters that cannot be told apart and names a way, or None."""
     if scenario.ratings is not None or not (pairs := inseparable(scenario)):
         return None
-    told = ", ".join(f"{one} and {other}" for one, other in pairs)
-    line = f"warning: {scenario.design} cannot tell clusters {told} apart, however many users answer"
+    listing = ", ".join(f"{one} and {other}" for one, other in pairs)
+    line = f"warning: {scenario.design} cannot tell clusters {listing} apart, however many users answer"
     several = (scenario.complete().rated or 0) > 1
     for half in designs().values() if several and not half_in(scenario).paired else ():
         if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):

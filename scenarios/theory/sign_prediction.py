@@ -70,11 +70,11 @@ def decoded_accuracy(parameters: BlockParameters, *, contrast: float, users: int
     means = (2 * parameters.class_shares @ parameters.like - 1)[truth]
     noise = np.random.default_rng(0).standard_normal((max(LEAST_DRAWS, DRAWN_ITEMS // truth.size), truth.size))
     information = np.full(truth.size, error**-2)
-    found = [
+    posteriors = [
         believe(Estimates(weighted=value * information, information=information), clusters=sizes.size, failure=FAILURE)
         for value in means + error * noise
     ]
-    return float(np.mean([clustering_scores(one.cluster, truth).accuracy for one in found]))
+    return float(np.mean([clustering_scores(one.cluster, truth).accuracy for one in posteriors]))
 
 
 def sign_exact(parameters: BlockParameters, *, contrast: float, users: int) -> float:

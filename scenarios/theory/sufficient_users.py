@@ -125,10 +125,10 @@ def sufficient_users(
     return 300 * float(items) ** 2 * effort / signal if signal > 0 else math.inf
 
 
-def _shares(name: str, given: Shares, size: int) -> Floats:
-    if given is None:
+def _shares(name: str, shares_or_none: Shares, size: int) -> Floats:
+    if shares_or_none is None:
         return np.full(size, 1.0 / size)
-    shares = np.asarray(given, dtype=np.float64)
+    shares = np.asarray(shares_or_none, dtype=np.float64)
     if shares.shape != (size,) or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-9:
         raise InputError(f"{name} {shares.tolist()}: give {size} numbers of at least 0 that sum to 1")
     return shares

@@ -160,7 +160,7 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
     rows = pd.read_csv(out / done.sweep.tables[1])
     assert len(rows) == len(done.sweep.rows(done.result)) > 0
     assert (out / done.sweep.tables[0]).exists()
-    pictures = pictures_of(done.sweep.family, done.result, done.drawn())
+    pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
     assert pictures
     for picture in pictures:
         figure = Figure()
