@@ -80,7 +80,7 @@ def _degrees(shape: Shape, coins: np.random.Generator) -> Ints:
 @compiled
 def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
     """Draw every user's items, in proportion to popularity, each once, ascending."""
-    found, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
+    items_drawn, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
     for user in range(starts.size - 1):
         stream, lane, place = siphash1(key[0], key[1], np.uint64(user)), np.uint64(0), starts[user]
         while place < starts[user + 1]:
@@ -89,10 +89,10 @@ def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
             item = min(int(np.searchsorted(cumulative, coin, side="right")), cumulative.size - 1)
             if seen[item] != user:
                 seen[item] = user
-                found[place] = item
+                items_drawn[place] = item
                 place += 1
-        found[starts[user] : starts[user + 1]].sort()
-    return found
+        items_drawn[starts[user] : starts[user + 1]].sort()
+    return items_drawn
 
 
 @compiled
