@@ -29,8 +29,8 @@ NEARBY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dealt:
-    """Users' ratings as an attack deals them out: the first of a random order may be known, the last are targets."""
+class DealtSplit:
+    """Users' ratings in random order: an attack may know each user's first ones and guesses the last."""
 
     rows: Rows = field(repr=False)  # Ratings, every user's in random order
     targets: Ints = field(repr=False)  # Places in ``rows`` of ratings that are guessed
@@ -56,7 +56,7 @@ class Dealt:
         return self.rows.where(rank < np.repeat(np.minimum(self.most_known, count), self.rows.degrees))
 
 
-def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> Dealt:
+def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> DealtSplit:
     """Deal out users' ratings.
 
     Shapes: ``popularity`` (m,).
@@ -69,7 +69,9 @@ def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int)
     rank = np.arange(owners.size) - np.repeat(rows.starts[:-1], rows.degrees)
     target_places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
     decoys = _decoys(rows, owners[target_places], mixed.items[target_places], popularity, coins)
-    return Dealt(rows=mixed, targets=target_places, owner=owners[target_places], most_known=most_known, decoys=decoys)
+    return DealtSplit(
+        rows=mixed, targets=target_places, owner=owners[target_places], most_known=most_known, decoys=decoys
+    )
 
 
 def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np.random.Generator) -> Indices:
@@ -117,7 +119,7 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
     return Seen(rows=released, fits=fits, side=side, prior=prior)
 
 
-def side_clues(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Floats2:
+def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Floats2:
     """Return what tells a release's side: agreement with known ratings, with their completion, and with the prior."""
     centred = known_ratings.values - features.mean[known_ratings.items]
     owners = known_ratings.owners
@@ -133,7 +135,9 @@ def side_clues(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Float
     )
 
 
-def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known_ratings: Rows, belief: Floats) -> Floats2:
+def rating_features(
+    features: ItemFeatures, seen: Seen, dealt: DealtSplit, known_ratings: Rows, belief: Floats
+) -> Floats2:
     """Return what tells the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
     centred = known_ratings.values - features.mean[known_ratings.items]
     taste = tastes(features, known_ratings.starts, known_ratings.items, centred)
@@ -150,7 +154,7 @@ def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known_ratings
     )
 
 
-def rated_clues(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
+def rated_features(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
     """Return what tells whether items were rated: how far the release lies from its own fit there."""
     released = seen.rows[owner, items].astype(np.float64)
     fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
@@ -158,7 +162,7 @@ def rated_clues(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices,
 
 
 TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_stopping": False, "random_state": 0}
-"""Boosted trees, of clues to ratings and to rated items."""
+"""Boosted trees, of features to ratings and to rated items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,66 +178,69 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lesson:
+class TrainingSet:
     """Users, what they released, and the ratings that are guessed."""
 
     seen: Seen = field(repr=False)
-    dealt: Dealt = field(repr=False)
+    dealt: DealtSplit = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spy:
-    """A server that plays a mechanism on its public users."""
+class AttackModel:
+    """A server that simulates a mechanism on its public users and learns from them how to guess."""
 
     features: ItemFeatures
     popularity: Ints = field(repr=False)  # shape (m,); Public ratings of every item
-    played: Lesson = field(repr=False)  # Of public users; everything in it is known
+    played: TrainingSet = field(repr=False)  # Of public users; everything in it is known
     sided: bool  # Whether a release may lie on either side of +-r'
 
-    def guess(self, target: Lesson, known_count: int) -> Scores:
+    def guess(self, target: TrainingSet, known_count: int) -> Scores:
         """Guess the targets' ratings, knowing so many ratings of each user."""
         trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
             belief, flip_share = self._beliefs(target, known_count)
-            trees.fit(self._clues(self.played, known_count, belief[0]), own.values - self.features.mean[own.items])
-            guessed = trees.predict(self._clues(target, known_count, belief[1]))
+            training = self._attack_features(self.played, known_count, belief[0])
+            trees.fit(training, own.values - self.features.mean[own.items])
+            guessed = trees.predict(self._attack_features(target, known_count, belief[1]))
         return self._score(target.dealt, guessed, flip_share)
 
-    def tells_rated(self, target: Lesson) -> float:
+    def tells_rated(self, target: TrainingSet) -> float:
         """Return how often a rated item is told from its decoy, ties counted half."""
         own = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
         with threadpool_limits(limits=1):
             trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
-            rated, decoy = (trees.decision_function(clues) for clues in self._rated(target))
+            rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
-    def _rated(self, of: Lesson) -> tuple[Floats2, Floats2]:
+    def _rated(self, of: TrainingSet) -> tuple[Floats2, Floats2]:
         dealt, paired = of.dealt, of.dealt.decoys >= 0
         rated, decoy = (
-            rated_clues(self.features, of.seen, dealt.owner[paired], items[paired], self.popularity)
+            rated_features(self.features, of.seen, dealt.owner[paired], items[paired], self.popularity)
             for items in (dealt.items, dealt.decoys)
         )
         return rated, decoy
 
-    def _clues(self, of: Lesson, known_count: int, belief: Floats) -> Floats2:
-        return rating_clues(self.features, of.seen, of.dealt, of.dealt.first(known_count), belief)
+    def _attack_features(self, of: TrainingSet, known_count: int, belief: Floats) -> Floats2:
+        return rating_features(self.features, of.seen, of.dealt, of.dealt.first(known_count), belief)
 
-    def _beliefs(self, target: Lesson, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
+    def _beliefs(self, target: TrainingSet, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""
         if not self.sided:
             return (np.ones(len(self.played.seen.side)), np.ones(len(target.seen.side))), None
-        own, other = (side_clues(self.features, of.seen, of.dealt.first(known_count)) for of in (self.played, target))
+        own, other = (
+            side_features(self.features, of.seen, of.dealt.first(known_count)) for of in (self.played, target)
+        )
         size = np.sqrt(np.square(own).mean(axis=0))
         size[size == 0] = 1.0
         model = LogisticRegression(C=100.0, fit_intercept=False, max_iter=1000)
         sides = self.played.seen.side
         model.fit(np.concatenate([own, -own]) / size, np.concatenate([sides, ~sides]))
-        believed = tuple(2 * model.predict_proba(clues / size)[:, 1] - 1 for clues in (own, other))
+        believed = tuple(2 * model.predict_proba(sample_features / size)[:, 1] - 1 for sample_features in (own, other))
         right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.seen.side)
         return (believed[0], believed[1]), float(right.mean())
 
-    def _score(self, dealt: Dealt, guessed: Floats, flip_share: float | None) -> Scores:
+    def _score(self, dealt: DealtSplit, guessed: Floats, flip_share: float | None) -> Scores:
         features, mean = self.features, self.features.mean[dealt.items]
         right = (guessed > 0) == (dealt.values > mean)
         ratings = np.clip(mean + guessed, features.lowest, features.highest)
@@ -321,10 +328,10 @@ def attack(
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
     rows = []
     for mechanism, epsilon in attacked:
-        practice = _lesson(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
-        target = _lesson(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
+        practice = _training_set(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
+        target = _training_set(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
         sided = mechanism != NONE and server.half_of(mechanism).sided
-        spy = Spy(features=features, popularity=popularity, played=practice, sided=sided)
+        spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         auc = spy.tells_rated(target)
         rows += [
             Guessed(
@@ -341,9 +348,13 @@ def attack(
     return rows
 
 
-def _lesson(features: ItemFeatures, dealt: Dealt, total: Floats, request: Asked, secret: bytes) -> Lesson:
-    """Let users release what is asked for, and look at it."""
-    return Lesson(seen=seen(features, _released(features, dealt.rows, request, secret), dealt.rows, total), dealt=dealt)
+def _training_set(
+    features: ItemFeatures, dealt: DealtSplit, total: Floats, request: Asked, secret: bytes
+) -> TrainingSet:
+    """Let users release what the request asks for, and inspect the releases."""
+    return TrainingSet(
+        seen=seen(features, _released(features, dealt.rows, request, secret), dealt.rows, total), dealt=dealt
+    )
 
 
 def _total(features: ItemFeatures, public: Rows) -> Floats:

@@ -1,4 +1,4 @@
-"""A run's course at a place: the server's share of it, private devices, and what is kept of every batch."""
+"""A run's course at a place: the server's share of it, private devices, and what is stored of every batch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
 BATCHES: Codec[Batch] = Codec(
     noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
 )
-"""How a batch that has answered is kept."""
+"""How a batch that has answered is stored."""
 
 
 class KeptBatches(RecordLog[Batch]):
@@ -97,7 +97,7 @@ Score = Callable[[ItemFeatures], float]
 class CoursePlan:
     """What a course needs to know."""
 
-    server: BatchPlan  # What the server is told
+    server: BatchPlan  # What the server learns
     private: Rows  # What private devices hold
     secret: bytes = field(repr=False)  # Their master secret
     full: bool = False  # The rival in which private users' ratings themselves are released

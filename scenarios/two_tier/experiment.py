@@ -42,7 +42,7 @@ from scenarios.two_tier.config import (
     scale_of,
 )
 from scenarios.two_tier.course import CoursePlan, KeptBatches, follow
-from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
+from scenarios.two_tier.planted import FEWEST, PlantedShape, planted_ratings
 from scenarios.two_tier.rates import overlap
 from scenarios.two_tier.results import tables_of
 from scenarios.two_tier.split import UserSplit, split_users, weighing_of
@@ -108,15 +108,15 @@ def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: R
     scores: dict[str, Any] = {}
     for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
         try:
-            found = ranking_scores(ranked, likes)
+            ranking = ranking_scores(ranked, likes)
         except InputError:
             return {}
         scores |= {
-            f"{name}hit_rate": found.hit_rate,
-            f"{name}hit_rate_error": found.hit_rate_error,
-            f"{name}ndcg": found.ndcg,
-            f"{name}ndcg_error": found.ndcg_error,
-            "evaluated": found.evaluated,
+            f"{name}hit_rate": ranking.hit_rate,
+            f"{name}hit_rate_error": ranking.hit_rate_error,
+            f"{name}ndcg": ranking.ndcg,
+            f"{name}ndcg_error": ranking.ndcg_error,
+            "evaluated": ranking.evaluated,
         }
     return scores
 
@@ -146,7 +146,7 @@ Watched = Callable[[int], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class TwoTierWorld:
     """Ratings as they are dealt out, and the scale."""
 
     settings: TwoTier
@@ -163,14 +163,14 @@ def read_table(settings: TwoTier) -> RatingTable:
     """Read the file of ratings, or draw the planted table; round them, where that is wanted."""
     if settings.planted is not None:
         users, items, ratings = settings.planted
-        shape = Shape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
+        shape = PlantedShape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
         table = planted_ratings(shape, settings.seed)
     else:
         table = read_for(settings).table
     return onto_scale(table, settings.scale) if settings.round_ratings and settings.scale else table
 
 
-def world_of(settings: TwoTier, table: RatingTable) -> World:
+def world_of(settings: TwoTier, table: RatingTable) -> TwoTierWorld:
     """Deal out a table."""
     split = split_users(
         table,
@@ -190,10 +190,10 @@ def world_of(settings: TwoTier, table: RatingTable) -> World:
     scale = scale_of(declared, public.values)
     if needs_scale(settings.mechanism):
         check_levels(table, scale.levels, settings.mechanism, declared=declared is not None)
-    return World(settings=settings, split=split, scale=scale)
+    return TwoTierWorld(settings=settings, split=split, scale=scale)
 
 
-def settle(world: World, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
+def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
     """Return rank and kappa as given, or validated on held-out public users, with what was tried."""
     settings = world.settings
     fitting = settings.fitting(settings.rank or 1, settings.regularisation or 1.0)
@@ -202,10 +202,10 @@ def settle(world: World, session: Backend) -> tuple[Fitting, list[tuple[int, flo
     return choose_fitting(world.folds, fitting, world.scale, session, rank=settings.rank, kappa=settings.regularisation)
 
 
-def plan_of(world: World, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
+def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
     """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
 
-    With ``beside`` public users alone go through as many iterations, and that is told, too.
+    With ``beside`` public users alone go through as many iterations, and that result is reported, too.
     """
     settings, scale, public = world.settings, world.scale, world.split.public_rows
     weight, private = settings.weight_set, world.split.private_rows
@@ -244,7 +244,7 @@ def _poison_of(settings: TwoTier, items: int) -> Poison | None:
     return Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
-def score_of(world: World, session: Backend, features: ItemFeatures) -> float:
+def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
     """Return the root mean squared error on all users' test ratings."""
     return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
 
@@ -282,8 +282,8 @@ def run(
     }
 
 
-def result_of(world: World, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
-    """Return what was found, as JSON values."""
+def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
+    """Return the result, as JSON values."""
     settings, split, alone = world.settings, world.split, course.alone or course
     counts = np.bincount(split.public_rows.items, minlength=split.train.count)
     unseen = counts == 0

@@ -18,7 +18,7 @@ FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class PlantedShape:
     """How much there is of what."""
 
     users: int = 69_878  # Numbers of users and items
@@ -40,7 +40,7 @@ MOST_OF_ITEMS = 0.7
 """Share of the items that the most active user rated."""
 
 
-def planted_ratings(shape: Shape, seed: int) -> RatingTable:
+def planted_ratings(shape: PlantedShape, seed: int) -> RatingTable:
     """Draw a table of planted ratings."""
     coins = np.random.default_rng(np.frombuffer(derive(seed, "planted ratings"), np.uint32))
     degrees = _degrees(shape, coins)
@@ -66,7 +66,7 @@ def planted_ratings(shape: Shape, seed: int) -> RatingTable:
     )
 
 
-def _degrees(shape: Shape, coins: np.random.Generator) -> Ints:
+def _degrees(shape: PlantedShape, coins: np.random.Generator) -> Ints:
     """Return users' numbers of ratings, scaled until they add up to about the wanted number."""
     raw, most = np.exp(ACTIVITY * coins.standard_normal(shape.users)), int(MOST_OF_ITEMS * shape.items)
     low, high = 0.0, float(shape.ratings)
