@@ -9,7 +9,7 @@ import typer
 
 from coordinator.protocol.errors import InputError
 from scenarios.app.command import report
-from scenarios.app.experiment import NOTHING, Experiment, Named
+from scenarios.app.experiment import NOTHING, Experiment, NamedCode
 from scenarios.app.finishing import finished_run
 from scenarios.app.flags import Address, Backend, Cohort, Figure, Json, Metrics, With, Workers
 from scenarios.experiments import EXPERIMENTS
@@ -63,7 +63,7 @@ def resume(
             f"output folder {folder} holds no interrupted run: nothing was kept there; blindrec run ... --out {folder} "
             "begins one"
         )
-    named = Named(design=design, policy=policy, helpers=tuple(helpers or ()))
+    named = NamedCode(design=design, policy=policy, helpers=tuple(helpers or ()))
     if not EXPERIMENTS[mark.kind].own and named != NOTHING:
         raise InputError(
             f"output folder {folder} holds blindrec {mark.kind}, which has no design or policy; leave --design, "

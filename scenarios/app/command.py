@@ -60,18 +60,18 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         **flags: Any,
     ) -> None:
         own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
-        wanted = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
+        settings = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
         check_target(json)
         check_figure(figure)
         with finished_run(
             experiment,
-            wanted,
+            settings,
             open_session(
                 backend,
                 address=address,
                 workers=workers,
                 metrics=metrics,
-                work=lambda: repeat * experiment.work(wanted),
+                work=lambda: repeat * experiment.work(settings),
             ),
             repeat=repeat,
             devices_per_actor=devices_per_actor,

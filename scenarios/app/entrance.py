@@ -66,8 +66,8 @@ def _run(tree: Any, arguments: list[str]) -> tuple[str | None, int]:
     except KeyboardInterrupt:  # outside of the command-line library
         code = INTERRUPTED
     except Exception as error:
-        if known := ending(error):
-            return known
+        if exit_code := ending(error):
+            return exit_code
         explain = getattr(error, "format_message", None)  # the command-line library's own errors
         if explain is None:
             raise

@@ -29,16 +29,16 @@ S = TypeVar("S", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """What is one's own and named again to go on with a run, because nothing is imported since a folder says so."""
+class NamedCode:
+    """Custom code that a user names again to resume a run: a folder alone never makes us import code."""
 
     design: str | None = None  # Import paths; None where not given
     policy: str | None = None
     helpers: tuple[str, ...] = ()  # Packages that travel with the design
 
 
-NOTHING = Named()
-"""Where nothing is one's own."""
+NOTHING = NamedCode()
+"""No custom code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Experiment(ABC, Generic[S]):
         """Return what makes a folder this experiment's own."""
         return manifest_of(self.name, scenario, *self.files, repeat=repeat)
 
-    def resumed(self, out: Path, mark: Manifest, named: Named) -> S:  # noqa: ARG002 (for what may be one's own)
+    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be one's own)
         """Return the scenario of a folder whose experiment was interrupted."""
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @contextmanager
 def finished_run(
     experiment: Experiment[S],
-    wanted: S,
+    settings: S,
     opening: AbstractContextManager[Backend],
     *,
     console: Console,
@@ -45,10 +45,10 @@ def finished_run(
             f"devices_per_actor is {devices_per_actor}, but cohorts of blindrec {experiment.name} have one size; leave "
             "it out"
         )
-    experiment.check(wanted)
-    if out is not None and (result := finished_result(out, experiment.mark(wanted, repeat))) is not None:
-        told = f"the run in {out} is over: this is its result, and nobody was asked again"
-        console.print(told, highlight=False, soft_wrap=True, markup=False)
+    experiment.check(settings)
+    if out is not None and (result := finished_result(out, experiment.mark(settings, repeat))) is not None:
+        message = f"the run in {out} is over: this is its result, and nobody was asked again"
+        console.print(message, highlight=False, soft_wrap=True, markup=False)
         yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
         return
     require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
@@ -57,7 +57,7 @@ def finished_run(
     def work(session: Backend) -> Record:
         from scenarios.watch.progress import ProgressReporter  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
-        experiment.warn(wanted, console)
+        experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
         telling = ProgressReporter(
             kind=experiment.name,
@@ -70,12 +70,12 @@ def finished_run(
         running = Running(
             session=session, console=console, devices_per_actor=devices_per_actor, out=out, telling=telling
         )
-        return run_seeds(experiment, wanted, running, repeat)
+        return run_seeds(experiment, settings, running, repeat)
 
     with finished_run_folder(
         out,
         opening,
-        claim=lambda folder: claim_folder(folder, experiment.mark(wanted, repeat)),
+        claim=lambda folder: claim_folder(folder, experiment.mark(settings, repeat)),
         work=work,
         write=write_folder,
     ) as record:
@@ -93,18 +93,18 @@ def _load(module: str) -> None:
         importlib.import_module(module)
 
 
-def run_seeds(experiment: Experiment[S], wanted: S, running: Running, repeat: int) -> Record:
+def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: int) -> Record:
     """Run seeds from the scenario's own on, until all are over or a policy goes astray; no folder is written."""
-    first: int = getattr(wanted, "seed")  # noqa: B009 (all scenarios have one)
+    first: int = getattr(settings, "seed")  # noqa: B009 (all scenarios have one)
     seeds: list[Record] = []
     for seed in range(first, first + repeat):
-        seeds.append(experiment.once(wanted.model_copy(update={"seed": seed}), running))
+        seeds.append(experiment.once(settings.model_copy(update={"seed": seed}), running))
         if seeds[-1].failure:
             break
     records = [one.values for one in seeds]
     result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
-    told = {"backend": result["backend"], "backend_reason": running.session.reason}
-    return replace(seeds[0], values={**result, **told}, failure=seeds[-1].failure)
+    backend = {"backend": result["backend"], "backend_reason": running.session.reason}
+    return replace(seeds[0], values={**result, **backend}, failure=seeds[-1].failure)
 
 
 def write_folder(out: Path, record: Record) -> None:
@@ -112,5 +112,5 @@ def write_folder(out: Path, record: Record) -> None:
     for name, table in record.tables().items():
         write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
     mark = read_manifest(out)
-    known = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
-    write_result(out, record.values, record.scenario, **known)
+    digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
+    write_result(out, record.values, record.scenario, **digests)

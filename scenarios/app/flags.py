@@ -102,14 +102,14 @@ def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = fro
 
     def decorate(command: F) -> F:
         signature = inspect.signature(command, eval_str=True)
-        given = [
+        parameters = [
             one
             for one in signature.parameters.values()
             if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name not in leave_out
         ]
-        first = [one for one in given if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+        first = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
         more = [_flag(name, field) for name, field in fields.items()]
-        last = [one for one in given if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        last = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
         command.__signature__ = signature.replace(parameters=[*first, *more, *last])  # type: ignore[attr-defined] # typer reads it
         command.__annotations__ = {one.name: one.annotation for one in (*first, *more, *last)}
         return command

@@ -43,9 +43,9 @@ class Later(TyperCommand):
         function: Callable[..., None] = getattr(importlib.import_module(module), name)
         return function
 
-    def make_context(self, *args: Any, **told: Any) -> Any:
+    def make_context(self, *args: Any, **options: Any) -> Any:
         """Return the context of the command itself, which is what runs then."""
-        return self.loaded.make_context(*args, **told)
+        return self.loaded.make_context(*args, **options)
 
 
 def _command(function: Callable[..., None], name: str | None) -> Callable[..., None]:

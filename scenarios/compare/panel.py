@@ -16,7 +16,7 @@ from scenarios.compare.settings import COORDINATOR, Comparison
 from scenarios.compare.worlds import table_of
 from scenarios.given.files import file_sha256
 from scenarios.online.config import REFERENCE
-from scenarios.online.worlds import World, world_of_table
+from scenarios.online.worlds import OnlineWorld, world_of_table
 from scenarios.report.tables import number, percent, remark, show_table
 from scenarios.sweep.online import BESIDE, ClientsKey, RatingsSweep, client_rows
 from scenarios.sweep.online import ClientsMeasurement as Served
@@ -37,7 +37,7 @@ def grid_of(settings: Comparison) -> RatingsSweep:
 
 
 @lru_cache(maxsize=2)
-def clients_of(settings: Comparison, seed: int) -> World:
+def clients_of(settings: Comparison, seed: int) -> OnlineWorld:
     """Return a seed's clients, whom all recommenders serve."""
     return world_of_table(grid_of(settings).scenario(REFERENCE, seed), table_of(settings))
 

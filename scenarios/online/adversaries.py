@@ -23,7 +23,7 @@ from coordinator.server.online.service import Pick, Served, by_coin, by_sequence
 from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import check, loss_bound, strikes_to_die
 from scenarios.online.privacy_bounds import conjecture, epsilon_proved, own_lower_bound, theorem_15
-from scenarios.online.worlds import ClientWorld, World
+from scenarios.online.worlds import ClientWorld, OnlineWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +48,8 @@ class _Written:
         votes: Bits2 = self._pattern.votes[ballot.first : ballot.stop][:, self._pattern.group[electors]]
         return np.ascontiguousarray(votes)
 
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
-        return self._client.answer(round_number, chosen)
+    def offer(self, client: int, round_number: int, recommendation: int) -> bool:  # noqa: ARG002 (a protocol)
+        return self._client.answer(round_number, recommendation)
 
 
 def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
@@ -62,8 +62,8 @@ def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> 
 def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
     """Return a table of likes from the objects liked in each round."""
     likes: Bools2 = np.zeros((len(liked), objects), np.bool_)
-    for row, found in zip(likes, liked, strict=True):
-        row[list(found)] = True
+    for row, liked_objects in zip(likes, liked, strict=True):
+        row[list(liked_objects)] = True
     return likes
 
 
@@ -71,7 +71,7 @@ UNFINISHED = 1e-6
 """Chance that a split of slow halving is left before its wrong half is kicked out."""
 
 
-def halving_world(scenario: OnlineScenario) -> World:
+def halving_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return Theorem 6's adversary.
 
     In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
@@ -102,7 +102,7 @@ def halving_world(scenario: OnlineScenario) -> World:
     return _world(scenario, table, liked, path, diversity=0)
 
 
-def slow_halving_world(scenario: OnlineScenario) -> World:
+def slow_halving_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs.
 
     D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds are
@@ -146,7 +146,7 @@ def _halves(splits: int) -> Bits2:
     return halves
 
 
-def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, diversity: int) -> World:
+def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, diversity: int) -> OnlineWorld:
     """Return the world of these votes; beyond the splits, all vote as the client likes (object 0)."""
     rounds, groups = table.shape
     likes = np.zeros((rounds, scenario.objects), np.bool_)
@@ -161,7 +161,7 @@ def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, d
         peer=group == int((path << np.arange(path.size)).sum()),
         name="the client",
     )
-    return World(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
+    return OnlineWorld(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
 
 
 class ChainStep(NamedTuple):
@@ -274,7 +274,7 @@ VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
 """What v and v' vote for."""
 
 
-class Drawn(NamedTuple):
+class LossSample(NamedTuple):
     """One configuration and one sequence of recommendations, drawn under v."""
 
     seed: int  # The seed; rounds in which v and v' disagree; disliked recommendations
@@ -283,7 +283,7 @@ class Drawn(NamedTuple):
     ratio: float  # ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence
 
 
-class Measured(NamedTuple):
+class LossMeasurement(NamedTuple):
     """What a recommender does under random configurations, beside the bounds on epsilon [nats]."""
 
     recommender: str
@@ -308,21 +308,23 @@ def measure(
     *,
     share: float | None = None,
     epsilon: float = math.inf,
-) -> Measured:
+) -> LossMeasurement:
     """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2)."""
     if not seeds:
         raise InputError("no seeds: a mean needs at least one")
-    drawn = [draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds]
-    loss = float(np.mean([one.loss for one in drawn]))
-    ratios: Floats = np.array([one.ratio for one in drawn])
-    spread = float(ratios.std(ddof=1)) if len(drawn) > 1 and np.isfinite(ratios).all() else math.nan
+    samples = [
+        draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds
+    ]
+    loss = float(np.mean([one.loss for one in samples]))
+    ratios: Floats = np.array([one.ratio for one in samples])
+    spread = float(ratios.std(ddof=1)) if len(samples) > 1 and np.isfinite(ratios).all() else math.nan
     size = (rounds, 2, 2 * peers, peers, diversity, radius)
-    at_least = max(loss, 1 / len(drawn))  # a mean of 0 in so few runs is no expectation of 0
-    return Measured(
+    at_least = max(loss, 1 / len(samples))  # a mean of 0 in so few runs is no expectation of 0
+    return LossMeasurement(
         recommender,
         loss,
         float(ratios.mean()),
-        spread / math.sqrt(len(drawn)),
+        spread / math.sqrt(len(samples)),
         float(ratios.mean()) / (2 * peers),
         theorem_15(*size, at_least),
         conjecture(*size, at_least),
@@ -342,7 +344,7 @@ def draw(
     *,
     share: float | None = None,
     epsilon: float = math.inf,
-) -> Drawn:
+) -> LossSample:
     """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place."""
     check(rounds, 2, 2 * peers, peers, diversity, radius)
     settings = configuration(rounds, diversity, radius, seed, share=share)
@@ -353,7 +355,7 @@ def draw(
     served = replay(recommender, promise, pattern, by_coin(derive(seed, "recommendations")))
     against = replay(recommender, promise, other, by_sequence(served.chosen))
     apart = sum(setting > 2 for setting in settings)
-    return Drawn(seed, apart, served.loss, served.log_likelihood - against.log_likelihood)
+    return LossSample(seed, apart, served.loss, served.log_likelihood - against.log_likelihood)
 
 
 def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:

@@ -49,7 +49,7 @@ def adversary(
     check_target(json)
     check_figure(figure)
     names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
-    given = {
+    options = {
         "rounds": rounds,
         "objects": objects,
         "voters": voters,
@@ -58,7 +58,7 @@ def adversary(
         "radius": radius,
         "seed": seed,
     }
-    rows = rows_against(name, names, given, repeat, InProcess(1))
+    rows = rows_against(name, names, options, repeat, InProcess(1))
     record = {"adversary": name, "rows": rows}
     deliver(json, record)
     deliver_figure(figure, "adversary", record)

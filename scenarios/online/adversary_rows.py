@@ -26,7 +26,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.loss_bounds import loss_bound, loss_lower_bound, slow_halving_loss
 from scenarios.online.privacy_bounds import epsilon_needed, epsilon_proved
 from scenarios.online.run import run_online
-from scenarios.online.worlds import World
+from scenarios.online.worlds import OnlineWorld
 from scenarios.places.session import Backend
 from scenarios.report.printing import text_of
 
@@ -70,7 +70,7 @@ def slow_halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
 
 
 def _loss_row(
-    scenario: OnlineScenario, seeds: int, session: Backend, build: Callable[[OnlineScenario], World], bound: Row
+    scenario: OnlineScenario, seeds: int, session: Backend, build: Callable[[OnlineScenario], OnlineWorld], bound: Row
 ) -> Row:
     losses, kicked = [], 0
     for seed in range(scenario.seed, scenario.seed + seeds):
@@ -78,21 +78,21 @@ def _loss_row(
         client = run_online(world.scenario, session, world=world).clients[0]
         losses.append(client.served.loss)
         kicked += int(np.count_nonzero(~client.served.alive & client.world.peer))
-    known = client.world
+    client_world = client.world
     return {
         "recommender": scenario.recommender,
-        "rounds": known.rounds,
+        "rounds": client_world.rounds,
         "loss": float(np.mean(losses)),
         "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
         **bound,
         "loss_bound": loss_bound(
             scenario.recommender,
-            rounds=known.rounds,
-            objects=known.objects,
-            voters=known.voters,
-            peers=known.peers,
-            diversity=known.diversity,
-            radius=known.radius,
+            rounds=client_world.rounds,
+            objects=client_world.objects,
+            voters=client_world.voters,
+            peers=client_world.peers,
+            diversity=client_world.diversity,
+            radius=client_world.radius,
         ),
         "seeds": seeds,
         "peers_kicked": kicked,
@@ -117,17 +117,17 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
     rounds, peers = scenario.rounds or 0, scenario.peers or 0
     shape = (rounds, peers, scenario.diversity or 0, scenario.radius or 0)
     steps = theorem_15_chain(*shape, recommender=scenario.recommender, objects=scenario.objects)
-    found = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
+    measurement = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
     return {
         **_chain_row(scenario, steps),
         "p_rec_total": sum(shape[2:]) * math.log(2 * rounds - 1),
-        "loss": found.loss,
-        "divergence": _finite(found.ratio),
-        "divergence_error": _finite(found.ratio_error),
-        "epsilon_implied": _finite(found.implied),
-        "epsilon_at_least": found.paper,
-        "epsilon_conjectured": found.conjectured,
-        "epsilon_proved": found.proved,
+        "loss": measurement.loss,
+        "divergence": _finite(measurement.ratio),
+        "divergence_error": _finite(measurement.ratio_error),
+        "epsilon_implied": _finite(measurement.implied),
+        "epsilon_at_least": measurement.paper,
+        "epsilon_conjectured": measurement.conjectured,
+        "epsilon_proved": measurement.proved,
         "seeds": seeds,
     }
 
@@ -174,7 +174,7 @@ ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
 
 
 def rows_against(
-    name: str, recommenders: tuple[str, ...] | None, given: Row, seeds: int, session: Backend
+    name: str, recommenders: tuple[str, ...] | None, options: Row, seeds: int, session: Backend
 ) -> list[Row]:
     """Return an adversary's rows, one a recommender."""
     if name not in ADVERSARIES:
@@ -182,7 +182,7 @@ def rows_against(
     if seeds < 1:
         raise InputError(f"repeat is {seeds}; it must be at least 1")
     adversary, defaults, _ = ADVERSARIES[name]
-    values = {**defaults, **{key: value for key, value in given.items() if value is not None}}
+    values = {**defaults, **{key: value for key, value in options.items() if value is not None}}
     return [
         adversary(validated(OnlineScenario, None, {**values, "recommender": recommender}), seeds, session)
         for recommender in recommenders or compared_in(name)

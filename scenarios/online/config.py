@@ -92,9 +92,9 @@ class OnlineScenario(ExperimentScenario):
         """Fill in the random environment's numbers, where no file brings its own."""
         if not isinstance(values, dict) or values.get("ratings") is not None or values.get("world") is not None:
             return values
-        given = {name: value for name, value in values.items() if value is not None}
-        alike = {"diversity": 0, "radius": 0} if given.get("recommender") in still_names() else {}
-        return {**PLANTED, **alike, **given}
+        settings = {name: value for name, value in values.items() if value is not None}
+        alike = {"diversity": 0, "radius": 0} if settings.get("recommender") in still_names() else {}
+        return {**PLANTED, **alike, **settings}
 
     @model_validator(mode="after")
     def _consistent(self) -> OnlineScenario:
@@ -119,8 +119,8 @@ class OnlineScenario(ExperimentScenario):
     def _check_files(self) -> None:
         """Refuse what a file brings itself, and what is about files where there is none."""
         if self.ratings is not None and self.world is not None:
-            told = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
-            raise ValueError(f"world is {told[0]}, but {told[1]} brings its own; give one of them")
+            paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
+            raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
         for name in ("columns", "duplicates", "bad_lines", "like_from") if self.ratings is None else ():
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")

@@ -61,10 +61,10 @@ def loss_bound(
     sharp = named.sharp
     coin = 1 - 1 / objects
     strikes = strikes_to_die(recommender, diversity, radius)
-    found = _credit_bound(2 * objects, voters / peers, strikes, radius) + coin + (1 if sharp else 0)
+    bound = _credit_bound(2 * objects, voters / peers, strikes, radius) + coin + (1 if sharp else 0)
     if diversity + radius == 0:
-        found = min(found, _first_strike_bound(rounds, objects, voters / peers, sharp=sharp))
-    return found
+        bound = min(bound, _first_strike_bound(rounds, objects, voters / peers, sharp=sharp))
+    return bound
 
 
 def loss_lower_bound(rounds: int, objects: int, voters: int, peers: int, radius: int = 0) -> float:

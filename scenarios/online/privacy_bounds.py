@@ -65,11 +65,12 @@ def epsilon_proved(
         return named.proved_epsilon(Promise(rounds=rounds, objects=objects, epsilon=epsilon, **shape))
     if not named.bounded_at(diversity, radius):
         return None
-    found = theorem_p(recommender, rounds, objects, peers, diversity, radius, voters=voters)
+    epsilon_bound = theorem_p(recommender, rounds, objects, peers, diversity, radius, voters=voters)
     if diversity + radius == 0:  # all of them are p-REC_sim then
         first_strike = theorem_p("p-rec-sim", rounds, objects, peers, voters=voters)
-        found = min(found, theorem_p_sim(rounds, peers, sharp=named.sharp) if objects == 2 else first_strike)
-    return found
+        sim_bound = theorem_p_sim(rounds, peers, sharp=named.sharp) if objects == 2 else first_strike
+        epsilon_bound = min(epsilon_bound, sim_bound)
+    return epsilon_bound
 
 
 def theorem_p(
@@ -111,11 +112,11 @@ def theorem_p(
         raise InputError(f"recommender is {recommender!r}: Theorem P bounds {bounded}; choose one of them")
     limits = named.limits(diversity, radius)
     radius_strikes = limits.radius_strikes + 1
-    kept = 1.0 if voters is None else 1 - peers / voters
+    unsampled = 1.0 if voters is None else 1 - peers / voters
     # Rule A limits D-strikes instead of all strikes: types (b) and (d) then have their own limit.
     strikes = min(limits.diversity_strikes, limits.strikes) + 1
-    followed = 2 * (strikes * kept + diversity + radius)
-    missed = radius_strikes * kept + radius
+    followed = 2 * (strikes * unsampled + diversity + radius)
+    missed = radius_strikes * unsampled + radius
     last = strikes + radius_strikes * (1 if limits.strikes <= limits.diversity_strikes else 2)
     weighting = named.weighting(rounds, objects)
     if objects == 2:

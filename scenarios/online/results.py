@@ -129,10 +129,10 @@ def _voter_loss(run: OnlineResult) -> float | str | None:
 
 def digest(run: OnlineResult) -> str:
     """Return SHA-256 of all recommendations and answers: equal for the same seed on every layout."""
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for client in run.clients:
-        told.update(client.served.chosen.tobytes() + client.served.liked.tobytes())
-    return told.hexdigest()
+        hasher.update(client.served.chosen.tobytes() + client.served.liked.tobytes())
+    return hasher.hexdigest()
 
 
 def clients_table(run: OnlineResult) -> pd.DataFrame:
@@ -189,9 +189,9 @@ def _joined(name: str, values: list[Any]) -> Any:
 def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
     """Serve the clients of one seed."""
     world = build_world(scenario)
-    kept = None if running.out is None else KeptClients(running.out, scenario.seed)
-    if kept:
-        kept.check(running.console)
+    stored_clients = None if running.out is None else KeptClients(running.out, scenario.seed)
+    if stored_clients:
+        stored_clients.check(running.console)
     rounds = sum(client.rounds for client in world.clients)
     with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
         run = run_online(
@@ -200,7 +200,7 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
             devices_per_actor=running.devices_per_actor,
             world=world,
             over=over,
-            kept=kept,
+            stored_clients=stored_clients,
         )
     return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
 

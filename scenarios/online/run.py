@@ -22,7 +22,14 @@ from coordinator.server.online.service import Served
 from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
-from scenarios.online.worlds import ClientWorld, World, planted_world, with_liars, world_from_file, world_of_ratings
+from scenarios.online.worlds import (
+    ClientWorld,
+    OnlineWorld,
+    planted_world,
+    with_liars,
+    world_from_file,
+    world_of_ratings,
+)
 from scenarios.places.session import (
     Backend,
     BackendJob,
@@ -43,17 +50,17 @@ def _answered(one: ServedClient) -> AnsweredRange:
 
 
 def _tell(one: ServedClient) -> Numbers:
-    told = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
-    return told, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
+    numbers = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
+    return numbers, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
 
 
-def _read(told: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
+def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
     likelihood = float(arrays.pop("log_likelihood"))
     return ServedClient(
-        number=told["number"],
-        service=bytes.fromhex(told["service"]),
+        number=numbers["number"],
+        service=bytes.fromhex(numbers["service"]),
         served=Served(log_likelihood=likelihood, **arrays),
-        seconds=told["seconds"],
+        seconds=numbers["seconds"],
     )
 
 
@@ -62,7 +69,7 @@ CLIENTS_KIND: Codec[ServedClient] = Codec(
     number=lambda one: one.number,
     encode=_tell,
     decode=_read,
-    require_booked=lambda kept, book: require_booked(map(_answered, kept), book),
+    require_booked=lambda stored_clients, book: require_booked(map(_answered, stored_clients), book),
 )
 """How a client that was served is kept."""
 
@@ -89,7 +96,7 @@ class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
     """What came of a run, whose outcome are the clients as they were served."""
 
     scenario: OnlineScenario
-    world: World = field(repr=False)
+    world: OnlineWorld = field(repr=False)
 
     @property
     def clients(self) -> tuple[ClientRun, ...]:
@@ -102,7 +109,7 @@ class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
         return sum(client.seconds for client in self.outcome)
 
 
-def build_world(scenario: OnlineScenario) -> World:
+def build_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return the world of a scenario: planted, of a ratings file, or written down."""
     if scenario.ratings is not None:
         return with_liars(world_of_ratings(scenario))
@@ -131,14 +138,14 @@ def run_online(
     session: Backend,
     *,
     devices_per_actor: int | None = None,
-    world: World | None = None,
+    world: OnlineWorld | None = None,
     over: Progress = silent,
-    kept: KeptClients | None = None,
+    stored_clients: KeptClients | None = None,
 ) -> OnlineResult:
     """Serve all clients of a scenario."""
     world = world or build_world(scenario)
     layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
-    told = [(client, *_promised(scenario, client)) for client in world.clients]
+    promises = [(client, *_promised(scenario, client)) for client in world.clients]
     coins = derive(scenario.seed, "recommender")
     plan = ServingPlan(
         clients=tuple(
@@ -147,7 +154,7 @@ def run_online(
                 promise=promise,
                 coin=derive(coins, client.name),
             )
-            for client, promise, epsilon in told
+            for client, promise, epsilon in promises
         ),
         voters=world.voters.users,
     )
@@ -158,22 +165,22 @@ def run_online(
             world=world,
             outcome=tuple(
                 ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
-                for (client, promise, epsilon), one in zip(told, clients, strict=True)
+                for (client, promise, epsilon), one in zip(promises, clients, strict=True)
             ),
             costs=costs,
             backend=session.name,
             layout=layout,
         )
 
-    return session.run(_work(scenario, world, plan, layout, kept, finish), over)
+    return session.run(_work(scenario, world, plan, layout, stored_clients, finish), over)
 
 
 def _work(
     scenario: OnlineScenario,
-    world: World,
+    world: OnlineWorld,
     plan: ServingPlan,
     layout: Layout,
-    kept: KeptClients | None,
+    stored_clients: KeptClients | None,
     finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
 ) -> BackendJob[ServedClient, list[ServedClient], OnlineResult]:
     """Return a run as places take it: voters in cohorts, and clients."""
@@ -189,8 +196,8 @@ def _work(
         secret=world.secret,
         layout=layout,
         finish=finish,
-        records=NoStore() if kept is None else kept,
-        ledger=None if kept is None else kept.ledger,
+        records=NoStore() if stored_clients is None else stored_clients,
+        ledger=None if stored_clients is None else stored_clients.ledger,
     )
 
 

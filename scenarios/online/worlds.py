@@ -78,7 +78,7 @@ class ClientWorld:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class OnlineWorld:
     """All that takes part in an online run."""
 
     scenario: OnlineScenario  # As asked for
@@ -91,7 +91,7 @@ class World:
         return derive(self.scenario.seed, "devices")
 
 
-def planted_world(scenario: OnlineScenario) -> World:
+def planted_world(scenario: OnlineScenario) -> OnlineWorld:
     """Return the random environment of the spec's section 8, with planted peers for each client.
 
     Clients share the voters: a voter's votes are the same whoever is served, and peers of one client vote at random as
@@ -121,7 +121,7 @@ def planted_world(scenario: OnlineScenario) -> World:
     opinions = PlantedVoters(
         client=whose, taste=taste, diverse=diverse, objects=scenario.objects, radius=scenario.radius or 0
     )
-    return World(scenario=scenario, voters=opinions, clients=clients)
+    return OnlineWorld(scenario=scenario, voters=opinions, clients=clients)
 
 
 def likes_of(taste: np.ndarray[tuple[int], np.dtype[np.uint8]], diverse: Bools, objects: int) -> Bools2:
@@ -141,8 +141,8 @@ def all_votes(voters: Voters, secret: bytes, service: Service) -> Bits2:
 
 def distances(votes: Bits2, likes: Bools2) -> Ints:
     """Return in how many rounds each voter votes for a disliked object, int64, shape (N,)."""
-    found: Ints = sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64)
-    return found
+    counts: Ints = sum(~likes[number][row] for number, row in enumerate(votes)) + np.zeros(votes.shape[1], np.int64)
+    return counts
 
 
 def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScenario) -> ClientWorld:
@@ -160,13 +160,13 @@ def measured(world: ClientWorld, likes: Bools2, far: Ints, scenario: OnlineScena
     radius = best_radius(far, world) if scenario.radius is None else scenario.radius
     peer = (far <= radius) & (far <= world.rounds)
     peers = int(np.count_nonzero(peer))
-    wanted = scenario.peers or 1
-    if peers < wanted:
-        if wanted > world.voters:
-            raise InputError(f"peers is {wanted}, but {world.name} has {world.voters} voters; give at most that")
-        nearest = np.sort(far)[:wanted]
+    needed = scenario.peers or 1
+    if peers < needed:
+        if needed > world.voters:
+            raise InputError(f"peers is {needed}, but {world.name} has {world.voters} voters; give at most that")
+        nearest = np.sort(far)[:needed]
         raise InputError(
-            f"peers is {wanted}, but {world.name} has {peers} voters within radius {radius}; the radius must be at "
+            f"peers is {needed}, but {world.name} has {peers} voters within radius {radius}; the radius must be at "
             f"least {nearest[-1]} for that"
         )
     return replace(world, radius=radius, peer=peer)
@@ -191,7 +191,7 @@ LEAST_ROUNDS = 20
 """Clients have at least so many rounds, where their number is not given."""
 
 
-def world_of_ratings(scenario: OnlineScenario) -> World:
+def world_of_ratings(scenario: OnlineScenario) -> OnlineWorld:
     """Return the world of a ratings file: clients are drawn among its users, all other users are voters.
 
     A client's rounds are its rated titles in random order, ``objects`` at a time; what it rated highly it likes (above
@@ -201,27 +201,27 @@ def world_of_ratings(scenario: OnlineScenario) -> World:
     return world_of_table(scenario, read_for(scenario).table)
 
 
-def world_of_table(scenario: OnlineScenario, table: RatingTable) -> World:
+def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
     """Return the world of ratings that were read already; see `world_of_ratings`."""
     likes = judge_likes(table, scenario.liked_from)
     voters = RatingVoters(rows=table.valued(np.asarray(table.values, np.float64)))
     least = scenario.rounds or max(LEAST_ROUNDS, scenario.objects)
     random = np.random.default_rng(int.from_bytes(derive(scenario.seed, "clients")))
-    found: list[ClientWorld] = []
+    clients: list[ClientWorld] = []
     for user in random.permutation(table.users):
-        if len(found) == scenario.clients:
+        if len(clients) == scenario.clients:
             break
         titles, liked, skipped = rounds_of(table, likes, int(user), scenario)
         if len(titles) >= least:
-            number = len(found)
+            number = len(clients)
             shown = slice(0, scenario.rounds)
-            found.append(_client(voters, table, int(user), number, titles[shown], liked[shown], skipped, scenario))
-    if len(found) < scenario.clients:
+            clients.append(_client(voters, table, int(user), number, titles[shown], liked[shown], skipped, scenario))
+    if len(clients) < scenario.clients:
         raise InputError(
-            f"clients is {scenario.clients}, but only {len(found)} of {table.users} users have {least} rounds of "
+            f"clients is {scenario.clients}, but only {len(clients)} of {table.users} users have {least} rounds of "
             f"{scenario.objects} titles in which they like one; ask for fewer clients or rounds"
         )
-    return World(scenario=scenario, voters=voters, clients=tuple(found))
+    return OnlineWorld(scenario=scenario, voters=voters, clients=tuple(clients))
 
 
 def rounds_of(table: RatingTable, likes: Bools, user: int, scenario: OnlineScenario) -> tuple[Indices2, Bools2, int]:
@@ -231,8 +231,8 @@ def rounds_of(table: RatingTable, likes: Bools, user: int, scenario: OnlineScena
     order = start + random.permutation(stop - start)
     whole = order[: order.size // scenario.objects * scenario.objects].reshape(-1, scenario.objects)
     usable = likes[whole].any(axis=1)
-    kept = whole[usable]
-    return table.items[kept], likes[kept], int(np.count_nonzero(~usable))
+    usable_rounds = whole[usable]
+    return table.items[usable_rounds], likes[usable_rounds], int(np.count_nonzero(~usable))
 
 
 def _client(
@@ -263,7 +263,7 @@ def _client(
     return measured(world, liked, far, scenario)
 
 
-def world_from_file(scenario: OnlineScenario, path: Path) -> World:
+def world_from_file(scenario: OnlineScenario, path: Path) -> OnlineWorld:
     """Return the world that a TOML file writes down."""
     values = _read(path)
     objects = values.get("objects", scenario.objects)
@@ -274,7 +274,7 @@ def world_from_file(scenario: OnlineScenario, path: Path) -> World:
     return written_world(scenario, values["votes"], values["likes"], objects)
 
 
-def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int) -> World:
+def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int) -> OnlineWorld:
     """Return a world of one client from rows of votes and of liked objects; see `world_from_file`."""
     if not isinstance(votes, list) or not isinstance(likes, list) or len(votes) != len(likes):
         raise InputError("votes and likes must be lists with one row a round, as many of each")
@@ -293,7 +293,7 @@ def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int
     )
     voters = TableVoters(table=table, group=np.arange(table.shape[1], dtype=np.int32))
     client = measured(world, liked, distances(table, liked), scenario)
-    return World(scenario=scenario, voters=voters, clients=(client,))
+    return OnlineWorld(scenario=scenario, voters=voters, clients=(client,))
 
 
 def read_votes(rows: Sequence[Any], objects: int) -> Bits2:
@@ -342,7 +342,7 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def with_liars(world: World) -> World:
+def with_liars(world: OnlineWorld) -> OnlineWorld:
     """Return a world whose voters lie as its scenario says; a peer that lies is none.
 
     With slow halving a group lies for as many rounds as strikes can keep it alive, ``2 (D + R) + 1``.
@@ -362,7 +362,7 @@ def with_liars(world: World) -> World:
     return replace(world, voters=voters, clients=clients)
 
 
-def lies_of(world: World) -> int:
+def lies_of(world: OnlineWorld) -> int:
     """Return how many voters of a world lie."""
     if not isinstance(world.voters, LyingVoters):
         return 0

@@ -126,13 +126,13 @@ def worst_loss_sim(voters: int, peers: int, rounds: int, *, sharp: bool = False)
 @compiled
 def disliked_chances(voters: int, rounds: float, steepness: float, part: int) -> Floats:
     """Return the probability of object 1 by survivors n and those c of them that vote for it, shape (N + 1, N + 1)."""
-    found = np.zeros((voters + 1, voters + 1))
+    table = np.zeros((voters + 1, voters + 1))
     sums = np.zeros(2)
     for n in range(1, voters + 1):
         for c in range(n + 1):
             sums[0], sums[1] = n - c, c
-            found[n, c] = chances(sums, rounds, steepness, part)[1]
-    return found
+            table[n, c] = chances(sums, rounds, steepness, part)[1]
+    return table
 
 
 @compiled

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError, PolicyError
-from scenarios.app.experiment import NOTHING, Named
+from scenarios.app.experiment import NOTHING, NamedCode
 from scenarios.given.config import Scenario
 from scenarios.given.files import file_sha256
 from scenarios.given.policies import code_digest
@@ -17,9 +17,9 @@ from scenarios.store.run_folder import require_source
 
 def mark_of_run(scenario: Scenario, repeat: int = 1) -> Manifest:
     """Return the mark of a new run."""
-    given, source = _identity(scenario)
+    settings, source = _identity(scenario)
     return Manifest(
-        kind=RUN, scenario=given, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat
+        kind=RUN, scenario=settings, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat
     )
 
 
@@ -28,21 +28,21 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
 
     A design of one's own counts by the digest of its source and settings, wherever it was imported from.
     """
-    given: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
+    settings: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
-        given["design"] = half_in(scenario).query_name(scenario.settings)
+        settings["design"] = half_in(scenario).query_name(scenario.settings)
     if scenario.ratings is None:
-        return given, None
-    given["ratings"] = str(scenario.ratings.absolute())
+        return settings, None
+    settings["ratings"] = str(scenario.ratings.absolute())
     if scenario.features is not None:
-        given["features"] = str(scenario.features.absolute())
-    return given, file_sha256(scenario.ratings, "ratings file")
+        settings["features"] = str(scenario.features.absolute())
+    return settings, file_sha256(scenario.ratings, "ratings file")
 
 
-def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
+def _values(out: Path, stored: dict[str, Any], named: NamedCode) -> dict[str, Any]:
     """Return a kept scenario's values, with what is one's own as it was named again."""
-    values = {name: value for name, value in kept.items() if name != "helpers"}
-    design, policy = str(kept.get("design", "")), str(kept.get("policy", ""))
+    values = {name: value for name, value in stored.items() if name != "helpers"}
+    design, policy = str(stored.get("design", "")), str(stored.get("policy", ""))
     if "@" in design:
         if named.design is None:
             own = design.partition("@")[0]
@@ -59,7 +59,7 @@ def _values(out: Path, kept: dict[str, Any], named: Named) -> dict[str, Any]:
     return values
 
 
-def claimed(out: Path, mark: Manifest, named: Named = NOTHING) -> Scenario:
+def claimed(out: Path, mark: Manifest, named: NamedCode = NOTHING) -> Scenario:
     """Return the scenario of a run that was interrupted."""
     values = _values(out, mark.scenario, named)
     try:
@@ -71,10 +71,10 @@ def claimed(out: Path, mark: Manifest, named: Named = NOTHING) -> Scenario:
         raise InputError(
             f"output folder {out}: the scenario in {out / FOLDER / MANIFEST} cannot be run{why}; run it in a new folder"
         ) from None
-    if named.design and (found := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
+    if named.design and (design_name := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
         raise InputError(
-            f"design {named.design} is {found}, the run in {out} began with {mark.scenario['design']}: its source, its "
-            "settings or what travels with it has changed; go on with those, or start in a new folder"
+            f"design {named.design} is {design_name}, the run in {out} began with {mark.scenario['design']}: its "
+            "source, its settings or what travels with it has changed; go on with those, or start in a new folder"
         )
     require_source(out, mark, _identity(scenario)[1], scenario.ratings)
     return scenario

@@ -27,7 +27,7 @@ def lying_scores(run: Result) -> dict[str, Any]:
         return {}
     nameless = run.spec.half.paired
     promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
-    told: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "malicious": scenario.malicious,
         "attack": scenario.attack or "untargeted",
         "lied_about": int(np.count_nonzero(collusion.wishes)),
@@ -35,23 +35,23 @@ def lying_scores(run: Result) -> dict[str, Any]:
         "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
     }
     if run.population.truth is None:
-        return told
+        return scores
     predicted, sway = outlook_of(run), sway_of(scenario, collusion.makes_up)
     if sway is not None and sway.tips_only and (collusion.wishes < 0).any():
         sway = None  # the formula is for items that all should seem liked more
-    told |= {
+    scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
-        "tipping_share": sway.tipping(told["lied_about"]) if sway else None,
+        "tipping_share": sway.tipping(scores["lied_about"]) if sway else None,
         "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
     }
     if scenario.clusters != len(scenario.like[0]):
-        return told
+        return scores
     should = by_level(scenario)[run.population.truth]
     wrong = model.cluster != (renamed(should, model.cluster, len(scenario.like[0])) if nameless else should)
     posterior = run.outcome.posterior
     decided = None if posterior is None else posterior.decided(1 - scenario.confidence)
-    return told | {
+    return scores | {
         "labels_wrong": int(wrong.sum()),
         "all_right": not bool(wrong.any()),
         "decided_wrong": None if decided is None else int((wrong & decided).sum()),

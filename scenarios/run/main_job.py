@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.app.experiment import Experiment, Named, Record, Running
+from scenarios.app.experiment import Experiment, NamedCode, Record, Running
 from scenarios.given.config import Scenario
 from scenarios.given.policies import import_policy
 from scenarios.given.run_spec import RunSpec, half_in
@@ -52,7 +52,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 
         return mark_of_run(scenario, repeat)
 
-    def resumed(self, out: Path, mark: Manifest, named: Named) -> Scenario:
+    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> Scenario:
         """Return the scenario of a run that was interrupted, with what is one's own named again."""
         from scenarios.run.claiming import claimed  # noqa: PLC0415 (as in `warn`)
 

@@ -32,8 +32,8 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
     population, console = populate(scenario), running.console
     filled = population.scenario
     if scenario.ratings is not None and scenario.rated is None:
-        told = f"rated is {filled.rated}, the file's median; it is public in this run"
-        console.print(told, highlight=False, soft_wrap=True)
+        message = f"rated is {filled.rated}, the file's median; it is public in this run"
+        console.print(message, highlight=False, soft_wrap=True)
     if (own := RunSpec(filled).own) and own[1].warning:
         console.print(own[1].warning, highlight=False, soft_wrap=True)
     if line := person_warning(population):

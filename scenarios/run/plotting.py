@@ -72,8 +72,8 @@ def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
         raise InputError(f"attack is {attack.name}:{many}, but only {most} items {why}; name fewer")
     coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "wishes")))
     wishes = np.zeros(truth.size, np.int32)
-    chosen = coins.permutation(among)[:many]
-    wishes[chosen] = -truth[chosen]
+    subset = coins.permutation(among)[:many]
+    wishes[subset] = -truth[subset]
     return wishes
 
 
@@ -107,8 +107,8 @@ def _shares(population: Population, attack: Attack) -> Floats:
         return np.where(np.arange(items + 1) == _paired_size(scenario), evenly, 0.0)
     if attack.name in (EARLY, LATE):
         sizes = np.arange(items + 1)
-        chosen = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
-        return np.where(chosen, evenly, 0.0)
+        targeted = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
+        return np.where(targeted, evenly, 0.0)
     return evenly
 
 

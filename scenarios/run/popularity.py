@@ -56,8 +56,8 @@ def _mean_ranks(values: Floats) -> Floats:
 
 def rank_correlation(scores: Floats, truth: Floats) -> float | None:
     """Return Spearman's rank correlation, ties at their mean rank; None where either has one value only."""
-    found, true = (_mean_ranks(values) for values in (scores, truth))
-    return float(np.corrcoef(found, true)[0, 1]) if np.ptp(found) and np.ptp(true) else None
+    estimated, true = (_mean_ranks(values) for values in (scores, truth))
+    return float(np.corrcoef(estimated, true)[0, 1]) if np.ptp(estimated) and np.ptp(true) else None
 
 
 def ranked(scenario: Scenario) -> bool:

@@ -32,19 +32,19 @@ def predict(scenario: Scenario, answered: int) -> float | None:
     None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
     answered, pairs in a catalogue that is too large to emulate.
     """
-    found = predictor(scenario) if answered else None
-    return found.accuracy(answered) if found else None
+    prediction = predictor(scenario) if answered else None
+    return prediction.accuracy(answered) if prediction else None
 
 
 def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
     """Return a run's result."""
-    scenario, statistic, asked = run.scenario, run.statistic, run.outcome.state.asked
+    scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
     half = run.spec.half
     trust = half.trust
     own = run.spec.own
-    joint = own is not None or _is_joint(run.spec, asked[0].query.questions)
-    per_question = None if trust == TRUST_CURATOR or joint else as_json(asked[0].query.epsilon_per_question)
-    known = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
+    joint = own is not None or _is_joint(run.spec, queries[0].query.questions)
+    per_question = None if trust == TRUST_CURATOR or joint else as_json(queries[0].query.epsilon_per_question)
+    truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
     return {
         "design": scenario.design,
         **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
@@ -63,11 +63,11 @@ def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
         "deadline": scenario.deadline,
         "epsilon": as_json(scenario.epsilon),
         "from_the_file": ", ".join(run.population.from_the_file) or None,
-        "questions": 1 if joint else asked[0].query.questions,
+        "questions": 1 if joint else queries[0].query.questions,
         "epsilon_per_question": per_question,
         "policy": scenario.policy,
         "policy_error": run.outcome.failure,
-        "rounds": len(asked),
+        "rounds": len(queries),
         "unlearned": _unlearned(run),
         "undecided": _undecided(run),
         **(_verified(run) if scenario.verify else {}),
@@ -80,7 +80,7 @@ def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
         "answered": statistic.answered,
         "refused": statistic.refused,
         "missing": statistic.missing,
-        **known,
+        **truth_columns,
         **lying_scores(run),
         **list_scores(run),
         "seconds": run.costs.seconds,
@@ -137,13 +137,13 @@ def _verified(run: Result) -> dict[str, int]:
     """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
     state, posterior = run.outcome.state, run.outcome.posterior
     nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
-    known = nothing if state.verified is None else state.verified.information > 0
+    verified = nothing if state.verified is None else state.verified.information > 0
     answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
     disputed = None if posterior is None else posterior.disputed
     return {
-        "verified": int(known.sum()),
+        "verified": int(verified.sum()),
         "verifying_answers": answers,
-        "disputed": 0 if disputed is None else int((disputed & known).sum()),
+        "disputed": 0 if disputed is None else int((disputed & verified).sum()),
     }
 
 
@@ -167,7 +167,7 @@ def _known_truth(run: Result) -> dict[str, Any]:
 def _predicted(run: Result) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
     if run.scenario.malicious:
-        return told.accuracy if (told := outlook_of(run)) else None
+        return outlook.accuracy if (outlook := outlook_of(run)) else None
     return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 

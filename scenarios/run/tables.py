@@ -74,12 +74,12 @@ def lists_table(run: Result) -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
-    advice, told = run.advice[:LISTED], run.population.descriptions
+    advice, descriptions = run.advice[:LISTED], run.population.descriptions
     device, place = np.nonzero(advice >= 0)
     items = advice[device, place]
     table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
-    if told is not None and told.titles is not None:
-        table["title"] = told.titles[items].astype(str)
+    if descriptions is not None and descriptions.titles is not None:
+        table["title"] = descriptions.titles[items].astype(str)
     return table
 
 

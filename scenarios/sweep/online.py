@@ -30,7 +30,7 @@ from scenarios.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.online.privacy_bounds import epsilon_needed, epsilon_proved, own_lower_bound
 from scenarios.online.results import client_record, digest
 from scenarios.online.run import OnlineResult, build_world, privacy_losses, proved, run_online
-from scenarios.online.worlds import World
+from scenarios.online.worlds import OnlineWorld
 from scenarios.online.worst_case import epsilon_exact, worst_loss_sim
 from scenarios.places.in_process import InProcess
 from scenarios.places.worker_threads import stop_if_abandoned
@@ -40,7 +40,7 @@ from scenarios.report.tables import Cell, interval_of, number, percent, remark, 
 from scenarios.sweep.kinds import Sweep
 
 RANDOM, HALVING = "random", "halving"
-WORLDS: dict[str, Callable[[OnlineScenario], World]] = {RANDOM: build_world, HALVING: halving_world}
+WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_world, HALVING: halving_world}
 """How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
@@ -174,7 +174,7 @@ def recommenders_of(text: str | Sequence[str] | None, choices: tuple[str, ...]) 
     return tuple(name for name in named_recommenders() if name in names)
 
 
-def serve(scenario: OnlineScenario, world: World) -> OnlineResult:
+def serve(scenario: OnlineScenario, world: OnlineWorld) -> OnlineResult:
     """Serve a world's clients, in this process."""
     return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
 
@@ -550,7 +550,7 @@ _SIZES = dict(zip(("epsilon", "privacy_loss", "privacy_loss_any"), _NUMBERS[1:],
 _SPREAD = ("mean", "least", "median", "most")
 
 
-def client_rows(scenario: OnlineScenario, world: World) -> tuple[dict[str, Any], ...]:
+def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
     """Serve a world's clients, and return a record of each."""
     run = serve(scenario, world)
     records = (client_record(run, client) for client in run.clients)
@@ -558,7 +558,7 @@ def client_rows(scenario: OnlineScenario, world: World) -> tuple[dict[str, Any],
 
 
 @functools.lru_cache(maxsize=1)
-def world_of(scenario: OnlineScenario) -> World:
+def world_of(scenario: OnlineScenario) -> OnlineWorld:
     """Return a scenario's world; the last one is cached, since all recommenders serve the same clients."""
     return build_world(scenario)
 

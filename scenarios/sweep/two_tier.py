@@ -29,7 +29,7 @@ from scenarios.report.tables import interval_of, show_table
 from scenarios.sweep.kinds import Sweep
 from scenarios.two_tier.config import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.two_tier.course import CoursePlan, follow, points_of
-from scenarios.two_tier.experiment import World, plan_of, read_table, score_of, settle, world_of
+from scenarios.two_tier.experiment import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
@@ -108,7 +108,7 @@ def measure_two_tier(
     )
 
 
-def _guessed(seed: int, world: World, plan: CoursePlan, course: Course) -> list[dict[str, Any]]:
+def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Course) -> list[dict[str, Any]]:
     """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
     from scenarios.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
 

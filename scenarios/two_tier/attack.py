@@ -29,14 +29,14 @@ NEARBY = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dealt:
-    """Users' ratings as an attack deals them out: the first of a random order may be known, the last are targets."""
+class DealtSplit:
+    """Users' ratings in random order: an attack may know each user's first ones and guesses the last."""
 
     rows: Rows = field(repr=False)  # Ratings, every user's in random order
     targets: Ints = field(repr=False)  # Places in ``rows`` of ratings that are guessed
     owner: Ints = field(repr=False)  # The user of every target
     # shape (users,); Ratings of every user before the first target: most that may be known
-    known: Ints = field(repr=False)
+    most_known: Ints = field(repr=False)
     # For every target an item that the user did not rate, about as popular; -1 where there is none
     decoys: Indices = field(repr=False)
 
@@ -53,10 +53,10 @@ class Dealt:
     def first(self, count: int) -> Rows:
         """Return what the server knows: the first ``count`` ratings of every user, or as many as are no targets."""
         rank = np.arange(self.rows.items.size) - np.repeat(self.rows.starts[:-1], self.rows.degrees)
-        return self.rows.where(rank < np.repeat(np.minimum(self.known, count), self.rows.degrees))
+        return self.rows.where(rank < np.repeat(np.minimum(self.most_known, count), self.rows.degrees))
 
 
-def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> Dealt:
+def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int) -> DealtSplit:
     """Deal out users' ratings.
 
     Shapes: ``popularity`` (m,).
@@ -65,11 +65,13 @@ def deal(rows: Rows, popularity: Ints, seed: int, purpose: str, *, targets: int)
     owners = rows.owners
     order = np.lexsort((coins.random(owners.size), owners))
     mixed = replace(rows, items=rows.items[order], values=rows.values[order])
-    known = rows.degrees - np.minimum(targets, -(-rows.degrees // 2))
+    most_known = rows.degrees - np.minimum(targets, -(-rows.degrees // 2))
     rank = np.arange(owners.size) - np.repeat(rows.starts[:-1], rows.degrees)
-    chosen = np.flatnonzero(rank >= np.repeat(known, rows.degrees))
-    decoys = _decoys(rows, owners[chosen], mixed.items[chosen], popularity, coins)
-    return Dealt(rows=mixed, targets=chosen, owner=owners[chosen], known=known, decoys=decoys)
+    target_places = np.flatnonzero(rank >= np.repeat(most_known, rows.degrees))
+    decoys = _decoys(rows, owners[target_places], mixed.items[target_places], popularity, coins)
+    return DealtSplit(
+        rows=mixed, targets=target_places, owner=owners[target_places], most_known=most_known, decoys=decoys
+    )
 
 
 def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np.random.Generator) -> Indices:
@@ -78,14 +80,14 @@ def _decoys(rows: Rows, owner: Ints, items: Indices, popularity: Ints, coins: np
     rank = np.empty(rows.count, np.int64)
     rank[order] = np.arange(rows.count)
     taken = np.unique(rows.owners * rows.count + rows.items)
-    found = np.full(items.size, -1, np.int32)
+    nearest = np.full(items.size, -1, np.int32)
     steps = np.array([step * sign for step in range(1, NEARBY + 1) for sign in (1, -1)])
     for step in steps[coins.permuted(np.tile(np.arange(steps.size), (items.size, 1)), axis=1)].T:
         place = rank[items] + step
         near = order[np.clip(place, 0, rows.count - 1)]
-        free = (found < 0) & (place >= 0) & (place < rows.count) & ~np.isin(owner * rows.count + near, taken)
-        found[free] = near[free]
-    return found
+        free = (nearest < 0) & (place >= 0) & (place < rows.count) & ~np.isin(owner * rows.count + near, taken)
+        nearest[free] = near[free]
+    return nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,14 +119,14 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
     return Seen(rows=released, fits=fits, side=side, prior=prior)
 
 
-def side_clues(features: ItemFeatures, seen: Seen, known: Rows) -> Floats2:
+def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Floats2:
     """Return what tells a release's side: agreement with known ratings, with their completion, and with the prior."""
-    centred = known.values - features.mean[known.items]
-    owners = known.owners
-    agreement = seen.rows[owners, known.items] * centred
-    total = np.bincount(owners, agreement, known.users)
-    size = np.bincount(owners, np.abs(agreement), known.users)
-    taste = tastes(features, known.starts, known.items, centred)
+    centred = known_ratings.values - features.mean[known_ratings.items]
+    owners = known_ratings.owners
+    agreement = seen.rows[owners, known_ratings.items] * centred
+    total = np.bincount(owners, agreement, known_ratings.users)
+    size = np.bincount(owners, np.abs(agreement), known_ratings.users)
+    taste = tastes(features, known_ratings.starts, known_ratings.items, centred)
     gram = features.vectors.T @ features.vectors
     inner = np.einsum("ua,ab,ub->u", taste, gram + features.kappa * np.eye(features.rank), seen.fits)
     lengths = np.linalg.norm(seen.rows, axis=1) * np.sqrt(np.einsum("ua,ab,ub->u", taste, gram, taste))
@@ -133,10 +135,12 @@ def side_clues(features: ItemFeatures, seen: Seen, known: Rows) -> Floats2:
     )
 
 
-def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known: Rows, belief: Floats) -> Floats2:
+def rating_features(
+    features: ItemFeatures, seen: Seen, dealt: DealtSplit, known_ratings: Rows, belief: Floats
+) -> Floats2:
     """Return what tells the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
-    centred = known.values - features.mean[known.items]
-    taste = tastes(features, known.starts, known.items, centred)
+    centred = known_ratings.values - features.mean[known_ratings.items]
+    taste = tastes(features, known_ratings.starts, known_ratings.items, centred)
     vectors, owner = features.vectors[dealt.items], dealt.owner
     return np.stack(
         [
@@ -150,15 +154,15 @@ def rating_clues(features: ItemFeatures, seen: Seen, dealt: Dealt, known: Rows, 
     )
 
 
-def rated_clues(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
+def rated_features(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
     """Return what tells whether items were rated: how far the release lies from its own fit there."""
-    told = seen.rows[owner, items].astype(np.float64)
+    released = seen.rows[owner, items].astype(np.float64)
     fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
-    return np.stack([told * fit, np.abs(told - fit), np.abs(told), np.abs(fit), popularity[items]], axis=1)
+    return np.stack([released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity[items]], axis=1)
 
 
 TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_stopping": False, "random_state": 0}
-"""Boosted trees, of clues to ratings and to rated items."""
+"""Boosted trees, of features to ratings and to rated items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,66 +178,69 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lesson:
+class TrainingSet:
     """Users, what they released, and the ratings that are guessed."""
 
     seen: Seen = field(repr=False)
-    dealt: Dealt = field(repr=False)
+    dealt: DealtSplit = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spy:
-    """A server that plays a mechanism on its public users."""
+class AttackModel:
+    """A server that simulates a mechanism on its public users and learns from them how to guess."""
 
     features: ItemFeatures
     popularity: Ints = field(repr=False)  # shape (m,); Public ratings of every item
-    played: Lesson = field(repr=False)  # Of public users; everything in it is known
+    played: TrainingSet = field(repr=False)  # Of public users; everything in it is known
     sided: bool  # Whether a release may lie on either side of +-r'
 
-    def guess(self, target: Lesson, known: int) -> Scores:
+    def guess(self, target: TrainingSet, known_count: int) -> Scores:
         """Guess the targets' ratings, knowing so many ratings of each user."""
         trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
-            belief, found = self._beliefs(target, known)
-            trees.fit(self._clues(self.played, known, belief[0]), own.values - self.features.mean[own.items])
-            guessed = trees.predict(self._clues(target, known, belief[1]))
-        return self._score(target.dealt, guessed, found)
+            belief, flip_share = self._beliefs(target, known_count)
+            training = self._attack_features(self.played, known_count, belief[0])
+            trees.fit(training, own.values - self.features.mean[own.items])
+            guessed = trees.predict(self._attack_features(target, known_count, belief[1]))
+        return self._score(target.dealt, guessed, flip_share)
 
-    def tells_rated(self, target: Lesson) -> float:
+    def tells_rated(self, target: TrainingSet) -> float:
         """Return how often a rated item is told from its decoy, ties counted half."""
         own = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
         with threadpool_limits(limits=1):
             trees.fit(np.concatenate(own), np.repeat([1, 0], len(own[0])))
-            rated, decoy = (trees.decision_function(clues) for clues in self._rated(target))
+            rated, decoy = (trees.decision_function(sample_features) for sample_features in self._rated(target))
         return float((rated > decoy).mean() + (rated == decoy).mean() / 2)
 
-    def _rated(self, of: Lesson) -> tuple[Floats2, Floats2]:
+    def _rated(self, of: TrainingSet) -> tuple[Floats2, Floats2]:
         dealt, paired = of.dealt, of.dealt.decoys >= 0
         rated, decoy = (
-            rated_clues(self.features, of.seen, dealt.owner[paired], items[paired], self.popularity)
+            rated_features(self.features, of.seen, dealt.owner[paired], items[paired], self.popularity)
             for items in (dealt.items, dealt.decoys)
         )
         return rated, decoy
 
-    def _clues(self, of: Lesson, known: int, belief: Floats) -> Floats2:
-        return rating_clues(self.features, of.seen, of.dealt, of.dealt.first(known), belief)
+    def _attack_features(self, of: TrainingSet, known_count: int, belief: Floats) -> Floats2:
+        return rating_features(self.features, of.seen, of.dealt, of.dealt.first(known_count), belief)
 
-    def _beliefs(self, target: Lesson, known: int) -> tuple[tuple[Floats, Floats], float | None]:
+    def _beliefs(self, target: TrainingSet, known_count: int) -> tuple[tuple[Floats, Floats], float | None]:
         """Return the believed side of every played and every target's release, -1 to 1, and the share that is right."""
         if not self.sided:
             return (np.ones(len(self.played.seen.side)), np.ones(len(target.seen.side))), None
-        own, other = (side_clues(self.features, of.seen, of.dealt.first(known)) for of in (self.played, target))
+        own, other = (
+            side_features(self.features, of.seen, of.dealt.first(known_count)) for of in (self.played, target)
+        )
         size = np.sqrt(np.square(own).mean(axis=0))
         size[size == 0] = 1.0
         model = LogisticRegression(C=100.0, fit_intercept=False, max_iter=1000)
         sides = self.played.seen.side
         model.fit(np.concatenate([own, -own]) / size, np.concatenate([sides, ~sides]))
-        believed = tuple(2 * model.predict_proba(clues / size)[:, 1] - 1 for clues in (own, other))
+        believed = tuple(2 * model.predict_proba(sample_features / size)[:, 1] - 1 for sample_features in (own, other))
         right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.seen.side)
         return (believed[0], believed[1]), float(right.mean())
 
-    def _score(self, dealt: Dealt, guessed: Floats, found: float | None) -> Scores:
+    def _score(self, dealt: DealtSplit, guessed: Floats, flip_share: float | None) -> Scores:
         features, mean = self.features, self.features.mean[dealt.items]
         right = (guessed > 0) == (dealt.values > mean)
         ratings = np.clip(mean + guessed, features.lowest, features.highest)
@@ -243,7 +250,7 @@ class Spy:
             nearest = scale[np.searchsorted((scale[1:] + scale[:-1]) / 2, ratings)]
             exact = float((nearest == dealt.values).mean())
         return Scores(
-            flip_found=found,
+            flip_found=flip_share,
             like_right=float(right.mean()),
             like_error=clustered_error(right, dealt.owner),
             exact_right=exact,
@@ -284,7 +291,7 @@ class Guessed:
 
     mechanism: str
     epsilon: Epsilon
-    known: int  # k
+    known_count: int  # k
     scores: Scores  # How well ratings were guessed
     # Probability that of a rated and an unrated item, as popular, the rated one is told from the release alone
     rated_auc: float
@@ -293,9 +300,9 @@ class Guessed:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        told = {"mechanism": self.mechanism, "epsilon": None if self.epsilon is None else as_json(self.epsilon)}
-        told |= {"known": self.known, **asdict(self.scores)}
-        return told | {"rated_auc": self.rated_auc, "users": self.users, "targets": self.targets}
+        row = {"mechanism": self.mechanism, "epsilon": None if self.epsilon is None else as_json(self.epsilon)}
+        row |= {"known": self.known_count, **asdict(self.scores)}
+        return row | {"rated_auc": self.rated_auc, "users": self.users, "targets": self.targets}
 
 
 def attack(
@@ -305,7 +312,7 @@ def attack(
     seed: int,
     *,
     attacked: Sequence[Asked] = ATTACKED,
-    known: Sequence[int] = KNOWN,
+    known_counts: Sequence[int] = KNOWN,
     played: int = PLAYED,
 ) -> list[Guessed]:
     """Attack the releases that private devices would let out about one public model."""
@@ -319,31 +326,35 @@ def attack(
     total = _total(features, public)
     own = deal(crowd, popularity, seed, "attack played", targets=TARGETS)
     other = deal(private, popularity, seed, "attack private", targets=TARGETS)
-    found = []
+    rows = []
     for mechanism, epsilon in attacked:
-        practice = _lesson(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
-        target = _lesson(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
+        practice = _training_set(features, own, total, (mechanism, epsilon), derive(seed, "attack devices"))
+        target = _training_set(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
         sided = mechanism != NONE and server.half_of(mechanism).sided
-        spy = Spy(features=features, popularity=popularity, played=practice, sided=sided)
+        spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         auc = spy.tells_rated(target)
-        found += [
+        rows += [
             Guessed(
                 mechanism=mechanism,
                 epsilon=epsilon,
-                known=count,
+                known_count=count,
                 scores=spy.guess(target, count),
                 rated_auc=auc,
                 users=private.users,
                 targets=int(other.owner.size),
             )
-            for count in known
+            for count in known_counts
         ]
-    return found
+    return rows
 
 
-def _lesson(features: ItemFeatures, dealt: Dealt, total: Floats, asked: Asked, secret: bytes) -> Lesson:
-    """Let users release what is asked for, and look at it."""
-    return Lesson(seen=seen(features, _released(features, dealt.rows, asked, secret), dealt.rows, total), dealt=dealt)
+def _training_set(
+    features: ItemFeatures, dealt: DealtSplit, total: Floats, request: Asked, secret: bytes
+) -> TrainingSet:
+    """Let users release what the request asks for, and inspect the releases."""
+    return TrainingSet(
+        seen=seen(features, _released(features, dealt.rows, request, secret), dealt.rows, total), dealt=dealt
+    )
 
 
 def _total(features: ItemFeatures, public: Rows) -> Floats:
@@ -355,12 +366,12 @@ def _total(features: ItemFeatures, public: Rows) -> Floats:
     return total
 
 
-def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -> Singles:
+def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes) -> Singles:
     """Return what devices release, as rows z, float32; zeros of no mechanism."""
-    mechanism, epsilon = asked
-    told = np.zeros((rows.users, features.items), np.float32)
+    mechanism, epsilon = request
+    vectors = np.zeros((rows.users, features.items), np.float32)
     if mechanism == NONE:
-        return told
+        return vectors
     if (half := public.second_order_public_halves().get(mechanism)) is not None and half.moment:
         others = ", ".join(
             name for name, one in server.second_order_server_halves().items() if one.attacked is not None
@@ -372,5 +383,5 @@ def _released(features: ItemFeatures, rows: Rows, asked: Asked, secret: bytes) -
     cohort.pin(query.model, 0, rows.users)
     for first, stop in rows.blocks(32):
         for release in cohort.answer(query, features, first, stop):
-            told[release.device] = release.as_vector(features, query)
-    return told
+            vectors[release.device] = release.as_vector(features, query)
+    return vectors

@@ -1,4 +1,4 @@
-"""A run's course at a place: the server's share of it, private devices, and what is kept of every batch."""
+"""A run's course at a place: the server's share of it, private devices, and what is stored of every batch."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.round_store import NoStore
 
 
-def _require_booked(kept: Iterable[Batch], book: LedgerClient) -> None:
+def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None:
     """Refuse batches whose releases private devices have not all booked."""
     answers = Answers(0, MOST_DEVICES, book)
     answers.look()
-    for one in kept:
+    for one in stored_batches:
         for device, payload in zip(one.devices, one.payloads, strict=True):
-            if (told := answers.get(device)) is None or told.payload != payload:
+            if (answer := answers.get(device)) is None or answer.payload != payload:
                 raise LedgerError(
                     f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
                     "part of it is missing: put its files back as they were, or start in a new folder"
@@ -49,7 +49,7 @@ def _require_booked(kept: Iterable[Batch], book: LedgerClient) -> None:
 
 
 def _tell(one: Batch) -> Numbers:
-    told = {
+    numbers = {
         "query": one.query_id.hex(),
         "model": one.model.hex(),
         "batch": one.batch,
@@ -59,28 +59,28 @@ def _tell(one: Batch) -> Numbers:
     }
     sizes = np.array([len(payload) for payload in one.payloads], np.int64)
     payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
-    return told, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
+    return numbers, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
 
 
-def _read(told: dict[str, Any], arrays: dict[str, Any]) -> Batch:
+def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
     ends = np.cumsum(arrays["sizes"]).tolist()
     said = arrays["payloads"].tobytes()
     return Batch(
-        query_id=bytes.fromhex(told["query"]),
-        model=bytes.fromhex(told["model"]),
-        batch=told["batch"],
-        mechanism=told["mechanism"],
+        query_id=bytes.fromhex(numbers["query"]),
+        model=bytes.fromhex(numbers["model"]),
+        batch=numbers["batch"],
+        mechanism=numbers["mechanism"],
         devices=arrays["devices"].tolist(),
         payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
-        weight=told["weight"],
-        weighed=told["weighed"],
+        weight=numbers["weight"],
+        weighed=numbers["weighed"],
     )
 
 
 BATCHES: Codec[Batch] = Codec(
     noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
 )
-"""How a batch that has answered is kept."""
+"""How a batch that has answered is stored."""
 
 
 class KeptBatches(RecordLog[Batch]):
@@ -97,7 +97,7 @@ Score = Callable[[ItemFeatures], float]
 class CoursePlan:
     """What a course needs to know."""
 
-    server: BatchPlan  # What the server is told
+    server: BatchPlan  # What the server learns
     private: Rows  # What private devices hold
     secret: bytes = field(repr=False)  # Their master secret
     full: bool = False  # The rival in which private users' ratings themselves are released
@@ -111,7 +111,7 @@ class CoursePlan:
 
 
 def follow(
-    plan: CoursePlan, session: Backend, kept: KeptBatches | None = None, progress: Progress = silent
+    plan: CoursePlan, session: Backend, stored_batches: KeptBatches | None = None, progress: Progress = silent
 ) -> SessionResult[Course]:
     """Run a mechanism, or its rival ``full`` or ``none``."""
     workers = session.workers
@@ -139,8 +139,8 @@ def follow(
         secret=plan.secret,
         layout=layout,
         finish=finish,
-        records=NoStore() if kept is None else kept,
-        ledger=None if kept is None else kept.ledger,
+        records=NoStore() if stored_batches is None else stored_batches,
+        ledger=None if stored_batches is None else stored_batches.ledger,
     )
     return session.run(work, progress)
 

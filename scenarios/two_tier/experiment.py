@@ -42,7 +42,7 @@ from scenarios.two_tier.config import (
     scale_of,
 )
 from scenarios.two_tier.course import CoursePlan, KeptBatches, follow
-from scenarios.two_tier.planted import FEWEST, Shape, planted_ratings
+from scenarios.two_tier.planted import FEWEST, PlantedShape, planted_ratings
 from scenarios.two_tier.rates import overlap
 from scenarios.two_tier.results import tables_of
 from scenarios.two_tier.split import UserSplit, split_users, weighing_of
@@ -108,15 +108,15 @@ def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: R
     scores: dict[str, Any] = {}
     for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
         try:
-            found = ranking_scores(ranked, likes)
+            ranking = ranking_scores(ranked, likes)
         except InputError:
             return {}
         scores |= {
-            f"{name}hit_rate": found.hit_rate,
-            f"{name}hit_rate_error": found.hit_rate_error,
-            f"{name}ndcg": found.ndcg,
-            f"{name}ndcg_error": found.ndcg_error,
-            "evaluated": found.evaluated,
+            f"{name}hit_rate": ranking.hit_rate,
+            f"{name}hit_rate_error": ranking.hit_rate_error,
+            f"{name}ndcg": ranking.ndcg,
+            f"{name}ndcg_error": ranking.ndcg_error,
+            "evaluated": ranking.evaluated,
         }
     return scores
 
@@ -131,13 +131,13 @@ def liked(train: Rows, test: Rows) -> Bools:
 def _popular(popularity: Ints, train: Rows) -> Indices2:
     """Return every device's most rated unseen items."""
     order = np.argsort(-popularity, kind="stable").astype(np.int32)
-    found = np.full((train.users, TOP), -1, np.int32)
+    lists = np.full((train.users, TOP), -1, np.int32)
     for device in range(train.users):
         rated = train.items[train.starts[device] : train.starts[device + 1]]
         best = order[: TOP + rated.size]
         best = best[~np.isin(best, rated)][:TOP]
-        found[device, : best.size] = best
-    return found
+        lists[device, : best.size] = best
+    return lists
 
 
 TRUST_MODEL = "two-tier"
@@ -146,132 +146,132 @@ Watched = Callable[[int], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class TwoTierWorld:
     """Ratings as they are dealt out, and the scale."""
 
-    wanted: TwoTier
+    settings: TwoTier
     split: UserSplit = field(repr=False)
     scale: Scale
 
     @property
     def folds(self) -> list[Fold]:
         """The public users as validation deals them out."""
-        return folds_of(self.split.public_rows, self.wanted.seed)
+        return folds_of(self.split.public_rows, self.settings.seed)
 
 
-def read_table(wanted: TwoTier) -> RatingTable:
+def read_table(settings: TwoTier) -> RatingTable:
     """Read the file of ratings, or draw the planted table; round them, where that is wanted."""
-    if wanted.planted is not None:
-        users, items, ratings = wanted.planted
-        shape = Shape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
-        table = planted_ratings(shape, wanted.seed)
+    if settings.planted is not None:
+        users, items, ratings = settings.planted
+        shape = PlantedShape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
+        table = planted_ratings(shape, settings.seed)
     else:
-        table = read_for(wanted).table
-    return onto_scale(table, wanted.scale) if wanted.round_ratings and wanted.scale else table
+        table = read_for(settings).table
+    return onto_scale(table, settings.scale) if settings.round_ratings and settings.scale else table
 
 
-def world_of(wanted: TwoTier, table: RatingTable) -> World:
+def world_of(settings: TwoTier, table: RatingTable) -> TwoTierWorld:
     """Deal out a table."""
     split = split_users(
         table,
-        public=wanted.public,
-        private=wanted.private,
-        public_by=wanted.public_by,
-        private_by=wanted.private_by,
-        holdout=wanted.holdout,
-        seed=wanted.seed,
+        public=settings.public,
+        private=settings.private,
+        public_by=settings.public_by,
+        private_by=settings.private_by,
+        holdout=settings.holdout,
+        seed=settings.seed,
     )
-    if wanted.rank is not None and wanted.rank > split.public.size:
-        raise InputError(f"rank is {wanted.rank}, above the number of public users, {split.public.size}; lower it")
+    if settings.rank is not None and settings.rank > split.public.size:
+        raise InputError(f"rank is {settings.rank}, above the number of public users, {split.public.size}; lower it")
     public = split.public_rows
     if public.values.size == 0:
         raise InputError(f"the {public.users} public users have no training rating; make more users public")
-    declared = wanted.scale or PUBLISHED.get(table.source)
+    declared = settings.scale or PUBLISHED.get(table.source)
     scale = scale_of(declared, public.values)
-    if needs_scale(wanted.mechanism):
-        check_levels(table, scale.levels, wanted.mechanism, declared=declared is not None)
-    return World(wanted=wanted, split=split, scale=scale)
+    if needs_scale(settings.mechanism):
+        check_levels(table, scale.levels, settings.mechanism, declared=declared is not None)
+    return TwoTierWorld(settings=settings, split=split, scale=scale)
 
 
-def settle(world: World, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
+def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
     """Return rank and kappa as given, or validated on held-out public users, with what was tried."""
-    wanted = world.wanted
-    fitting = wanted.fitting(wanted.rank or 1, wanted.regularisation or 1.0)
-    if wanted.rank and wanted.regularisation:
+    settings = world.settings
+    fitting = settings.fitting(settings.rank or 1, settings.regularisation or 1.0)
+    if settings.rank and settings.regularisation:
         return fitting, []
-    return choose_fitting(world.folds, fitting, world.scale, session, rank=wanted.rank, kappa=wanted.regularisation)
+    return choose_fitting(world.folds, fitting, world.scale, session, rank=settings.rank, kappa=settings.regularisation)
 
 
-def plan_of(world: World, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
+def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
     """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
 
-    With ``beside`` public users alone go through as many iterations, and that is told, too.
+    With ``beside`` public users alone go through as many iterations, and that result is reported, too.
     """
-    wanted, scale, public = world.wanted, world.scale, world.split.public_rows
-    weight, private = wanted.weight_set, world.split.private_rows
+    settings, scale, public = world.settings, world.scale, world.split.public_rows
+    weight, private = settings.weight_set, world.split.private_rows
     server = BatchPlan(
         public=public,
         private=private.users,
-        mechanism=None if wanted.mechanism in RIVALS else wanted.mechanism,
-        epsilon=wanted.asked_epsilon,
+        mechanism=None if settings.mechanism in RIVALS else settings.mechanism,
+        epsilon=settings.asked_epsilon,
         fitting=fitting,
         lowest=scale.lowest,
         highest=scale.highest,
         levels=scale.levels,
-        iterations=wanted.iterations,
-        batch=wanted.batch,
-        batch_iterations=wanted.batch_iterations,
-        weight=weighing_of(public, fitting, wanted.seed) if weight is None else weight,
-        own_h=wanted.own_h,
-        clip=wanted.clip,
+        iterations=settings.iterations,
+        batch=settings.batch,
+        batch_iterations=settings.batch_iterations,
+        weight=weighing_of(public, fitting, settings.seed) if weight is None else weight,
+        own_h=settings.own_h,
+        clip=settings.clip,
         every=every,
         beside=beside,
     )
     return CoursePlan(
         server=server,
         private=private,
-        secret=derive(wanted.seed, "devices"),
-        full=wanted.mechanism == FULL,
-        poison=_poison_of(wanted, public.count),
+        secret=derive(settings.seed, "devices"),
+        full=settings.mechanism == FULL,
+        poison=_poison_of(settings, public.count),
     )
 
 
-def _poison_of(wanted: TwoTier, items: int) -> Poison | None:
+def _poison_of(settings: TwoTier, items: int) -> Poison | None:
     """Return what liars agree on; they draw the signs of one vector."""
-    if wanted.malicious is None:
+    if settings.malicious is None:
         return None
-    coins = np.random.default_rng(int.from_bytes(derive(wanted.seed, "poison")))
-    return Poison(share=wanted.malicious, signs=coins.choice([-1.0, 1.0], items))
+    coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
+    return Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
-def score_of(world: World, session: Backend, features: ItemFeatures) -> float:
+def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
     """Return the root mean squared error on all users' test ratings."""
     return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
 
 
 def run(
-    wanted: TwoTier,
+    settings: TwoTier,
     session: Backend,
     table: RatingTable | None = None,
-    kept: KeptBatches | None = None,
+    stored_batches: KeptBatches | None = None,
     watched: Watched = lambda _: nullcontext(silent),
 ) -> dict[str, Any]:
     """Run one experiment and return its result as JSON values."""
     start = time.perf_counter()
     with peak_memory() as peak:
-        table = table or read_table(wanted)
-        world = world_of(wanted, table)
+        table = table or read_table(settings)
+        world = world_of(settings, table)
         fitting, tried = settle(world, session)
-        plan = plan_of(world, fitting, beside=wanted.mechanism != NONE)
+        plan = plan_of(world, fitting, beside=settings.mechanism != NONE)
         with watched(plan.server.private) as progress:
-            followed = follow(plan, session, kept, progress)
-        told = result_of(world, fitting, session, followed.outcome)
+            followed = follow(plan, session, stored_batches, progress)
+        result = result_of(world, fitting, session, followed.outcome)
     if plan.poison is not None:
         lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
-        told |= {"malicious": wanted.malicious, "attack": POISON, "lies": lies}
+        result |= {"malicious": settings.malicious, "attack": POISON, "lies": lies}
     return {
-        **told,
-        **lines_skipped(wanted, table),
+        **result,
+        **lines_skipped(settings, table),
         "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
         "backend": followed.backend,
         "workers": followed.layout.workers,
@@ -282,40 +282,40 @@ def run(
     }
 
 
-def result_of(world: World, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
-    """Return what was found, as JSON values."""
-    wanted, split, alone = world.wanted, world.split, course.alone or course
+def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
+    """Return the result, as JSON values."""
+    settings, split, alone = world.settings, world.split, course.alone or course
     counts = np.bincount(split.public_rows.items, minlength=split.train.count)
     unseen = counts == 0
-    asked = split.test
-    private = split.private if split.private.size else np.setdiff1d(np.arange(asked.users), split.public)
+    holdout = split.test
+    private = split.private if split.private.size else np.setdiff1d(np.arange(holdout.users), split.public)
     last = course.model.steps[-1]
     return {
         "trust_model": TRUST_MODEL,
-        "mechanism": wanted.mechanism,
-        "guarantee": wanted.guarantee,
-        "epsilon": None if wanted.asked_epsilon is None else as_json(wanted.asked_epsilon),
-        "seed": wanted.seed,
-        "users": asked.users,
-        "items": asked.count,
-        "ratings": split.train.items.size + asked.items.size,
+        "mechanism": settings.mechanism,
+        "guarantee": settings.guarantee,
+        "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
+        "seed": settings.seed,
+        "users": holdout.users,
+        "items": holdout.count,
+        "ratings": split.train.items.size + holdout.items.size,
         "public": int(split.public.size),
         "private": int(split.private.size),
         "answered": course.answered,
         "duplicates": course.duplicates,
         "unseen_items": int(unseen.sum()),
-        "test_ratings": asked.items.size,
-        "test_ratings_of_unseen_items": int(unseen[asked.items].sum()),
+        "test_ratings": holdout.items.size,
+        "test_ratings_of_unseen_items": int(unseen[holdout.items].sum()),
         "rank": fitting.rank,
         "regularisation": fitting.kappa,
-        "norm": wanted.norm,
-        "m_step": wanted.m_step,
+        "norm": settings.norm,
+        "m_step": settings.m_step,
         "weight": course.weight,
         "validation_users": course.validation_users,
         "rmse": score_of(world, session, course.models[-1][1]),
         "rmse_public_only": score_of(world, session, alone.models[-1][1]),
-        "rmse_baseline": rmse(baseline_errors(alone.features, asked)),
-        **advice_scores(course.features, counts, split.train.of(private), asked.of(private)),
+        "rmse_baseline": rmse(baseline_errors(alone.features, holdout)),
+        **advice_scores(course.features, counts, split.train.of(private), holdout.of(private)),
         **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),
         "iterations": len(course.model.steps),
         "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
@@ -348,14 +348,14 @@ ASKED = "private devices were asked"
 
 def teach_seed(scenario: TwoTier, running: Running) -> Record:
     """Run one seed."""
-    kept = None if running.out is None else KeptBatches(running.out, scenario.seed)
-    if kept:
-        kept.check(running.console)
+    stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
+    if stored_batches:
+        stored_batches.check(running.console)
     record = run(
         scenario,
         running.session,
         table_of(scenario),
-        kept,
+        stored_batches,
         watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))

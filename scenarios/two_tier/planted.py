@@ -18,7 +18,7 @@ FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class PlantedShape:
     """How much there is of what."""
 
     users: int = 69_878  # Numbers of users and items
@@ -40,7 +40,7 @@ MOST_OF_ITEMS = 0.7
 """Share of the items that the most active user rated."""
 
 
-def planted_ratings(shape: Shape, seed: int) -> RatingTable:
+def planted_ratings(shape: PlantedShape, seed: int) -> RatingTable:
     """Draw a table of planted ratings."""
     coins = np.random.default_rng(np.frombuffer(derive(seed, "planted ratings"), np.uint32))
     degrees = _degrees(shape, coins)
@@ -66,7 +66,7 @@ def planted_ratings(shape: Shape, seed: int) -> RatingTable:
     )
 
 
-def _degrees(shape: Shape, coins: np.random.Generator) -> Ints:
+def _degrees(shape: PlantedShape, coins: np.random.Generator) -> Ints:
     """Return users' numbers of ratings, scaled until they add up to about the wanted number."""
     raw, most = np.exp(ACTIVITY * coins.standard_normal(shape.users)), int(MOST_OF_ITEMS * shape.items)
     low, high = 0.0, float(shape.ratings)
@@ -80,7 +80,7 @@ def _degrees(shape: Shape, coins: np.random.Generator) -> Ints:
 @compiled
 def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
     """Draw every user's items, in proportion to popularity, each once, ascending."""
-    found, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
+    items_drawn, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
     for user in range(starts.size - 1):
         stream, lane, place = siphash1(key[0], key[1], np.uint64(user)), np.uint64(0), starts[user]
         while place < starts[user + 1]:
@@ -89,10 +89,10 @@ def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
             item = min(int(np.searchsorted(cumulative, coin, side="right")), cumulative.size - 1)
             if seen[item] != user:
                 seen[item] = user
-                found[place] = item
+                items_drawn[place] = item
                 place += 1
-        found[starts[user] : starts[user + 1]].sort()
-    return found
+        items_drawn[starts[user] : starts[user + 1]].sort()
+    return items_drawn
 
 
 @compiled

@@ -36,12 +36,12 @@ def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) ->
     sizes = np.sqrt(3) * 0.7 ** np.arange(rank)
     tastes = coins.uniform(-1, 1, (max(counts), rank)) * sizes * np.sqrt(items)
     limit = np.diag(sizes / np.sqrt(3))
-    found = []
+    errors = []
     for count in counts:
         values, directions = np.linalg.eigh(tastes[:count].T @ tastes[:count] / (items * count))
         root = (directions * np.sqrt(values)) @ directions.T
-        found.append(float(np.linalg.norm(root - limit)))
-    return found
+        errors.append(float(np.linalg.norm(root - limit)))
+    return errors
 
 
 def completion_errors(
@@ -64,14 +64,14 @@ def completion_errors(
     truth = coins.standard_normal((size, rank)) @ coins.standard_normal((rank, size)) / np.sqrt(rank)
     observed = truth + noise * coins.standard_normal(truth.shape)
     level = coins.random(truth.shape)
-    found = []
+    errors = []
     for share in shares:
         rows = _rows_where(observed, level < share)
         count = rows.items.size
         kappa = factor * noise * np.log(count) / np.sqrt(count) * count / (2 * size)
         fitted = _complete(rows, Fitting(rank=MOST_RANK, kappa=float(kappa), mstep="prox"))
-        found.append((count, float(np.linalg.norm(fitted - truth)) / size))
-    return found
+        errors.append((count, float(np.linalg.norm(fitted - truth)) / size))
+    return errors
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -92,19 +92,19 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
     ndarray of float64, shape (devices,)
     """
     basis = _orthonormal(features)
-    found = np.full(starts.size - 1, np.inf)
+    shares = np.full(starts.size - 1, np.inf)
     for device in range(starts.size - 1):
         seen = basis[items[starts[device] : starts[device + 1]]]
         smallest = float(np.linalg.eigvalsh(seen.T @ seen)[0]) if seen.size else 0.0
         if smallest > 1e-12:
-            found[device] = len(seen) / (features.items * smallest)
-    return found
+            shares[device] = len(seen) / (features.items * smallest)
+    return shares
 
 
 def _orthonormal(features: ItemFeatures) -> Floats2:
     columns = basis_of(features)
-    kept = columns[:, np.abs(columns).sum(axis=0) > 0]
-    orthonormal: Floats2 = np.linalg.qr(kept)[0]
+    nonzero = columns[:, np.abs(columns).sum(axis=0) > 0]
+    orthonormal: Floats2 = np.linalg.qr(nonzero)[0]
     return orthonormal
 
 

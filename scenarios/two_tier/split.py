@@ -22,9 +22,9 @@ SHARE, MOST, DRAWS = 0.2, 100, 4
 """Validation users: their share of public users, how many there are at most, and draws of the ratings they show."""
 
 
-def fold_of(public: Rows, held: Ints, seed: int, purpose: str = "two-tier shown ratings") -> Fold:
+def fold_of(public: Rows, holdout: Ints, seed: int, purpose: str = "two-tier shown ratings") -> Fold:
     """Hold some public users out, given by their numbers; seed and purpose draw which of their ratings are shown."""
-    users, rest = public.of(np.sort(held)), np.setdiff1d(np.arange(public.users), held)
+    users, rest = public.of(np.sort(holdout)), np.setdiff1d(np.arange(public.users), holdout)
     shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, purpose)
     return Fold(train=public.of(rest), seen=users.where(shown), targets=users.where(~shown))
 
@@ -34,8 +34,8 @@ def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
     if public.users < 2:
         raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
     coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
-    held = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
-    folds = [fold_of(public, held, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
+    holdout = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
+    folds = [fold_of(public, holdout, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
     return Weighing(folds=folds, fitting=fitting)
 
 
@@ -73,18 +73,18 @@ def split_users(
             f"user {table.user_labels[poor]!r} has {rows.degrees[poor]} ratings, fewer than the {holdout} that are "
             "held out; lower --holdout or leave such users out"
         )
-    held = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
-    train = rows.where(~held)
-    chosen = how_many(public, rows.users)
-    private = max(0, min(PRIVATE, rows.users - chosen)) if private is None else private
-    if chosen + private > rows.users:
+    in_holdout = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
+    train = rows.where(~in_holdout)
+    public_count = how_many(public, rows.users)
+    private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
+    if public_count + private > rows.users:
         raise InputError(
-            f"public is {chosen} and private is {private}, but there are {rows.users} users; lower one of them"
+            f"public is {public_count} and private is {private}, but there are {rows.users} users; lower one of them"
         )
     order = _order(train, public_by, seed, "two-tier public users")
     rest = _order(train, private_by, seed, "two-tier private users")
-    rest = rest[~np.isin(rest, order[:chosen])]
-    return UserSplit(train=train, test=rows.where(held), public=order[:chosen], private=rest[:private])
+    rest = rest[~np.isin(rest, order[:public_count])]
+    return UserSplit(train=train, test=rows.where(in_holdout), public=order[:public_count], private=rest[:private])
 
 
 def how_many(public: float, users: int) -> int:

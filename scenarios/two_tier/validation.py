@@ -52,7 +52,7 @@ def folds_of(public: Rows, seed: int) -> list[Fold]:
         )
     order = np.random.default_rng(as_words(derive(seed, "two-tier folds"))).permutation(public.users)
     held_out = np.array_split(order, min(FOLDS, public.users))
-    return [fold_of(public, held, seed) for held in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
+    return [fold_of(public, holdout, seed) for holdout in held_out[: 1 if public.users > MANY_USERS else FOLDS]]
 
 
 def trial_error(trial: Trial) -> float:
@@ -68,11 +68,11 @@ def errors_of(trials: Sequence[Trial], session: Backend) -> Floats:
 
     Settings that are as good up to last bits tie, so that what is chosen does not depend on the processor.
     """
-    told = dict(session.each(trial_error, trials))
+    sums_by_trial = dict(session.each(trial_error, trials))
     folds = list(dict.fromkeys(id(trial.fold) for trial in trials))
-    sums = np.array([told[place] for place in range(len(trials))]).reshape(-1, len(folds))
-    asked = sum(trial.fold.targets.items.size for trial in trials[: len(folds)])
-    errors = np.sqrt(sums.sum(axis=1) / max(1, asked))
+    sums = np.array([sums_by_trial[place] for place in range(len(trials))]).reshape(-1, len(folds))
+    target_count = sum(trial.fold.targets.items.size for trial in trials[: len(folds)])
+    errors = np.sqrt(sums.sum(axis=1) / max(1, target_count))
     return np.array([significant(error) for error in errors.tolist()])
 
 
@@ -83,19 +83,19 @@ def choose_fitting(
     users = min(fold.train.users for fold in folds)
     ranks = [rank] if rank else [one for one in RANKS if one <= users] or [users]
     unit = float(np.std(folds[0].train.values))
-    found: dict[tuple[int, float], float] = {}
+    error_of: dict[tuple[int, float], float] = {}
 
     def tried(one: int, powers: Sequence[int]) -> list[float]:
-        wanted = [(one, kappa or significant(unit * 2 ** (power / 2))) for power in powers]
-        new = [pair for pair in dict.fromkeys(wanted) if pair not in found]
+        candidates = [(one, kappa or significant(unit * 2 ** (power / 2))) for power in powers]
+        new = [pair for pair in dict.fromkeys(candidates) if pair not in error_of]
         trials = [
             Trial(fold=fold, fitting=replace(fitting, rank=one, kappa=size), scale=scale)
             for one, size in new
             for fold in folds
         ]
         if trials:
-            found.update(zip(new, errors_of(trials, session).tolist(), strict=True))
-        return [found[pair] for pair in wanted]
+            error_of.update(zip(new, errors_of(trials, session).tolist(), strict=True))
+        return [error_of[pair] for pair in candidates]
 
     at = START
     for one in ranks:
@@ -103,8 +103,8 @@ def choose_fitting(
             tried(one, [0])
         else:
             at = downhill(partial(tried, one), at)
-    best = min(found, key=lambda pair: (found[pair], pair))
-    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, error) for pair, error in sorted(found.items())]
+    best = min(error_of, key=lambda pair: (error_of[pair], pair))
+    return replace(fitting, rank=best[0], kappa=best[1]), [(*pair, error) for pair, error in sorted(error_of.items())]
 
 
 def downhill(tried: Callable[[Sequence[int]], list[float]], start: int) -> int:

@@ -132,7 +132,7 @@ class CompletionRow(Row):
         """Fit public people's ratings, and absorb what private devices release."""
         dealt, fitting = settled(request.settings, request.public, request.seed)
         plan = experiment.plan_of(
-            replace(dealt, wanted=_two_tier_settings(request.settings, request.seed, self.how)), fitting
+            replace(dealt, settings=_two_tier_settings(request.settings, request.seed, self.how)), fitting
         )
         features = follow(plan, InProcess(1)).outcome.features
         rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
@@ -154,7 +154,7 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 
 
 @lru_cache(maxsize=8)
-def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.World, Fitting]:
+def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
     """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
     world, table = world_of(settings, seed), table_of(settings)
     people = split_people(
@@ -164,7 +164,7 @@ def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
     scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
-    dealt = experiment.World(wanted=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
+    dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
     return dealt, experiment.settle(dealt, InProcess(1))[0]
 
 

@@ -14,7 +14,7 @@ from runs import write_movielens
 from actors.voters import VoterCohort
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
-from scenarios.online.worlds import LEAST_ROUNDS, ClientWorld, World, world_of_ratings
+from scenarios.online.worlds import LEAST_ROUNDS, ClientWorld, OnlineWorld, world_of_ratings
 
 VOTE_PURPOSE = 9
 SIX: dict[str, list[float]] = {
@@ -36,7 +36,7 @@ def small_file(folder: Path) -> Path:
     return path
 
 
-def world_of(path: Path, **changes: Any) -> World:
+def world_of(path: Path, **changes: Any) -> OnlineWorld:
     """The world of a file."""
     return world_of_ratings(OnlineScenario.model_validate({"ratings": path, **changes}))
 
@@ -101,7 +101,7 @@ def likes_of(row: dict[int, float]) -> set[int]:
     return {title for title, value in row.items() if value > sum(row.values()) / len(row) + 1e-9}
 
 
-def vote_of(rated: Rated, world: World, client: ClientWorld, user: int, number: int) -> int:
+def vote_of(rated: Rated, world: OnlineWorld, client: ClientWorld, user: int, number: int) -> int:
     """The oracle's vote of a user: the title it rates best, ties and unrated by its coin."""
     assert client.titles is not None
     asked, row = titles_of(rated, client)[number], rated.rows[user]

@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario
-from scenarios.online.worlds import World, all_votes, read_likes, read_votes, world_from_file
+from scenarios.online.worlds import OnlineWorld, all_votes, read_likes, read_votes, world_from_file
 
 GOOD = """
 objects = 3
@@ -18,7 +18,7 @@ likes = [[0], [0, 1], 2]
 """
 
 
-def world_of(text: str, tmp_path: Path, **claims: object) -> World:
+def world_of(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
     """The world of a file."""
     path = tmp_path / "world.toml"
     path.write_text(text)

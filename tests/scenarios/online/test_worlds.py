@@ -15,7 +15,7 @@ from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import (
     ClientWorld,
-    World,
+    OnlineWorld,
     all_votes,
     best_radius,
     distances,
@@ -25,7 +25,7 @@ from scenarios.online.worlds import (
 )
 
 
-def world_of(**changes: object) -> World:
+def world_of(**changes: object) -> OnlineWorld:
     """A planted world."""
     return planted_world(OnlineScenario.model_validate({"rounds": 40, "voters": 30, **changes}))
 
@@ -69,7 +69,7 @@ def test_a_planted_world_has_the_peers_diversity_and_radius_that_were_asked_for(
 
 
 def test_the_world_follows_from_the_seed_and_not_from_the_recommender() -> None:
-    def content(world: World) -> tuple[bytes, ...]:
+    def content(world: OnlineWorld) -> tuple[bytes, ...]:
         assert isinstance(world.voters, PlantedVoters)
         votes = all_votes(world.voters, world.secret, world.clients[0].service("p-rec", None))
         return world.voters.taste.tobytes(), world.voters.diverse.tobytes(), votes.tobytes(), world.secret

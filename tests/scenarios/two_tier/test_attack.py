@@ -70,9 +70,9 @@ def guessed() -> dict[tuple[str, int], Guessed]:
     """All that the tests look at: three mechanisms with more and more known ratings, three with none."""
     dial: list[Asked] = [("none", None), ("pmc", None), ("pmd", None)]
     alone: list[Asked] = [("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)), ("exact", None)]
-    rows = attack(*world(), 0, attacked=dial, known=(0, 1, 8), played=200)
-    rows += attack(*world(), 0, attacked=alone, known=(0,), played=200)
-    return {(one.mechanism, one.known): one for one in rows}
+    rows = attack(*world(), 0, attacked=dial, known_counts=(0, 1, 8), played=200)
+    rows += attack(*world(), 0, attacked=alone, known_counts=(0,), played=200)
+    return {(one.mechanism, one.known_count): one for one in rows}
 
 
 def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
@@ -125,9 +125,9 @@ def test_known_ratings_alone_help_a_little() -> None:
 
 
 def test_the_same_seed_gives_the_same_guesses() -> None:
-    again = attack(*world(), 0, attacked=[("pmc", None)], known=(1,), played=200)
+    again = attack(*world(), 0, attacked=[("pmc", None)], known_counts=(1,), played=200)
     assert again == [guessed()["pmc", 1]]
-    other = attack(*world(), 1, attacked=[("pmc", None)], known=(1,), played=200)
+    other = attack(*world(), 1, attacked=[("pmc", None)], known_counts=(1,), played=200)
     assert other != again
 
 

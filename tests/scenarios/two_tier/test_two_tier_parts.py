@@ -18,11 +18,11 @@ from scenarios.data.rating_split import draw_ratings
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import Scale, onto_scale, read_scale, scale_of
 from scenarios.two_tier.experiment import advice_scores, liked
-from scenarios.two_tier.planted import Shape, planted_ratings
+from scenarios.two_tier.planted import PlantedShape, planted_ratings
 from scenarios.two_tier.split import how_many, split_users
 from scenarios.two_tier.validation import choose_fitting, downhill, folds_of
 
-SHAPE = Shape(users=90, items=50, ratings=2500, rank=3, fewest=20)
+SHAPE = PlantedShape(users=90, items=50, ratings=2500, rank=3, fewest=20)
 WIDE = Scale(lowest=-99.0, highest=99.0, levels=None)
 
 

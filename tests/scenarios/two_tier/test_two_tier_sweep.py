@@ -58,7 +58,7 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
     folder: Path, blindrec: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server plays fewer releases and grows fewer trees: one known rating tells PMC's side all the same."""
-    monkeypatch.setattr(attacking, "attack", partial(attack, known=(0, 1), played=100))
+    monkeypatch.setattr(attacking, "attack", partial(attack, known_counts=(0, 1), played=100))
     monkeypatch.setitem(guessing.TREES, "max_iter", 10)
     before = lines_of_units(folder)
     figures = ["--figures", "2,attack", "--seeds", "2"]

@@ -21,7 +21,7 @@ from scenarios.given.settings import validated
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.course import follow
-from scenarios.two_tier.experiment import World, plan_of, read_table, run, world_of
+from scenarios.two_tier.experiment import TwoTierWorld, plan_of, read_table, run, world_of
 from scenarios.two_tier.split import MOST, weighing_of
 
 SESSION = InProcess(1)
@@ -93,7 +93,7 @@ def rows_of(table: Rows) -> list[Floats2]:
     return np.split(both, table.starts[1:-1])
 
 
-def course_of(world: World) -> Course:
+def course_of(world: TwoTierWorld) -> Course:
     return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION).outcome
 
 
