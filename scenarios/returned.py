@@ -15,7 +15,7 @@ from scenarios.pictures.figures import pictures_of
 from scenarios.pictures.panel import Picture
 from scenarios.planner.plan import DesignPlan
 from scenarios.planner.tables import recommendation
-from scenarios.report import printing as report
+from scenarios.report.printing import lines_of, text_of
 from scenarios.report.records import flat
 from scenarios.sweep.folder import Swept
 
@@ -151,11 +151,7 @@ class RunResult(Result):
         return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
 
     def __repr__(self) -> str:
-        lines = [
-            f"{name}={report.text_of(value)}"
-            for name in self._experiment.named
-            if (value := self.get(name)) is not None
-        ]
+        lines = [f"{name}={text_of(value)}" for name in self._experiment.named if (value := self.get(name)) is not None]
         return f"RunResult({', '.join([str(self[self._experiment.titled]), *lines])})"
 
     def _repr_html_(self) -> str:
@@ -164,7 +160,7 @@ class RunResult(Result):
 
     def _lines(self) -> list[tuple[str, str]]:
         titled = self._experiment.titled
-        lines = report.lines_of(self, self._experiment.columns)
+        lines = lines_of(self, self._experiment.columns)
         return [(titled, str(self[titled])), *(line for line in lines if line[0] != titled)]
 
 
