@@ -6,6 +6,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import (
     LEAST_SCORE,
     ItemToItem,
@@ -17,7 +18,7 @@ from coordinator.protocol.item_models import (
     typical_error,
 )
 from coordinator.protocol.messages import Model
-from coordinator.protocol.rows import Likes
+from coordinator.protocol.rows import Likes, Rows
 
 NOTHING = -1
 """Fills a recommendation up where the catalogue has no further unrated item."""
@@ -178,4 +179,17 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((rated.users, k), NOTHING, np.int32)
     _fill(model.cluster, model.clusters, rated.starts, rated.items, rated.values, ranked, ends, top)
+    return top
+
+
+def top_items(features: ItemFeatures, rows: Rows, k: int) -> Indices2:
+    """Return every device's own ``k`` unseen items of the highest prediction ``mu + V u``, best first."""
+    top = np.full((rows.users, k), -1, np.int32)
+    own = tastes(features, rows.starts, rows.items, rows.values - features.mean[rows.items])
+    for device in range(rows.users):
+        scores = features.mean + features.vectors @ own[device]
+        scores[rows.items[rows.starts[device] : rows.starts[device + 1]]] = -np.inf
+        best = np.argsort(-scores, kind="stable")[:k]
+        best = best[np.isfinite(scores[best])]
+        top[device, : best.size] = best
     return top

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from actors.device_block import DeviceBlock
-from actors.keeper import LedgerClient
+from actors.device_half import DeviceBlock
+from actors.ledger import LedgerClient
 from coordinator.protocol.arrays import Bools2
 from coordinator.protocol.ballots import Offer
 from coordinator.protocol.checked import require_whole
@@ -69,7 +69,7 @@ class ClientCohort(DeviceBlock):
 
 @dataclass(frozen=True, slots=True)
 class ClientDevices:
-    """Devices of the clients who are served; see `actors.device_block.DeviceKind`."""
+    """Devices of the clients who are served; see `actors.device_half.DeviceKind`."""
 
     def cohort(
         self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: LedgerClient | None

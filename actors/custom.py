@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixChannel
 from coordinator.protocol.custom import CustomMechanism, CustomPublic, guarded, question_of

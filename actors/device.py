@@ -10,13 +10,12 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend, recommend_featured
-from actors.coins import Coins
-from actors.device_block import DeviceBlock
-from actors.keeper import LedgerClient
-from actors.ledger import Ledger
+from actors.device_half import DeviceBlock
+from actors.ledger import Ledger, LedgerClient
 from actors.mechanisms import half_of
-from actors.packed import wipe
+from actors.packed_releases import wipe
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
@@ -225,7 +224,7 @@ class AdviceRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raters:
-    """Devices that rated items, and answer queries about them; see `actors.device_block.DeviceKind`."""
+    """Devices that rated items, and answer queries about them; see `actors.device_half.DeviceKind`."""
 
     budget: Epsilon  # Most epsilon that each device may spend in all [nats]
     absence: Absence = PRESENT  # How often devices drop out or answer too late

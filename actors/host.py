@@ -11,8 +11,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.device_block import DeviceBlock, DeviceKind
-from actors.keeper import Keeper, LedgerClient, UnreachableError
+from actors.device_half import DeviceBlock, DeviceKind
+from actors.ledger import Keeper, LedgerClient, UnreachableError
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
@@ -54,15 +54,15 @@ class DeviceHost:
             self.cohorts[0].rehearse(question)
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
-        """Answer for devices of one cohort; see `actors.device_block.DeviceBlock.ask`."""
+        """Answer for devices of one cohort; see `actors.device_half.DeviceBlock.ask`."""
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
 
     def spent(self, device: int) -> Any:
-        """Return what a device has spent; see `actors.device_block.DeviceBlock.spent`."""
+        """Return what a device has spent; see `actors.device_half.DeviceBlock.spent`."""
         return self._cohort(device).spent(device)
 
     def inspect(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
-        """Let the experimenter look at devices of one cohort; see `actors.device_block.DeviceBlock.inspect`.
+        """Let the experimenter look at devices of one cohort; see `actors.device_half.DeviceBlock.inspect`.
 
         The result may reveal what a device rated. The server also holds a handle of this actor, so a ``permit`` is
         required that only the experimenter can compute, because it is derived from the devices' secret.
@@ -101,7 +101,7 @@ _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WA
 
 
 class HostedKeeper:
-    """A keeper behind an actor; see `actors.keeper.LedgerClient`. Hosts of devices get it, the server never does."""
+    """A keeper behind an actor; see `actors.ledger.LedgerClient`. Hosts of devices get it, the server never does."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor

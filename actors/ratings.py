@@ -18,11 +18,12 @@ from actors.block_model import (
     LIKED,
     UNRATED,
     BlockModelRatings,
+    StoredLikes,
+    StoredOpinions,
     block_model_opinions,
     block_model_rated,
     block_model_would_like,
 )
-from actors.kernels import StoredLikes, StoredOpinions
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rows import Likes, RowTable

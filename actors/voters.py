@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numba import uint64
 
-from actors.device_block import DeviceBlock
-from actors.keeper import LedgerClient
-from actors.ledger import Ledger
+from actors.device_half import DeviceBlock
+from actors.ledger import Ledger, LedgerClient
 from actors.seeds import VOTE
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
@@ -306,7 +305,7 @@ class VoterCohort(DeviceBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VotingDevices:
-    """Devices that vote; see `actors.device_block.DeviceKind`."""
+    """Devices that vote; see `actors.device_half.DeviceKind`."""
 
     budget: Epsilon  # Epsilon of all that clients together may learn of each voter [nats]
 

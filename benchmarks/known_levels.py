@@ -23,7 +23,7 @@ from coordinator.protocol.coins import derive
 from coordinator.server.decoding.mixture import Mixture, joint
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.mechanisms.sign import SignSensing
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Eliminate
 from coordinator.server.rounds.rounds import conduct

@@ -17,7 +17,7 @@ import psutil
 import typer
 from ray.cluster_utils import Cluster
 
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run

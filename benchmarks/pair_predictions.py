@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pairs import pair_agreement
+from coordinator.server.moments.pair_moments import pair_agreement
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, settle
 from scenarios.given.config import Scenario

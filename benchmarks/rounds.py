@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.given.config import Scenario
 from scenarios.places.cluster import on_ray
 from scenarios.run.experiment import run

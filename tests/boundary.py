@@ -20,26 +20,23 @@ from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
 from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.learning import RoundLearner
-from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy
+from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.anchor.tables import TableLearner
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
+from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.decoding.posterior import Posterior
-from coordinator.server.decoding.told_ratings import Curator
 from coordinator.server.design import Decoding
-from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
 from coordinator.server.mechanisms.toys import UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner
 from coordinator.server.rounds.policies import Eliminate, Fixed, ItemByItem, OneRound, Verifying
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, ServerState
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, Readings, RunProgress, ServerState
 from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
@@ -274,5 +271,5 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
     monkeypatch.setattr(device, "Cohort", Tapped)
     monkeypatch.setattr(together, "aggregate", tapped)
     monkeypatch.setattr(together, "_shares", lambda *_: False)
-    monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
+    monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
     return wire

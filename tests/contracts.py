@@ -110,8 +110,8 @@ class MechanismContract:
         """Cohorts of one, of an odd number and of all; calls of 64 devices, and of few where many bits come back."""
         scenario = small(**case, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=size(401, 131), seed=11)
         one = here(scenario)
-        monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
-        monkeypatch.setattr("coordinator.server.fleet.layout.MOST_BITS", 800)
+        monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
+        monkeypatch.setattr("coordinator.server.fleet.cohorts.MOST_BITS", 800)
         for workers, devices_per_actor in ((1, 1), (3, 7), (2, 100), (2, None)):
             assert same(here(scenario, workers=workers, devices_per_actor=devices_per_actor), one)
         assert not same(here(scenario.model_copy(update={"seed": 12})), one)

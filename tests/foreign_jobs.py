@@ -8,9 +8,9 @@ import numpy as np
 
 from actors.ratings import BlockRatings
 from coordinator.protocol.custom import CustomMechanism, Mechanism
+from coordinator.server.custom import KMEANS, CustomDesign, server_half
 from coordinator.server.design import LearnerOptions, World
-from coordinator.server.fleet.layout import plan_layout
-from coordinator.server.own import KMEANS, CustomDesign, server_half
+from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR

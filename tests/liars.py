@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, LogRatio, odds_within

@@ -22,7 +22,7 @@ from actors.voters import PlantedVoters, RatingVoters, VoterCohort
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
-from coordinator.server.online import serving
+from coordinator.server.online import service as serving
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.online.config import OnlineScenario

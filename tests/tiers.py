@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import reference
 
-from actors.coins import Coins
-from actors.keeper import LedgerClient
+from actors.ledger import LedgerClient
 from actors.second_order.cohort import Consent, PrivateCohort
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from actors.coins import Coins
-from actors.keeper import LedgerClient
+from actors.ledger import LedgerClient
 from actors.lying.lies import liars_among
 from actors.second_order.cohort import PrivateCohort, PrivateDevices
-from actors.seeds import LIARS, private_coins
+from actors.seeds import LIARS, Coins, private_coins
 from actors.voters import Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Words
 from coordinator.protocol.ballots import Ballot, Service

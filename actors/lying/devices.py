@@ -7,13 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from actors.coins import Coins
 from actors.device import Cohort, Raters, Reports, reports_of
-from actors.keeper import LedgerClient
+from actors.ledger import LedgerClient
 from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, put_rows, rows_of
 from actors.lying.value_lies import lie_about
 from actors.mechanisms import half_of
 from actors.ratings import Ratings, StoredRatings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rows import RowTable

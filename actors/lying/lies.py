@@ -15,9 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numba import int64, uint8, uint64
 
-from actors.coins import Coins
 from actors.mechanisms import pairwise
-from actors.seeds import LIARS, private_coins
+from actors.seeds import LIARS, Coins, private_coins
 from coordinator.protocol.arrays import (
     Bits,
     Bits2,
@@ -39,9 +38,16 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, device_streams, draw, ones
 from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import item_queries, random_order, random_pairs, sense, sensed_planes, word_coins
+from coordinator.protocol.public_draws import (
+    item_queries,
+    random_order,
+    random_pairs,
+    sense,
+    sensed_planes,
+    to_bits,
+    word_coins,
+)
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.protocol.signs import to_bits
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
 """A liar makes up its answer, or its sketch once it knows the query, or its ratings before any query."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from actors.coins import Coins
 from actors.custom import device_half
 from actors.lying.lies import (
     JudgedItems,
@@ -29,7 +28,8 @@ from actors.lying.lies import (
     picks,
     rows_of,
 )
-from actors.unary_kernels import release_unary
+from actors.packed_releases import release_unary
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats2, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import (
     COIN,
@@ -43,10 +43,9 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, sides, values_of
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import columns, sides, values_of
 from coordinator.protocol.public_draws import buckets_of, signs_of
 from coordinator.protocol.rows import Likes, RowTable
 

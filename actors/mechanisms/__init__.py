@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from actors.custom import device_half
-from actors.halves import DeviceHalf
+from actors.device_half import DeviceHalf
 from coordinator.protocol.custom import admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared

@@ -7,21 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
-from actors.kernels import StoredOpinions
+from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.device_half import DeviceHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.ratings import Ratings, of_kind
-from actors.seeds import ratings_streams
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
-from coordinator.protocol.messages import Query
+from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.protocol.public_draws import item_coins, level_bits
-from coordinator.protocol.signs import UNIT
 
 
 class TurnedQuery(NamedTuple):
@@ -216,7 +213,9 @@ class PairSigns(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return each device's bit, uint8, shape (devices, 1)."""
         assert query.pool is not None
-        centres, unit = (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, UNIT)
+        centres, unit = (
+            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
+        )
         tables = PairQuery(places_in(query.pool, ratings.items), centres, unit)
         key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)
         of_kind(

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numba import uint8
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, mark_subset, next_stamp, room_for
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
-from actors.kernels import StoredLikes, block_model_maxsense, stored_maxsense
+from actors.block_model import (
+    BlockModelRatings,
+    StoredLikes,
+    block_model_maxsense,
+    device_class,
+    likes_item,
+    mark_subset,
+    next_stamp,
+    room_for,
+    stored_maxsense,
+)
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings, of_kind
-from actors.seeds import ratings_streams
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
-from actors.coins import Coins
-from actors.halves import DeviceHalf, PackedHalf, Sketch
-from actors.kernels import StoredOpinions
+from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.device_half import DeviceHalf, PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
+from actors.packed_releases import release_subsets, release_unary
 from actors.ratings import Ratings, of_kind
-from actors.seeds import ratings_streams
-from actors.subset_kernels import release_subsets
-from actors.unary_kernels import release_unary
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import below, device_streams
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import columns, pool_of, sides
 from coordinator.protocol.public_draws import buckets_of, signs_of
 
 
@@ -29,7 +25,7 @@ from coordinator.protocol.public_draws import buckets_of, signs_of
 def block_model_choices(
     model: BlockModelRatings, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
 ) -> None:
-    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.one_item`.
+    """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`.
 
     ``places`` holds every item's place in the pool, -1 outside; ``coins`` a private stream a device, the lanes
     of which pick among the values that it could have.

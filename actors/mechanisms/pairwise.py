@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from actors.block_model import DISLIKED, LIKED, UNRATED
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
-from actors.coins import Coins
-from actors.halves import PackedHalf, Sketch
-from actors.kernels import StoredLikes
+from actors.block_model import BlockModelRatings, StoredLikes, device_class, likes_item, list_rated, room_for
+from actors.device_half import PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
+from actors.packed_releases import release_subsets
 from actors.ratings import Ratings, of_kind
-from actors.seeds import ratings_streams
-from actors.subset_kernels import release_subsets
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
 from coordinator.protocol.channels import SubsetChannel
+from coordinator.protocol.channels.oracles import PADDED
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms.oracles import pool_of
+from coordinator.protocol.mechanisms.oracles import pool_size as asked
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import pool_of
-from coordinator.protocol.one_item import pool_size as asked
-from coordinator.protocol.subset_form import PADDED
 
 
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:

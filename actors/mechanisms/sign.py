@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
-from actors.block_model import BlockModelRatings, device_class, likes_item, list_rated, room_for
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
-from actors.kernels import StoredOpinions
+from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings, of_kind
-from actors.seeds import ratings_streams
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
-from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import sign_bit
-from coordinator.protocol.signs import UNIT, to_bits
+from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.protocol.public_draws import sign_bit, to_bits
 
 OUTSIDE = -1
 """Place of an item that is not in the pool."""
@@ -133,7 +130,9 @@ class Sign(DeviceHalf):
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
         key, places = round_key(query.public_seed, query.round), places_in(query.pool, ratings.items)
-        centres, unit = (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, UNIT)
+        centres, unit = (
+            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
+        )
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
         of_kind(
             ratings,

@@ -6,10 +6,10 @@ import numpy as np
 from numba import uint64
 
 from actors.block_model import DISLIKED, LIKED
-from actors.coins import Coins
-from actors.halves import DeviceHalf, PackedHalf, Sketch
-from actors.packed import as_bytes, room_for
+from actors.device_half import DeviceHalf, PackedHalf, Sketch
+from actors.packed_releases import as_bytes, room_for
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.keeper import Keeper, LedgerClient
+from actors.ledger import Keeper, LedgerClient
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
 from coordinator.protocol.checked import MOST_DEVICES, require_bytes, require_whole
 from coordinator.protocol.errors import InputError, LedgerError

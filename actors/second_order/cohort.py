@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.coins import Coins
-from actors.device_block import DeviceBlock
-from actors.keeper import LedgerClient, UnreachableError
+from actors.device_half import DeviceBlock
+from actors.ledger import LedgerClient, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.mechanisms import half_of
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon, within
 from coordinator.protocol.checked import LARGEST, require_block, require_bytes, require_whole
@@ -244,7 +244,7 @@ DEVICES_A_COHORT = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateDevices:
-    """Devices that answer once about one model; see `actors.device_block.DeviceKind`."""
+    """Devices that answer once about one model; see `actors.device_half.DeviceKind`."""
 
     consent: Consent  # The consent of all of them
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.coins import Coins
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats2
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery

@@ -21,10 +21,9 @@ from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.cohorts import cut
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.service import Served
-from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
+from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.online.run import KeptClients
 from scenarios.online.worlds import all_votes, likes_of
 from scenarios.places.session import DeviceGroup

@@ -14,8 +14,7 @@ from benchmarks.faults.world import World
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Release
 from coordinator.server.aggregation import aggregate, require_answer
-from coordinator.server.fleet.cohorts import Cohorts, side_by_side
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.cohorts import Cohorts, cut, side_by_side
 from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask

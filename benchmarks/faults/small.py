@@ -9,7 +9,8 @@ from unittest import mock
 
 from benchmarks.faults.scheduler import Scheduler
 from coordinator.server.completion import crowd, fitting
-from coordinator.server.online import service, serving
+from coordinator.server.online import service
+from coordinator.server.online import service as serving
 
 RATINGS_A_COHORT, ROUNDS_A_BALLOT = 8, 2
 """Limits so low that a few public users fill several cohorts, and a few rounds several ballots."""

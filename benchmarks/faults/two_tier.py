@@ -22,7 +22,7 @@ from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.cohorts import cut
 from scenarios.places.session import DeviceGroup
 from scenarios.store.manifest import TWO_TIER
 from scenarios.two_tier.course import KeptBatches

@@ -124,7 +124,7 @@ def likely(tastes: Tastes, rated: Likes) -> Floats2:
     The probability of a rating is the public share to the power of `powers`. Its expected value is the public mean and
     the prediction ``V u``, where u is the ridge regression of the device's own ratings, less their means, on V.
     """
-    from coordinator.protocol.completing import tastes_of  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.features import tastes_of  # noqa: PLC0415 (compiled)
 
     centred = np.where(rated.values, 1.0, -1.0) - tastes.liked[rated.items]
     own = tastes_of(tastes.vectors, tastes.ridge, 0.0, rated.starts, rated.items, centred)

@@ -28,7 +28,6 @@ from coordinator.protocol.checked import (
 from coordinator.protocol.coins import SEED_BYTES, as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes
-from coordinator.protocol.signs import UNIT
 
 
 def pack(bits: Bits) -> bytes:
@@ -41,6 +40,8 @@ def unpack(packed: bytes, count: int) -> Bits:
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
 
 
+CENTRE_UNIT = 32
+"""Steps of a centre between nothing expected and a sure like."""
 ID_BYTES = 16
 """Bytes of a message's id."""
 MOST_NAMES = 64
@@ -74,7 +75,7 @@ class Query(Checked):
     answer_bits : int
         Bits of one question's answer.
     centres : ndarray of int32, shape as ``pool``, or None
-        What ratings of the pool's items are counted from, where a design has it: in units of ``1 / signs.UNIT``.
+        What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``.
     arrays : dict of str to ndarray
         The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
 
@@ -123,7 +124,7 @@ class Query(Checked):
             if self.pool is None:
                 raise InputError("centres are given without a pool; name the items that they are about")
             require_array("centres", self.centres, np.int32, self.pool.shape)
-            require_range("centres", self.centres, -UNIT, UNIT)
+            require_range("centres", self.centres, -CENTRE_UNIT, CENTRE_UNIT)
         _require_dict("arrays", "arrays", self.arrays)
         for name, array in self.arrays.items():
             require_public_array(f"array {require_name('name of an array', name)}", array)

@@ -13,9 +13,9 @@ from coordinator.protocol.messages import Query
 if TYPE_CHECKING:
     import numpy as np
 
+    from coordinator.server.decoding.count_decoding import PublicCounts
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.decoding.public_counts import PublicCounts
-    from coordinator.server.decoding.told_ratings import Curator
+    from coordinator.server.decoding.open_ratings import Curator
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import Crowd
 

@@ -11,13 +11,12 @@ from numba import uint32
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.channels.oracles import PADDED
 from coordinator.protocol.compiled import compiled
+from coordinator.protocol.mechanisms.oracles import pool_of, values_of
+from coordinator.protocol.mechanisms.oracles import pool_size as asked
 from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
-from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import pool_of, values_of
-from coordinator.protocol.one_item import pool_size as asked
-from coordinator.protocol.signs import UNIT
-from coordinator.protocol.subset_form import PADDED
+from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import group_of
 from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, of_group
@@ -148,7 +147,7 @@ def pair_means(query: Query, fold: LikesFold) -> Floats:
     pool_size, rows = query.pool.size, fold.train
     places = np.full(query.items, -1, np.int32)
     places[query.pool] = np.arange(pool_size)
-    centres, unit = (np.zeros(pool_size, np.int32), 1) if query.centres is None else (query.centres, UNIT)
+    centres, unit = (np.zeros(pool_size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
     total = np.zeros(pairs_of(pool_size))
     _add_up(rows.starts, rows.items, rows.values, places, centres, unit, total)
     return total / rows.users

@@ -12,8 +12,8 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import half_of
+from coordinator.server.custom import server_half
 from coordinator.server.design import Design, LearnerOptions, World
-from coordinator.server.own import server_half
 from coordinator.server.server_half import (
     ANCHOR,
     GROUPS,
@@ -36,7 +36,7 @@ from scenarios.own.halves import OwnSettings
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import CustomMechanism
-    from coordinator.server.decoding.public_counts import PublicCounts
+    from coordinator.server.decoding.count_decoding import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy

@@ -15,11 +15,10 @@ from actors.voters import VotingDevices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.layout import Layout, plan_layout
+from coordinator.server.fleet.cohorts import Layout, plan_layout
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import recommender_of
-from coordinator.server.online.service import Served
-from coordinator.server.online.serving import CLIENTS, VOTERS, ClientPlan, ServedClient, ServingPlan
+from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.online.config import OnlineScenario
 from scenarios.online.privacy_bounds import epsilon_proved
 from scenarios.online.worlds import (

@@ -26,8 +26,8 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
+from coordinator.server.custom import CustomDesign, counts_itself
 from coordinator.server.design import World
-from coordinator.server.own import CustomDesign, counts_itself
 from scenarios.own.halves import OwnSettings
 from scenarios.own.identity import identity
 

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, Field, create_model
 
 from coordinator.protocol.custom import CustomMechanism, Mechanism, admit, admitted
 from coordinator.protocol.errors import InputError
+from coordinator.server.custom import DECODERS, CustomDesign, policies_of
 from coordinator.server.design import World
-from coordinator.server.own import DECODERS, CustomDesign, policies_of
 from coordinator.server.server_half import ServerHalf, Settings
 from scenarios.own.identity import OURS, bring, came_by_value, code_of, identity, modules_of_class
 from scenarios.own.importing import build_mechanism, import_class, settings_fields, types_of

@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from actors.device import PIECE
-from actors.device_block import DeviceBlock
-from actors.keeper import Keeper, LedgerClient
+from actors.device_half import DeviceBlock
+from actors.ledger import Keeper, LedgerClient
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.aggregation import aggregate, load_decoder, no_release
-from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.fleet.layout import calls, require_round
+from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
 from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal

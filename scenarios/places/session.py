@@ -13,11 +13,11 @@ from scenarios.places.worker_threads import A
 from scenarios.store.round_store import NoStore, RecordStore
 
 if TYPE_CHECKING:
-    from actors.device_block import DeviceKind
-    from actors.keeper import LedgerClient
-    from coordinator.server.fleet.layout import Layout
+    from actors.device_half import DeviceKind
+    from actors.ledger import LedgerClient
+    from coordinator.server.fleet.cohorts import Layout
     from coordinator.server.rounds.conductor import ServerSpec
-    from coordinator.server.rounds.tally import RunProgress
+    from coordinator.server.rounds.state import RunProgress
 
 R = TypeVar("R")
 """The record of a round."""

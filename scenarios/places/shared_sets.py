@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, next_stamp
-from actors.coins import Coins
+from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
 from actors.device import Cohort, check
-from actors.kernels import Scratch, scratch_for, sense_and_like
 from actors.mechanisms import half_of, registered
 from actors.ratings import BlockRatings, Ratings
-from actors.seeds import TILE, ratings_streams
+from actors.seeds import TILE, Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
 from coordinator.protocol.coins import as_words, round_key
 from coordinator.protocol.compiled import borrowing, compiled
@@ -87,7 +85,7 @@ def _release_and_count(
     bits: Bits,
     counts: Ints2,
 ) -> None:
-    """Turn flips into released bits, as `actors.kernels` makes them, and count as `scores` does."""
+    """Turn flips into released bits, as `actors.block_model` makes them, and count as `scores` does."""
     scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), 0, 0
     for start in range(0, bits.size, TILE):
         tile = slice(start, start + TILE)

@@ -10,13 +10,13 @@ from typing import Any
 
 import ray
 
-from actors.keeper import LedgerClient
+from actors.ledger import LedgerClient
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.calls import LOST, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.places.session import BackendJob, Costs, O, Progress, R, T
 from scenarios.places.spending import require_there
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.own import KMEANS
+from coordinator.server.custom import KMEANS
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
 from scenarios.data.populations import settle
 from scenarios.given.config import Scenario

@@ -15,7 +15,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LARGEST_EPSILON
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.probabilities import root_between
-from coordinator.server.moments.signs import AnchorMoments, SignMoments
+from coordinator.server.moments.sign_moments import AnchorMoments, SignMoments
 from scenarios.data.populations import block_parameters, known_world
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate

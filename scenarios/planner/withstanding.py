@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.given.config import Scenario
 from scenarios.planner.candidates import Candidate, candidates, own_candidates
 from scenarios.planner.needs import Target

@@ -19,7 +19,7 @@ from scenarios.report.columns import Column
 from scenarios.report.records import STDOUT, deliver
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.tally import RunProgress
+    from coordinator.server.rounds.state import RunProgress
     from scenarios.places.session import Progress as Told
 
 EVERY = 5.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.rounds.rounds import require_same
 from scenarios.data.populations import Population, populate, settled
 from scenarios.given.config import Scenario

@@ -19,7 +19,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.server.design import MOST_ROUNDS
-from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import policy_name
 from coordinator.server.rounds.rounds import Outcome, QueryPlan

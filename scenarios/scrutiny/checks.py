@@ -26,7 +26,7 @@ from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.aggregation import aggregate
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.cohorts import cut
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.own.admission import add_draws, improbable_count
 from scenarios.scrutiny import server_checks

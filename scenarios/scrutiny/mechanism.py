@@ -13,11 +13,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from actors.absence import PRESENT, Absence
-from actors.coins import Coins
 from actors.device import Cohort
-from actors.halves import DeviceHalf
+from actors.device_half import DeviceHalf
 from actors.mechanisms import half_of as device_half
 from actors.ratings import Ratings, StoredRatings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive

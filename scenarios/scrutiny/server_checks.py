@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
+from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign
-from coordinator.server.own import CustomDesign
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.given.mechanisms import designs as local_mechanisms

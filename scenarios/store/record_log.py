@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from actors.keeper import Keeper, LedgerClient
+from actors.ledger import Keeper, LedgerClient
 from actors.log import FORMAT, Log, LogKind, count_lines, make_folder
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.log import verbose
 from scenarios.pictures.figures import draw, pictures_of
 from scenarios.places.session import Backend

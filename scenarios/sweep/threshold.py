@@ -22,7 +22,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import EmulatedDesign
-from coordinator.server.fleet.layout import cut
+from coordinator.server.fleet.cohorts import cut
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState

@@ -14,11 +14,10 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.server.anchor.policy import CLEAR, PAIR_AGAIN, PAIR_GROWTH, TRIAL
-from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing
-from coordinator.server.anchor.start import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK
+from coordinator.server.anchor.sensing import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOOK, SENSING_LEVELS, AnchorSensing
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
 from coordinator.server.moments.probabilities import hypergeometric_masses
-from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.moments.sign_moments import pair_contrast
 from scenarios.data.populations import block_parameters
 from scenarios.given.config import Scenario
 from scenarios.given.run_spec import RunSpec

@@ -10,7 +10,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
+from coordinator.server.decoding.open_ratings import DiscreteLaplace, item_sensitivity
 from coordinator.server.moments.blocks import BlockParameters
 from scenarios.theory.prediction import LineLaw, kmeans_cuts, line_accuracy, line_exact, normal_density
 

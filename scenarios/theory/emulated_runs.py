@@ -16,11 +16,11 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.server.decoding.told_ratings import decode_shares
+from coordinator.server.decoding.open_ratings import decode_shares
 from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
-from coordinator.server.moments.pairs import curator_signal
+from coordinator.server.moments.pair_moments import curator_signal
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching

@@ -24,9 +24,9 @@ from coordinator.server.decoding.posterior import believe
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
-from coordinator.server.moments.frequencies import FrequencyMoments
-from coordinator.server.moments.pairs import PairMoments
-from coordinator.server.moments.signs import SignMoments
+from coordinator.server.moments.count_moments import FrequencyMoments
+from coordinator.server.moments.pair_moments import PairMoments
+from coordinator.server.moments.sign_moments import SignMoments
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR

@@ -14,12 +14,11 @@ import scipy
 
 from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS
+from coordinator.protocol.channels.oracles import CHOSEN, PADDED
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import pool_size, values_of
-from coordinator.protocol.subset_form import CHOSEN, PADDED
-from coordinator.server.decoding.frequencies import Rates
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.decoding.count_decoding import Rates
+from coordinator.server.moments.sign_moments import sign_contrast
 
 DRAWS = 40_000
 """Draws of the fullest bucket's share, which has no short formula."""

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments
-from coordinator.server.moments.frequencies import FrequencyMoments
-from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
-from coordinator.server.moments.pairs import PairMoments
-from coordinator.server.moments.signs import SignMoments
+from coordinator.server.moments.blocks import (
+    BlockParameters,
+    PairTotals,
+    RevealMoments,
+    SketchMoments,
+    TotalMoments,
+    YesMoments,
+)
+from coordinator.server.moments.count_moments import FrequencyMoments
+from coordinator.server.moments.pair_moments import PairMoments
+from coordinator.server.moments.sign_moments import SignMoments
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario

@@ -9,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.open_ratings import NoSignal
+from coordinator.server.moments.blocks import NoSignal
 from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
 from scenarios.data.populations import known_world
 from scenarios.given.config import Scenario

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.keeper import LedgerClient
+from actors.ledger import LedgerClient
 from actors.lying.crowds import Poison, Poisoners
 from actors.second_order.answers import Answers
 from actors.second_order.cohort import DEVICES_A_COHORT, Consent, PrivateDevices
@@ -20,7 +20,7 @@ from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course, announced, public_only, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
-from coordinator.server.fleet.layout import plan_layout
+from coordinator.server.fleet.cohorts import plan_layout
 from scenarios.places.session import (
     Backend,
     BackendJob,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import psutil
 
+from actors.advice import top_items
 from actors.lying.crowds import Poison, poisoned
-from actors.ranking import top_items
 from coordinator.protocol.arrays import Bools, Indices2, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive

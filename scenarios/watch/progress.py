@@ -22,7 +22,7 @@ from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.report.printing import progress
 from scenarios.store.files import write_bytes

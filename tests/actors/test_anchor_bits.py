@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from statistical import normal_radius
 from thoroughness import examples
 
-from actors.coins import Coins
 from actors.device import Cohort
 from actors.mechanisms import half_of
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
-from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.statistics.signs import AnchorStatistic
 
 UNIT = 32

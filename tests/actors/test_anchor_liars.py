@@ -12,10 +12,10 @@ import reference
 import worlds
 from anchored import oracle_coins, pair_query, turned_query
 
-from actors.coins import Coins
 from actors.lying.devices import made_up
 from actors.lying.lies import Collusion, LiarsView
 from actors.lying.value_lies import lie_about
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.unary_kernels import BLOCKS, draw_blocks
+from actors.packed_releases import BLOCKS, draw_blocks
 from coordinator.protocol.arrays import Words32
 
 LOWEST = 0xFFFFFFFF

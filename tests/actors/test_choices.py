@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits
 from thoroughness import examples
 
-from actors.coins import Coins
 from actors.mechanisms.sign import choose
+from actors.seeds import Coins
 from coordinator.protocol.channels import ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.signs import from_bits, to_bits
+from coordinator.protocol.public_draws import from_bits, to_bits
 
 ITEMS = 4
 DEVICES = 200_000

@@ -11,10 +11,10 @@ import worlds
 from statistical import rate_fits
 
 from actors import mechanisms as on_devices
-from actors.coins import Coins
 from actors.device import Cohort
-from actors.halves import DeviceHalf, Sketch
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol import mechanisms as in_public
 from coordinator.protocol.arrays import Bits2, Indices2, Ints, Words
 from coordinator.protocol.channels import (

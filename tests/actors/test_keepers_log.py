@@ -11,8 +11,7 @@ import pytest
 import worlds
 
 from actors.device import Cohort
-from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book
-from actors.ledger import Ledger
+from actors.ledger import LEDGER, Charge, Keeper, Ledger, owner_of, read_book
 from actors.log import Log
 from actors.mechanisms import half_of
 from coordinator.protocol.errors import InputError, LedgerError

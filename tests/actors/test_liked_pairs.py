@@ -12,10 +12,10 @@ import pytest
 import worlds
 from statistical import chi_square_fits
 
-from actors.coins import Coins
 from actors.device import Cohort
 from actors.mechanisms import half_of as device_half
 from actors.mechanisms.sets import liked_pairs, liked_sets
+from actors.seeds import Coins
 from coordinator.protocol.channels import SubsetChannel, odds_within, subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError

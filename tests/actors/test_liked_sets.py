@@ -10,9 +10,9 @@ import pytest
 import worlds
 from statistical import chi_square_fits
 
-from actors.coins import Coins
 from actors.mechanisms.sets import liked_sets
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 

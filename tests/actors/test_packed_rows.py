@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.packed import as_bytes, put_number, put_row, room_for, wipe
+from actors.packed_releases import as_bytes, put_number, put_row, room_for, wipe
 from coordinator.protocol.arrays import Bits2
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from actors.device import Cohort, check
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import public_halves
+from coordinator.protocol.mechanisms.oracles import OneItem
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import OneItem
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
 from coordinator.server.mechanisms.pairwise import Pairwise

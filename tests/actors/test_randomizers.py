@@ -10,9 +10,9 @@ import reference
 import worlds
 from statistical import rate_fits
 
-from actors.coins import Coins
 from actors.device import Cohort
 from actors.mechanisms import half_of
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.coins import as_words

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
-from actors.coins import Coins
 from actors.device import Cohort, Device
 from actors.mechanisms import half_of
 from actors.mechanisms.sign import OUTSIDE, places_in
 from actors.ratings import Ratings
-from actors.seeds import ratings_streams
+from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 

@@ -10,8 +10,8 @@ import pytest
 import worlds
 from statistical import chi_square_fits, rate_fits, variance_fits
 
-from actors.coins import Coins
-from actors.subset_kernels import release_subsets
+from actors.packed_releases import release_subsets
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bools2, Indices2
 from coordinator.protocol.channels import COIN, SubsetChannel, subset_channel
 from coordinator.protocol.coins import as_words

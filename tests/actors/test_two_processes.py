@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.device import Cohort
-from actors.keeper import Keeper
-from actors.ledger import Ledger
+from actors.ledger import Keeper, Ledger
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
 from scenarios.places.spending import spent_by, sums

@@ -10,8 +10,8 @@ import reference
 import worlds
 from statistical import rate_fits
 
-from actors.coins import Coins
-from actors.unary_kernels import BLOCKS, ROWS, draw_block, draw_blocks, release_unary
+from actors.packed_releases import BLOCKS, ROWS, draw_block, draw_blocks, release_unary
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
 from coordinator.protocol.coins import as_words

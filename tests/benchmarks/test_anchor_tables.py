@@ -23,9 +23,8 @@ from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.course import Course, course_of
 from coordinator.server.anchor.policy import AnchorPolicy
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.sensing import AnchorSensing, Course, course_of
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb

@@ -13,8 +13,7 @@ import pytest
 from thoroughness import size
 
 from actors import log
-from actors.keeper import Charge, UnreachableError
-from actors.ledger import Costly, Ledger
+from actors.ledger import Charge, Costly, Ledger, UnreachableError
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
 from benchmarks.faults import __main__ as command

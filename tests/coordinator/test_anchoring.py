@@ -16,11 +16,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.course import course_of
-from coordinator.server.anchor.learning import RoundLearner
-from coordinator.server.anchor.policy import AnchorPolicy, pairs_failed
-from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.start import spectral_start
+from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, pairs_failed
+from coordinator.server.anchor.sensing import AnchorSensing, course_of, spectral_start
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.rounds.rounds import Outcome, Round, conduct

@@ -11,19 +11,19 @@ import pytest
 import worlds
 from statistical import hoeffding_radius
 
-from actors.coins import Coins
 from actors.mechanisms.sets import liked_sets
+from actors.seeds import Coins
 from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of
-from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
-from coordinator.server.decoding.frequencies import number_shares, range_shares
+from coordinator.server.decoding.count_decoding import number_shares, range_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
 from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs
-from coordinator.server.moments.frequencies import sizes_for
+from coordinator.server.moments.count_moments import sizes_for
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP, CountStatistic, of_group

@@ -22,7 +22,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.moments.blocks import mean_product
-from coordinator.server.moments.signs import optimal_best_count
+from coordinator.server.moments.sign_moments import optimal_best_count
 from coordinator.server.statistics.scores import ScoreStatistic
 
 EPSILON = Fraction(4)

@@ -11,14 +11,14 @@ import pytest
 import worlds
 from statistical import chi_square_fits
 
-from actors.coins import Coins
 from actors.mechanisms.oracles import choices
 from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import item_share, liked_shares, rated_shares
+from coordinator.server.moments.count_moments import item_share, liked_shares, rated_shares
 
 ITEMS, SIZES = 5, (2, 3)
 CLUSTERS = np.repeat(np.arange(2), SIZES)

@@ -9,10 +9,10 @@ from threading import Thread
 import pytest
 
 from coordinator.protocol.messages import Query
+from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.fleet.coordinator import HELD_PAUSE, MOST_HELD, Coordinator
-from coordinator.server.fleet.layout import Layout
 from coordinator.server.rounds.conductor import Fleet
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 
 ROUNDS = 2 * MOST_HELD
 PATIENCE = 30.0

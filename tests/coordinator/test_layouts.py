@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.fleet.layout import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
+from coordinator.server.fleet.cohorts import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
 from coordinator.server.rounds.transcript import leaf_of
 
 

@@ -18,9 +18,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.aggregation import aggregate
 from coordinator.server.design import Decoding, World
-from coordinator.server.fleet.cohorts import Cohorts
+from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.fleet.coordinator import Coordinator
-from coordinator.server.fleet.layout import Layout
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.toys import Reveal

@@ -12,18 +12,18 @@ import pytest
 import worlds
 from statistical import hoeffding_radius
 
-from actors.coins import Coins
 from actors.mechanisms.sets import liked_pairs, liked_sets
+from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of
-from coordinator.protocol.one_item import pool_of
 from coordinator.protocol.questions import check_question
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import Groups, LikedPairs
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import best_subset, pair_set_shares
+from coordinator.server.moments.count_moments import best_subset, pair_set_shares
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, CountStatistic, GroupStatistic, of_group

@@ -12,7 +12,7 @@ from actors.device import Cohort
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.item_models import ItemToItem, scores
 from coordinator.server.aggregation import aggregate
-from coordinator.server.decoding.frequencies import Rates, shares
+from coordinator.server.decoding.count_decoding import Rates, shares
 from coordinator.server.decoding.pair_model import (
     LEAST_RIDGE,
     cleaned,

@@ -14,7 +14,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
-from coordinator.server.moments.pairs import curator_signal, nearest_root, pair_agreement
+from coordinator.server.moments.pair_moments import curator_signal, nearest_root, pair_agreement
 
 SIZES = np.array([2, 3])
 CLUSTER = (0, 0, 1, 1, 1)

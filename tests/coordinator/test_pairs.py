@@ -22,7 +22,7 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.spectral import decode_pairs
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pairs import pair_agreement
+from coordinator.server.moments.pair_moments import pair_agreement
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.statistic import merge
 

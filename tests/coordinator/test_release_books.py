@@ -10,16 +10,13 @@ import pytest
 from completions import features_of, planted
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.candidates import candidate
-from coordinator.protocol.directions import basis_of, pack_moment, unpack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.protocol.second_order_channels import cap_channel
+from coordinator.protocol.second_order_channels import basis_of, candidate, cap_channel, pack_moment, unpack_moment
 from coordinator.protocol.second_order_mechanisms.paper import pmd_factors
 from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound
-from coordinator.server.completion.fitting import Fitting, begin, iterate
-from coordinator.server.completion.folding import ReleaseBook
+from coordinator.server.completion.fitting import Fitting, ReleaseBook, begin, iterate
 
 ITEMS = 11
 FEATURES = features_of(np.random.default_rng(0).standard_normal((ITEMS, 2)), np.linspace(2, 4, ITEMS), common_h=0.4)
@@ -58,7 +55,7 @@ def test_order_of_arrival_is_forgotten_and_rows_that_do_not_fit_are_decoded_anew
     told = [exact(query, device, rows[device]) for device in range(5)]
     one, other = ReleaseBook(ITEMS), ReleaseBook(ITEMS)
     one.absorb(query, FEATURES, told)
-    monkeypatch.setattr("coordinator.server.completion.folding.KEPT_BYTES", 0)
+    monkeypatch.setattr("coordinator.server.completion.fitting.KEPT_BYTES", 0)
     monkeypatch.setattr("coordinator.server.completion.reading.CHUNK", 2)
     other.absorb(query, FEATURES, told[::-1])
     assert [len(block) for block in other.blocks()] == [2, 2, 1]

@@ -20,7 +20,7 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.server.aggregation import aggregate, no_release
-from coordinator.server.decoding.told_ratings import decode_shares
+from coordinator.server.decoding.open_ratings import decode_shares
 from coordinator.server.mechanisms.toys import Reveal, toy_share
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic

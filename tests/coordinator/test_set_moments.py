@@ -12,11 +12,18 @@ from runs import Command, refused
 
 from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.frequencies import Rates
+from coordinator.server.decoding.count_decoding import Rates
 from coordinator.server.design import World
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.frequencies import best_sizes, item_share, liked_shares, likes_of, set_share, set_shares
+from coordinator.server.moments.count_moments import (
+    best_sizes,
+    item_share,
+    liked_shares,
+    likes_of,
+    set_share,
+    set_shares,
+)
 
 BLOCK = BlockParameters(
     rated=4,

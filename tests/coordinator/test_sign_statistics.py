@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Bits2, Bools, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.signs import sign_words
+from coordinator.protocol.public_draws import sign_words
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import count_agreements

@@ -21,9 +21,9 @@ import coordinator.server.completion
 import scenarios.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
-from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms as server

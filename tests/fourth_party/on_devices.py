@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.coins import Coins
-from actors.halves import DeviceHalf, Sketch
+from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.messages import Query
 
 

@@ -10,12 +10,12 @@ import pytest
 import worlds
 
 from benchmarks.victims import actors_below
-from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.run.job import Job, Result, run_job

@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.decoding.line import DECODERS
-from coordinator.server.decoding.told_ratings import Curator
+from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise

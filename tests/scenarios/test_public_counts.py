@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
-from coordinator.server.decoding.public_counts import PublicCounts
+from coordinator.server.decoding.count_decoding import PublicCounts
 from scenarios.compare.row import RowRequest
 from scenarios.compare.rows import registered_rows
 from scenarios.compare.rows.local import SET

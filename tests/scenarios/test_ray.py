@@ -20,13 +20,12 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.design import Decoding
+from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.fleet.coordinator import start_coordinator
-from coordinator.server.fleet.layout import plan_layout
 from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
-from coordinator.server.rounds.state import Ask, ServerState
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import Ask, RunProgress, ServerState
 from scenarios.data.populations import populate
 from scenarios.given.run_spec import RunSpec
 from scenarios.places import on_ray as place

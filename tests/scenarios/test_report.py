@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from runs import here, small
 
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.report import printing as report
 from scenarios.report.columns import mean_of
 from scenarios.run.columns import COLUMNS

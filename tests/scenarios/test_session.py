@@ -19,7 +19,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.server.design import Decoding
-from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.cohorts import Layout
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
@@ -58,7 +58,7 @@ def whole() -> Result:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several calls a cohort, as large runs have them."""
-    monkeypatch.setattr("coordinator.server.fleet.layout.SMALLEST_BLOCK", 64)
+    monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
 
 
 def sums(run: Result) -> dict[str, Any]:

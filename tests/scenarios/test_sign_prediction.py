@@ -13,7 +13,7 @@ from thoroughness import sample
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.data.metrics import clustering_scores
 from scenarios.given.config import Scenario
 from scenarios.run.results import predict

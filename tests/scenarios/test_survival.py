@@ -10,7 +10,7 @@ import pytest
 from runs import here, small
 
 from benchmarks.victims import actors_below
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.places.on_ray import OnRay
 from scenarios.run.experiment import run
 from scenarios.run.job import Result

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.policies import DISPUTED
 from coordinator.server.rounds.rounds import Round, conduct
 from coordinator.server.rounds.setting import users_on_grid

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, uint64
 
-from actors.coins import Coins
 from actors.second_order.device_half import SecondOrderDevice, packed
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Words2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel

@@ -33,7 +33,7 @@ DIGITS = 40
 """Digits of logarithms to begin with; a comparison that they do not decide takes twice as many."""
 C = TypeVar("C")
 CoinOf: TypeAlias = Callable[[int], Words]
-"""Number of a question to each device's own 64-bit coin for it, uint64, shape (devices,): `actors.coins.Coins`."""
+"""Number of a question to each device's own 64-bit coin for it, uint64, shape (devices,): `actors.seeds.Coins`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Channel(Protocol):
         Parameters
         ----------
         private : ndarray of whole numbers, shape (k,)
-            As `actors.halves.DeviceHalf.sketch` makes it, one row.
+            As `actors.device_half.DeviceHalf.sketch` makes it, one row.
 
         Returns
         -------

@@ -9,8 +9,9 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
+from numba import uint8, uint64
 
-from coordinator.protocol.arrays import Bits2, Indices2, Ints
+from coordinator.protocol.arrays import Bits2, Indices, Indices2, Ints, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels.channel import (
     COIN,
@@ -22,8 +23,54 @@ from coordinator.protocol.channels.channel import (
     share_of_coins,
 )
 from coordinator.protocol.checked import require_whole
+from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.subset_form import is_listed, subset_form
+
+PADDED, CHOSEN = "padded", "chosen"
+"""Parameters of queries: values that are a device's own, exactly, and values in a release."""
+
+
+def value_bits(values: int) -> int:
+    """Return the bits that name one of ``values`` values."""
+    return max(1, (values - 1).bit_length())
+
+
+def is_listed(values: int, subset_size: int) -> bool:
+    """Return whether a release lists its values, because that takes fewer bits than one bit a value."""
+    return subset_size * value_bits(values) < values
+
+
+def subset_form(values: int, subset_size: int) -> tuple[int, int]:
+    """Return the parts of a release and the bits of each: ``subset_size`` numbers, or a bit for every value."""
+    return (subset_size, value_bits(values)) if is_listed(values, subset_size) else (values, 1)
+
+
+@compiled
+def tell(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
+    """Write what each device tells as bits, most significant first: uint8, shape (devices, bits).
+
+    Coins below ``(values - 1) * other`` tell the other values in their order, ``other`` coins each; all further ones
+    tell the value itself.
+    """
+    miss, width = uint64(values - 1) * other, bits.shape[1]
+    for k in range(value.size):
+        answer = uint64(value[k])
+        if coins[k] < miss:
+            place = coins[k] // other
+            answer = place + uint64(place >= answer)
+        for bit in range(width):
+            bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
+
+
+@compiled
+def values_of(bits: Bits2, values: Indices) -> None:
+    """Write the whole numbers that rows of bits name, most significant first."""
+    for k in range(len(bits)):
+        number = 0
+        for bit in range(bits.shape[1]):
+            number = 2 * number + bits[k, bit]
+        values[k] = number
+
 
 MOST_VALUES = 1 << 31
 """Largest number of values that can be told apart."""
@@ -92,8 +139,6 @@ class KaryChannel:
         InputError
             If a value is none; the line tells nothing of it.
         """
-        from coordinator.protocol.channels.kary_kernels import tell  # noqa: PLC0415 (compiled)
-
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
@@ -297,12 +342,12 @@ class SubsetChannel:
 
     @property
     def listed(self) -> bool:
-        """Whether a release lists its values; see `coordinator.protocol.subset_form`."""
+        """Whether a release lists its values; see `coordinator.protocol.channels.oracles`."""
         return is_listed(self.values, self.subset_size)
 
     @property
     def form(self) -> tuple[int, int]:
-        """Parts of a release, and bits of each; see `coordinator.protocol.subset_form`."""
+        """Parts of a release, and bits of each; see `coordinator.protocol.channels.oracles`."""
         return subset_form(self.values, self.subset_size)
 
     def chances(self, private: Ints) -> list[Fraction]:

@@ -1,8 +1,8 @@
 """Anchor sensing in public: signs of a pool's pairs, and signs that a guess of the device's own class turns.
 
 `PairSigns`: every pair of the pool's items has a public sign, in the order of an upper triangle's rows, laid out as
-`coordinator.protocol.signs` lays out items. The private bit is the sign of the sum over pairs that the device rated:
-the pair's sign times both ratings, each counted from its item's centre, if there are centres.
+`coordinator.protocol.public_draws` lays out items. The private bit is the sign of the sum over pairs that the
+device rated: the pair's sign times both ratings, each counted from its item's centre, if there are centres.
 
 `Anchor`: there are K classes of users. A rated item either serves the device's guess of its class or is sensed; see
 `coordinator.protocol.public_draws`. With r = 0 for a dislike and 1 for a like, all of it whole numbers:

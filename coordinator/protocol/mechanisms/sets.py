@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from coordinator.protocol.channels import SubsetChannel, subset_channel
+from coordinator.protocol.channels.oracles import CHOSEN, PADDED, subset_form
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, pool_size
 from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import SIDES, OneItem, pool_size
 from coordinator.protocol.public_half import require_whole_parameter
-from coordinator.protocol.subset_form import CHOSEN, PADDED, subset_form
 
 
 def padded_values(query: Query) -> int:

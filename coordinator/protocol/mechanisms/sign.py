@@ -5,8 +5,8 @@ from __future__ import annotations
 from coordinator.protocol.channels import ChoiceChannel, choice_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
+from coordinator.protocol.public_draws import MOST_VECTORS, answer_bits
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.signs import MOST_VECTORS, answer_bits
 
 
 class Sign(PublicHalf):

@@ -16,13 +16,19 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.protocol.messages import Model, Query
-from coordinator.server.anchor.course import Course
-from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
-from coordinator.server.anchor.start import CLIP, ENOUGH, spectral_start
+from coordinator.server.anchor.sensing import (
+    CLIP,
+    ENOUGH,
+    SENSING_LEVELS,
+    AnchorSensing,
+    Course,
+    Tables,
+    spectral_start,
+)
 from coordinator.server.decoding.mixture import fit, joint
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
-from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 
 GUESS_UNIT = 256

@@ -15,11 +15,8 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import LOW, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
-from coordinator.protocol.messages import Model, Query
-from coordinator.protocol.signs import UNIT
-from coordinator.server.anchor.course import Course
-from coordinator.server.anchor.sensing import AnchorSensing, Tables
-from coordinator.server.anchor.start import SpectralStart, spectral_start
+from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
+from coordinator.server.anchor.sensing import AnchorSensing, Course, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.rounds.state import AnchorRound
@@ -63,8 +60,8 @@ _SENSES, _COIN = np.uint64(0x7FF), 2.0**-20
 def _simulate(
     streams: Words, rated: int, guess: Indices2, counts: Indices2, sensed: Indices, levels: int, likes: Floats
 ) -> Ints2:
-    """Return devices by whether their guess is right (row 1), and by the size of their sum up to 2 `UNIT` and more."""
-    item_count, most = sensed.size, 2 * UNIT + 1
+    """Return devices by whether their guess is right (row 1), and by their sum's size up to 2 `CENTRE_UNIT` and more."""
+    item_count, most = sensed.size, 2 * CENTRE_UNIT + 1
     tallies, items = np.zeros((2, most + 1), np.int64), np.arange(item_count)
     codes = np.empty(rated, np.int64)
     for k in range(streams.size):
@@ -141,7 +138,7 @@ def contrasts(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
     """Return slope and offset of every item's mean of ``H_i S``, over devices whose coins have them sense it."""
     masses = simulated(query, expected, rated=rated - 1, devices=devices)[:, :-1]
     wrong, right = np.cumsum(masses, axis=1) - masses / 2
-    near, far = (np.minimum(np.abs(query.arrays[COUNTS][row]), 2 * UNIT) for row in (1, 0))
+    near, far = (np.minimum(np.abs(query.arrays[COUNTS][row]), 2 * CENTRE_UNIT) for row in (1, 0))
     gain = bit_channel(query.epsilon).contrast * rated / query.items
     slope, offset = (right - wrong)[near] + (right - wrong)[far], (right + wrong)[near] - (right + wrong)[far]
     return gain * slope / 2, gain * offset / 2
@@ -210,11 +207,11 @@ class TwoClasses:
 def two_class_tables(expected: Floats, centres: Floats, sensed: Indices) -> Tables:
     """Return the arrays of two mirrored classes; ``expected`` and ``centres`` are mean ratings in the first of them."""
     guess = np.rint(GUESS_UNIT * np.arctanh(expected)).astype(np.int32)
-    centre = np.rint(UNIT * centres).astype(np.int32)
+    centre = np.rint(CENTRE_UNIT * centres).astype(np.int32)
     return Tables(
         prior=np.zeros(2, np.int32),
         guess=np.stack([-guess, guess, guess, -guess]),
-        counts=np.stack([-UNIT - centre, UNIT - centre, UNIT - centre, -UNIT - centre]),
+        counts=np.stack([-CENTRE_UNIT - centre, CENTRE_UNIT - centre, CENTRE_UNIT - centre, -CENTRE_UNIT - centre]),
         lean=np.zeros(2, np.int32),
         sensed=sensed,
     )

@@ -17,11 +17,10 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.crowd import Crowd, spread_crowd
-from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
-from coordinator.server.completion.folding import ReleaseBook
+from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, begin, iterate
 from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 
 SIZED_USERS = 1000
 """Most public users over whom the common h is averaged; they are taken evenly."""

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
-from coordinator.protocol.completing import predictions_of
-from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.features import ItemFeatures, predictions_of, tastes
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.crowd import Crowd
-from coordinator.server.completion.fitting import FittedModel, Fitting, iterate
-from coordinator.server.completion.folding import ReleaseBook
+from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, iterate
 
 BLOCK = 2048
 """Users that are scored at once; it does not affect the result."""

@@ -8,10 +8,8 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.messages import Query
-from coordinator.protocol.signs import UNIT
-from coordinator.server.moments.centred_signs import reach
-from coordinator.server.moments.signs import sign_contrast
+from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.server.moments.sign_moments import reach, sign_contrast
 from coordinator.server.statistics.scores import ScoreStatistic
 
 
@@ -66,7 +64,7 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
             query.pool.size, items=query.items, rated=rated, vectors=vectors, best_count=best_count, epsilon=epsilon
         )
         return np.full(query.pool.size, contrast), np.zeros(query.pool.size)
-    expected = (1 + query.centres / UNIT) / 2 if likes is None else likes
+    expected = (1 + query.centres / CENTRE_UNIT) / 2 if likes is None else likes
     effect = reach(query.centres, expected, items=query.items, rated=rated)
     gain = bit_channel(epsilon).contrast * rated / query.items
     return gain * effect.slope, gain * effect.offset

@@ -1,4 +1,4 @@
-"""Which host answers for which device addresses, on Ray or in this process."""
+"""Which host answers for which device addresses, and how many a call asks: speed changes by it, and never an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from coordinator.protocol.custom import OUTPUTS
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.limits import require_memory, round_bytes
+from coordinator.protocol.messages import Query
 from coordinator.server.rounds.conductor import Block, Check
+from coordinator.server.rounds.transcript import leaf_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +75,72 @@ def spread_here(
     parts = side_by_side(bounds, workers)
     hosts = [host(*shared, part) for part in parts]
     return LocalHosts(Cohorts(bounds=[(part[0][0], part[-1][1]) for part in parts], hosts=hosts), threads)
+
+
+SMALLEST_BLOCK = 1 << 13
+BLOCKS_A_WORKER = 8
+MOST_BLOCKS, MOST_BITS = 1 << 10, 1 << 26
+"""Calls of a round above which blocks grow beyond a leaf of the digest, so that the coordinator keeps up; and the most
+bits of such a block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How devices are divided among processes."""
+
+    devices: int  # Number of devices
+    workers: int  # Device blocks that are computed at the same time
+    devices_per_actor: int  # Size of a cohort
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "workers", "devices_per_actor"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
+    @property
+    def cohorts(self) -> list[tuple[int, int]]:
+        """The cohorts, ``[first, stop)`` each."""
+        return cut(0, self.devices, self.devices_per_actor)
+
+    def block_of(self, bits: int) -> int:
+        """Return how many devices one call asks at most if each releases so many ``bits``; a multiple of 8.
+
+        It is at most a leaf of the digest (`coordinator.server.rounds.transcript.leaf_of`), or some whole leaves of at
+        most `MOST_BITS` bits together.
+        """
+        leaf = leaf_of(bits)
+        if leaves := self.devices // (leaf * max(MOST_BLOCKS, self.workers * BLOCKS_A_WORKER)):
+            return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))
+        block = self.devices // (self.workers * BLOCKS_A_WORKER) // 8 * 8
+        return min(max(block, SMALLEST_BLOCK), leaf)
+
+
+def require_round(query: Query, devices: int, workers: int = 1) -> None:
+    """Refuse a round that takes more memory than this machine has left, before anybody is asked."""
+    width = max(query.bits, int(query.parameters.get(OUTPUTS, 0)))
+    what = f"{query}, {width:,} {'bits' if width == query.bits else 'outputs'} a device,"
+    require_memory(workers * round_bytes(devices, width), what, "ask for less at once")
+
+
+def plan_layout(*, devices: int, workers: int, devices_per_actor: int | None) -> Layout:
+    """Return a layout; by default each worker has one cohort."""
+    if devices_per_actor is None:
+        fair = -(-max(devices, 1) // max(workers, 1))
+        devices_per_actor = -(-fair // 8) * 8
+    return Layout(devices=devices, workers=workers, devices_per_actor=devices_per_actor)
+
+
+def cut(first: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """Cut ``[first, stop)`` into pieces of ``size``, the last one smaller where it does not fit."""
+    return [(start, min(start + size, stop)) for start in range(first, stop, size)]
+
+
+def calls(first: int, stop: int, size: int, bits: int) -> list[tuple[int, int]]:
+    """Cut ``[first, stop)`` into blocks of at most ``size``, each within a leaf of the digest or some whole leaves."""
+    leaf, blocks = leaf_of(bits), list[tuple[int, int]]()
+    while first < stop:
+        whole = min(size, stop - first) // leaf * leaf if first % leaf == 0 else 0
+        end = first + whole if whole else min(first + size, first // leaf * leaf + leaf, stop)
+        blocks.append((first, end))
+        first = end
+    return blocks

@@ -14,11 +14,10 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts
-from coordinator.server.fleet.cohorts import Cohorts, side_by_side
-from coordinator.server.fleet.layout import Layout
+from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.rounds.conductor import Conductor, ServerSpec
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 
 GAUGES = {
     "count": ("blindrec_asked", "Devices (or online rounds) that were asked, with those of the round that goes on."),

@@ -16,8 +16,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release, require_answer
 from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
-from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.layout import Layout, calls, require_round
+from coordinator.server.fleet.cohorts import Cohorts, Layout, calls, require_round
 from coordinator.server.fleet.panel import Panel, Question
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask

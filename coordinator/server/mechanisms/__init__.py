@@ -7,7 +7,7 @@ from functools import cache
 from coordinator.protocol.custom import admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError, by_name, declared
-from coordinator.server.own import server_half
+from coordinator.server.custom import server_half
 from coordinator.server.server_half import ServerHalf
 
 

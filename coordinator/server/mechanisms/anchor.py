@@ -13,9 +13,9 @@ from coordinator.server.design import LearnerOptions, World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
 
 if TYPE_CHECKING:
-    from coordinator.server.anchor.learning import RoundLearner
+    from coordinator.server.anchor.policy import RoundLearner
     from coordinator.server.anchor.sensing import AnchorSensing
-    from coordinator.server.moments.signs import AnchorMoments
+    from coordinator.server.moments.sign_moments import AnchorMoments
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
@@ -84,8 +84,7 @@ class AnchorHalf(ServerHalf):
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return the only policy, which follows from what learns of its rounds."""
-        from coordinator.server.anchor.learning import learner_for
-        from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy
+        from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
         from coordinator.server.anchor.tables import TableLearner
 
         learner = learner_for(cast("AnchorSensing", setting.design), setting.failure)
@@ -95,7 +94,7 @@ class AnchorHalf(ServerHalf):
 
     def learner(self, settings: AnchorSettings, world: World, options: LearnerOptions) -> RoundLearner:
         """Return what learns from all rounds so far, as the policy does."""
-        from coordinator.server.anchor.learning import RoundLearner, learner_for
+        from coordinator.server.anchor.policy import RoundLearner, learner_for
 
         anchors = learner_for(self.design(settings, world), 1 - options.confidence)
         return RoundLearner(anchors=anchors, clusters=world.clusters, confidence=options.confidence)
@@ -108,7 +107,7 @@ class AnchorHalf(ServerHalf):
 
     def moments(self, settings: Settings, world: World) -> AnchorMoments | None:
         """Return what agreements follow; what its rounds make of them is played by `scenarios.theory`."""
-        from coordinator.server.moments.signs import AnchorMoments
+        from coordinator.server.moments.sign_moments import AnchorMoments
 
         return None if world.block is None else AnchorMoments(ratings=2 * world.block.like - 1)
 

@@ -13,21 +13,20 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, SubsetChannel, kary_channel, odds_within, unary_channel
+from coordinator.protocol.channels.oracles import CHOSEN
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS
+from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.one_item import SIDES, columns, values_of
-from coordinator.protocol.subset_form import CHOSEN
 from coordinator.server.design import Decoding, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
+    from coordinator.server.decoding.count_decoding import Rates
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.decoding.frequencies import Rates
     from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.statistics.counts import CountStatistic
 
 
@@ -103,19 +102,19 @@ class FrequencyDesign:
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
-        from coordinator.server.decoding.frequencies import line_of
+        from coordinator.server.decoding.count_decoding import line_of
 
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item's b; see `frequencies.read_items`."""
-        from coordinator.server.decoding.frequencies import read_items
+        from coordinator.server.decoding.count_decoding import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
-        from coordinator.server.decoding.frequencies import information_of
+        from coordinator.server.decoding.count_decoding import information_of
 
         return information_of(query, self.reports(query), self.line(query), expected)
 
@@ -144,13 +143,13 @@ class FrequencyHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
-        from coordinator.server.statistics.frequencies import counted
+        from coordinator.server.statistics.counts import counted
 
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Return the item model of k-means on the items' popularity; see `frequencies.popularity`."""
-        from coordinator.server.decoding.frequencies import popularity
+        from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
         if how.decoder != KMEANS:
@@ -162,7 +161,7 @@ class FrequencyHalf(ServerHalf):
 
     def moments(self, settings: FrequencySettings, world: World) -> FrequencyMoments | None:
         """Return the moments of one round about all items, for each cluster."""
-        from coordinator.server.moments.frequencies import FrequencyMoments
+        from coordinator.server.moments.count_moments import FrequencyMoments
 
         if world.block is None:
             return None
@@ -174,7 +173,7 @@ class FrequencyHalf(ServerHalf):
 
     def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
-        from coordinator.server.moments.frequencies import liked_shares, rated_shares
+        from coordinator.server.moments.count_moments import liked_shares, rated_shares
 
         return (liked_shares(block), None) if design_fields(settings)["source"] == "liked" else rated_shares(block)
 
@@ -188,7 +187,7 @@ class Grr(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
-        from coordinator.server.decoding.frequencies import Rates
+        from coordinator.server.decoding.count_decoding import Rates
 
         channel = kary_channel(query.epsilon, values=values_of(query))
         return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
@@ -203,7 +202,7 @@ class GrrHalf(FrequencyHalf):
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value."""
-        from coordinator.server.statistics.frequencies import reported
+        from coordinator.server.statistics.counts import reported
 
         values = values_of(query)
         named = reported(query, release, values)[release.answered_mask()]
@@ -219,7 +218,7 @@ class Oue(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
-        from coordinator.server.decoding.frequencies import Rates
+        from coordinator.server.decoding.count_decoding import Rates
 
         own, other = unary_channel(query.epsilon, values=values_of(query)).rates
         return Rates(float(own), float(other))
@@ -253,7 +252,7 @@ class Olh(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
-        from coordinator.server.decoding.frequencies import Rates
+        from coordinator.server.decoding.count_decoding import Rates
 
         buckets = int(query.parameters[BUCKETS])
         return Rates(kary_channel(query.epsilon, values=buckets).own / COIN, 1 / buckets)
@@ -270,7 +269,7 @@ class OlhHalf(FrequencyHalf):
         """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
         from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import count_supports
-        from coordinator.server.statistics.frequencies import reported
+        from coordinator.server.statistics.counts import reported
 
         buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
         reports = reported(query, release, buckets)[answered]
@@ -310,7 +309,7 @@ class Hadamard(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
-        from coordinator.server.decoding.frequencies import Rates
+        from coordinator.server.decoding.count_decoding import Rates
 
         signs = 1 << int(query.parameters[ROWS])
         return Rates(kary_channel(query.epsilon, values=signs).own / COIN, 1 / signs)
@@ -332,7 +331,7 @@ class HadamardHalf(FrequencyHalf):
         """
         from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import gather, transform
-        from coordinator.server.statistics.frequencies import reported
+        from coordinator.server.statistics.counts import reported
 
         rows, answered = int(query.parameters[ROWS]), release.answered_mask()
         reports = reported(query, release, 1 << rows)[answered]
@@ -353,7 +352,7 @@ FAINT = Fraction(1, 10**9)
 
 def subset_rates(query: Query) -> Rates:
     """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
-    from coordinator.server.decoding.frequencies import Rates
+    from coordinator.server.decoding.count_decoding import Rates
 
     channel = public_half(query.design).channel(query)
     assert isinstance(channel, SubsetChannel)  # of no other query

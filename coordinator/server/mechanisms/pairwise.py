@@ -17,7 +17,7 @@ from coordinator.server.server_half import SETS, ServerHalf, Settings
 from coordinator.server.statistics.pairs import OF_RATED, PairStatistic, aggregate_pairs, check_items
 
 if TYPE_CHECKING:
-    from coordinator.server.moments.pairs import PairMoments
+    from coordinator.server.moments.pair_moments import PairMoments
 
 
 class PairwiseSettings(Settings):
@@ -113,7 +113,7 @@ class PairwiseHalf(ServerHalf):
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
         """Return the rates of agreement by clusters; see `pairs.pair_agreement`."""
-        from coordinator.server.moments.pairs import PairMoments, pair_agreement
+        from coordinator.server.moments.pair_moments import PairMoments, pair_agreement
 
         if world.block is None:
             return None

@@ -13,7 +13,9 @@ from pydantic import Field
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels.oracles import CHOSEN, PADDED
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
 from coordinator.protocol.mechanisms.sets import (
     MOST_ITEMS,
     MOST_LIKES,
@@ -24,8 +26,6 @@ from coordinator.protocol.mechanisms.sets import (
     together,
 )
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.protocol.one_item import SIDES, pool_of, pool_size
-from coordinator.protocol.subset_form import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
@@ -38,8 +38,8 @@ from coordinator.server.mechanisms.oracles import (
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.frequencies import Rates
-    from coordinator.server.moments.frequencies import FrequencyMoments
+    from coordinator.server.decoding.count_decoding import Rates
+    from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
@@ -102,7 +102,7 @@ class GroupedSets(ABC):
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
         """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
-        from coordinator.server.decoding.frequencies import number_shares, range_shares
+        from coordinator.server.decoding.count_decoding import number_shares, range_shares
 
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
         own, other = map(float, Pairs().channel(query).rates)
@@ -154,7 +154,7 @@ class CountedSet(GroupedSets):
 
     def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
-        from coordinator.server.moments.frequencies import best_sizes, sizes_for
+        from coordinator.server.moments.count_moments import best_sizes, sizes_for
 
         if likes:
             sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
@@ -308,7 +308,7 @@ class LikedPairs(GroupedSets):
 
         ``likes`` are the shares of devices that like 0, 1, ... of these, if they are known.
         """
-        from coordinator.server.moments.frequencies import best_subset
+        from coordinator.server.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
@@ -327,7 +327,7 @@ class LikedPairs(GroupedSets):
         likes: tuple[float, ...] = (),
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
-        from coordinator.server.moments.frequencies import best_sizes, sizes_for
+        from coordinator.server.moments.count_moments import best_sizes, sizes_for
 
         pool_items = self.items if pool is None else pool.size
         paired = pool_items == self.top
@@ -341,7 +341,7 @@ class LikedPairs(GroupedSets):
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
-        from coordinator.server.moments.frequencies import sizes_for
+        from coordinator.server.moments.count_moments import sizes_for
 
         return sizes_for(likes, self.top, together=2, epsilon=epsilon, subset_size=self.subset_size, most=MOST_LIKES)
 
@@ -387,8 +387,7 @@ class PairsHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        from coordinator.server.statistics.counts import of_group
-        from coordinator.server.statistics.frequencies import counted
+        from coordinator.server.statistics.counts import counted, of_group
         from coordinator.server.statistics.slices import subset_counts
 
         subset_size = int(query.parameters[CHOSEN])
@@ -401,7 +400,7 @@ class PairsHalf(ServerHalf):
         If rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
         nobody ranked items, all are alike.
         """
-        from coordinator.server.decoding.frequencies import popularity
+        from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
         from coordinator.server.decoding.threads import one_thread
@@ -428,7 +427,7 @@ class PairsHalf(ServerHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return the moments of the group that ranks all items, for each cluster; clusters follow from it alone."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
+        from coordinator.server.moments.count_moments import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, PairsSettings) and settings.counted_group):
             return None
@@ -496,7 +495,7 @@ class LikedSet(FrequencyDesign):
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
-        from coordinator.server.moments.frequencies import best_sizes
+        from coordinator.server.moments.count_moments import best_sizes
 
         own, subset_size = best_sizes(
             values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
@@ -510,7 +509,7 @@ class LikedSet(FrequencyDesign):
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
-        from coordinator.server.moments.frequencies import LIKED, set_share
+        from coordinator.server.moments.count_moments import LIKED, set_share
 
         padded = int(query.parameters[PADDED])
         return set_share(pool_size(query), items=self.items, rated=self.rated, likes=LIKED, padded=padded), 0.0
@@ -566,7 +565,7 @@ class SetHalf(FrequencyHalf):
 
     def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
         """Return the moments of one round about all items, for each cluster."""
-        from coordinator.server.moments.frequencies import FrequencyMoments, set_shares
+        from coordinator.server.moments.count_moments import FrequencyMoments, set_shares
 
         if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
             return None

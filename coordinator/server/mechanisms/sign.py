@@ -12,15 +12,15 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.signs import MOST_VECTORS, UNIT, answer_bits
+from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
+from coordinator.protocol.public_draws import MOST_VECTORS, answer_bits
 from coordinator.server.design import World
 from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.emulation import Crowd
-    from coordinator.server.moments.signs import SignMoments
+    from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.statistics.scores import ScoreStatistic
 
 
@@ -74,7 +74,7 @@ class SignSensing:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
         centres = None
         if expected is not None and self.centred and self.vectors == 1:
-            centres = np.rint(np.clip(expected, -1, 1) * UNIT).astype(np.int32)
+            centres = np.rint(np.clip(expected, -1, 1) * CENTRE_UNIT).astype(np.int32)
         items = np.arange(self.items, dtype=np.int32) if pool is None else pool
         return Query(
             design=self.name,
@@ -89,7 +89,7 @@ class SignSensing:
         )
 
     def _best_count(self, pool: int, epsilon: Epsilon) -> int:
-        from coordinator.server.moments.signs import optimal_best_count
+        from coordinator.server.moments.sign_moments import optimal_best_count
 
         return optimal_best_count(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
 
@@ -142,7 +142,7 @@ class SignHalf(ServerHalf):
 
     def moments(self, settings: SignSettings, world: World) -> SignMoments:
         """Return the contrast of the answers of a single round."""
-        from coordinator.server.moments.signs import SignMoments
+        from coordinator.server.moments.sign_moments import SignMoments
 
         design = self.design(settings, world)
         query = design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)

@@ -15,9 +15,9 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
+from coordinator.server.decoding.open_ratings import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, LearnerOptions, World
-from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
+from coordinator.server.moments.blocks import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.server_half import ONE_ROUND, TRUST_CURATOR, UNTIL_LEARNED, ServerHalf, Settings
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 
@@ -144,7 +144,7 @@ class ItemQueryHalf(ServerHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
-        from coordinator.server.decoding.told_ratings import decode_shares
+        from coordinator.server.decoding.open_ratings import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
 
@@ -225,7 +225,7 @@ class FullRevealHalf(ServerHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
-        from coordinator.server.decoding.told_ratings import decode_shares
+        from coordinator.server.decoding.open_ratings import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
 
@@ -244,7 +244,7 @@ class CuratorHalf(ServerHalf):
 
     def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
         """Return the decoder of totals, with the noise that the curator adds."""
-        from coordinator.server.decoding.told_ratings import Curator
+        from coordinator.server.decoding.open_ratings import Curator
         from coordinator.server.rounds.learner import SumLearner
 
         curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
@@ -270,7 +270,7 @@ class CuratorItemsHalf(CuratorHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals; see `told_ratings.decode_item_totals`."""
-        from coordinator.server.decoding.told_ratings import decode_item_totals
+        from coordinator.server.decoding.open_ratings import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
@@ -301,13 +301,13 @@ class CuratorPairsHalf(CuratorHalf):
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by the spectrum of noisy totals; see `told_ratings.decode_pair_totals`."""
-        from coordinator.server.decoding.told_ratings import decode_pair_totals
+        from coordinator.server.decoding.open_ratings import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 
     def moments(self, settings: Settings, world: World) -> PairTotals | None:
         """Return how often pairs are rated alike, and the noise's scale."""
-        from coordinator.server.moments.pairs import pair_agreement
+        from coordinator.server.moments.pair_moments import pair_agreement
 
         if world.block is None:
             return None

@@ -17,7 +17,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
 from coordinator.server.moments.blocks import BlockParameters, mean_product
-from coordinator.server.moments.pairs import BlockSignal, nearest_root
+from coordinator.server.moments.pair_moments import BlockSignal, nearest_root
 
 MANY = 10.0
 """From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""

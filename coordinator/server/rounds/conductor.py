@@ -8,8 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.rounds.state import Ask
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 

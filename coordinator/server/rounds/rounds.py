@@ -15,8 +15,7 @@ from coordinator.server.design import MOST_ROUNDS
 from coordinator.server.rounds.conductor import Conductor, Fleet, Transport
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
-from coordinator.server.rounds.state import Ask, Policy, ServerState
-from coordinator.server.rounds.tally import RunProgress, Spending
+from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerState, Spending
 from coordinator.server.rounds.transcript import chain, digest, size_of
 from coordinator.server.statistics.statistic import Statistic
 

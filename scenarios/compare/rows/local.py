@@ -20,14 +20,13 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
-from coordinator.protocol.messages import Model, Query
+from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.protocol.rows import Likes
-from coordinator.protocol.signs import UNIT
 from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
 from coordinator.server.decoding.threads import one_thread
-from coordinator.server.moments.signs import pair_contrast
+from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
 from coordinator.server.statistics.signs import AnchorStatistic
@@ -97,7 +96,7 @@ def question(request: RowRequest, rates: ItemRates) -> Query:
         public_seed=derive(request.seed, "public"),
         epsilon=request.epsilon,
         pool=pool,
-        centres=np.rint(np.clip(rates.liked[pool], -1, 1) * UNIT).astype(np.int32),
+        centres=np.rint(np.clip(rates.liked[pool], -1, 1) * CENTRE_UNIT).astype(np.int32),
     )
 
 

@@ -17,7 +17,7 @@ from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rows import Rows
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.decoding.public_counts import PublicCounts
+from coordinator.server.decoding.count_decoding import PublicCounts
 from scenarios.compare.item_models import ease, neighbours, of_gram, pair_advice
 from scenarios.compare.row import LearnedScores, Row, RowRequest, Scorer
 from scenarios.compare.rows.local import SET

@@ -11,7 +11,7 @@ import pytest
 import tiers
 from forging import forged
 
-from actors.keeper import Keeper
+from actors.ledger import Keeper
 from actors.second_order.answers import Pin
 from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError

@@ -11,8 +11,8 @@ import pytest
 import tiers
 from statistical import chi_square_fits
 
-from actors.coins import Coins
 from actors.second_order.mechanisms.rivals import noisy_places
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Words2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_channels import GridLaplace, grid_laplace

@@ -16,7 +16,7 @@ import pytest
 import tiers
 from deaf import Deaf
 
-from actors.keeper import LEDGER, Keeper, read_book
+from actors.ledger import LEDGER, Keeper, read_book
 from actors.second_order.answers import Answer, Answers, Pin
 from actors.second_order.cohort import PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError

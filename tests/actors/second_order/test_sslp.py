@@ -13,8 +13,8 @@ import reference
 import tiers
 from statistical import chi_square_fits
 
-from actors.coins import Coins
 from actors.second_order.mechanisms.rivals import Sslp, corners
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Words, Words2
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.second_order import SecondOrderQuery

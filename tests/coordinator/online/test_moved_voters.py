@@ -12,15 +12,14 @@ import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.host import DeviceHost
-from actors.keeper import Keeper
+from actors.ledger import Keeper
 from actors.voters import TableVoters, VotingDevices
 from coordinator.protocol.ballots import Offer, Service
-from coordinator.server.fleet.cohorts import Cohorts, dealt
+from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator import Coordinator
-from coordinator.server.fleet.layout import Layout
 from coordinator.server.online.recommender import Promise
-from coordinator.server.online.serving import CLIENTS, ClientPlan, ServedClient, ServingPlan
-from coordinator.server.online.serving import VOTERS as VOTING
+from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan
+from coordinator.server.online.service import VOTERS as VOTING
 
 VOTERS, ROUNDS, BUDGET = 12, 6, Fraction(2)
 SECRET, COIN = reference.derive(2, "devices"), reference.derive(3, "coin")

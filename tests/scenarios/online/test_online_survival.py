@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from benchmarks.victims import below
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.online.config import OnlineScenario
 from scenarios.online.results import record
 from scenarios.online.run import run_online

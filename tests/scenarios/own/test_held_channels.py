@@ -22,7 +22,7 @@ from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, Mech
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
-from coordinator.server.own import CustomDesign
+from coordinator.server.custom import CustomDesign
 from scenarios.own.admission import FOR_SOME, MOST_SAMPLED, admitted_for
 from scenarios.places.in_process import InProcess
 from scenarios.run.job import run_job

@@ -18,9 +18,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.questions import check_question
 from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.custom import KMEANS, CustomDesign
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import half_of
-from coordinator.server.own import KMEANS, CustomDesign
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge

@@ -21,7 +21,7 @@ from benchmarks.victims import below
 from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.places import on_ray as place
 from scenarios.places.cluster import on_ray
 from scenarios.places.in_process import InProcess
@@ -72,7 +72,7 @@ def test_each_side_holds_its_own_and_imports_nobody_elses_file(
         assert not [
             name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}
         ]
-    assert "coordinator.server.own" in seen["server"]
+    assert "coordinator.server.custom" in seen["server"]
     assert "actors.custom" in seen["device"]
     theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
     assert all(name.startswith("coordinator.protocol") for name in theirs), theirs

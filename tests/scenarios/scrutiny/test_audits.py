@@ -15,9 +15,9 @@ import pytest
 from runs import Command, refused
 from scipy.stats import binom
 
-from actors.coins import Coins
 from actors.device import Cohort
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import require_epsilon

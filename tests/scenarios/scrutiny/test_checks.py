@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from actors.coins import Coins
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from runs import Command, claim, refused, small, tree
 
-from actors.keeper import LEDGER
+from actors.ledger import LEDGER
 from actors.log import files_of
 from coordinator.protocol.errors import InputError
 from scenarios.online.config import OnlineScenario

@@ -16,7 +16,7 @@ import pytest
 from runs import Command, holds_within, refused
 
 from actors import log
-from actors.keeper import Keeper
+from actors.ledger import Keeper
 from actors.log import make_folder
 from coordinator.protocol.errors import InputError
 from scenarios.app import finishing

@@ -14,7 +14,7 @@ from actors.second_order.cohort import PrivateDevices
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.server.completion.folding import ReleaseBook
+from coordinator.server.completion.fitting import ReleaseBook
 from scenarios.places.in_process import InProcess
 from scenarios.two_tier.config import TwoTier
 from scenarios.two_tier.experiment import run

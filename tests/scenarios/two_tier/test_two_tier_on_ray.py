@@ -11,7 +11,7 @@ from runs import holds_within
 
 from benchmarks.victims import alive, below
 from coordinator.server.completion.crowd import cut_users
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.places.in_process import InProcess
 from scenarios.places.on_ray import OnRay
 from scenarios.places.session import Backend, Progress, silent

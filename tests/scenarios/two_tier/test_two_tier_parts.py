@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from completions import complete_many, features_of, planted
 
-from actors.ranking import top_items
+from actors.advice import top_items
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import Rows, stacked
 from coordinator.server.completion.fitting import Fitting

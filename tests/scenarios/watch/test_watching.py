@@ -16,7 +16,7 @@ from rich.console import Console
 from runs import Command, refused
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.tally import RunProgress
+from coordinator.server.rounds.state import RunProgress
 from scenarios.log import strict
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
 from scenarios.store.manifest import MANIFEST as MARKED

@@ -1,17 +1,45 @@
-"""Reading counts: of frequency oracles, of how many items devices like, and beside public people's counts."""
+"""Reading counts: of frequency oracles, of how many items devices like, and weighed with public people's counts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.messages import Query
-from coordinator.protocol.one_item import pool_of, pool_size, sides
+from coordinator.protocol.mechanisms.oracles import pool_of, pool_size, sides
+from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.moments.frequencies import LIKED, item_share
+from coordinator.server.moments.count_moments import LIKED, item_share
 from coordinator.server.statistics.counts import CountStatistic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PublicCounts:
+    """Likes of people whose ratings are public."""
+
+    counts: Ints = field(repr=False)  # shape (N,); People who like each item
+    sizes: Ints = field(repr=False)  # shape (P,); How many items each person likes
+
+    def posterior(self, reports: Floats, error: Floats, most: int) -> tuple[Floats, Floats]:
+        """Return popularity, weighted by inverse variances, and its standard error, float64, shape (N,) each.
+
+        The variance of ``(c + 1) / P`` is taken for ``(c + 1) / P^2``. Devices tell of at most ``most`` likes each, so
+        that what they tell is scaled by how many more likes public people have.
+
+        Shapes: ``reports``, ``error`` (N,).
+        """
+        people, counts = self.sizes.size, self.counts + 1.0
+        scale = float(self.sizes.sum() / max(np.minimum(self.sizes, most).sum(), 1))
+        public, private = people**2 / counts, 1 / np.maximum(scale * error, 1e-12) ** 2
+        combined = np.maximum((public * counts / people + private * scale * reports) / (public + private), 0)
+        return combined, 1 / np.sqrt(public + private)
+
+    def weighed(self, model: Model, most: int) -> Model:
+        """Return a model of devices' estimates with popularity of both; clusters stay those of the devices' answers."""
+        score, error = self.posterior(model.score, model.error, most)
+        return replace(model, score=score, error=error)
 
 
 class Rates(NamedTuple):

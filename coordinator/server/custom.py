@@ -32,7 +32,7 @@ from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, 
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.signs import SignMoments
+    from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.statistics.statistic import Statistic
 
@@ -131,7 +131,7 @@ class CustomDesign:
 
     def signal(self) -> SignMoments | None:
         """Return the contrast of one answer, from which predictions follow; None if the class does not give it."""
-        from coordinator.server.moments.signs import SignMoments  # noqa: PLC0415 (loads numerical libraries)
+        from coordinator.server.moments.sign_moments import SignMoments  # noqa: PLC0415 (loads numerical libraries)
 
         query = self.query(round_number=0, public_seed=bytes(16), epsilon=self.world.epsilon)
         precision = guarded(self.own.mechanism, "precision", 0, question_of(query), self.world.rated)

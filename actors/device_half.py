@@ -1,16 +1,18 @@
-"""The device's half of a mechanism: what a device sketches of its ratings, and how that is randomized."""
+"""The device's half of a mechanism, what it sketches of ratings and how that is randomized; and blocks of devices."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from actors.coins import Coins
+from actors.ledger import LedgerClient
 from actors.ratings import Ratings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.channels import Likelihood, Sampled
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.messages import Query, unpack
@@ -80,3 +82,34 @@ class PackedHalf(DeviceHalf):
         """Return the released bits, a byte each; see `DeviceHalf.randomize`."""
         packed = self.packed(private, query, coins)
         return unpack(packed.tobytes(), coins.devices * query.bits).reshape(coins.devices, query.bits)
+
+
+class DeviceBlock:
+    """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone."""
+
+    first: int  # First device
+    stop: int  # One more than the last device
+
+    def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
+        """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
+        raise NotImplementedError
+
+    def spent(self, device: int) -> Any:
+        """Return what the book says of a device: what it has spent, or what it has answered."""
+        raise InputError(f"{type(self).__name__} books nothing of device {device}")
+
+    def rehearse(self, question: Query) -> None:
+        """Compile what a question will need; nothing is answered or charged."""
+        raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")
+
+    def inspect(self, question: Any, _first: int, _stop: int) -> Any:
+        """Return what only the experimenter may see of devices."""
+        raise InputError(f"{type(self).__name__} shows nothing of a {type(question).__name__}")
+
+
+class DeviceKind(Protocol):
+    """A kind of devices, and what all of them agreed to."""
+
+    def cohort(self, holdings: Any, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> DeviceBlock:
+        """Return devices ``first`` to ``stop - 1``."""
+        ...
