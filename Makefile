@@ -34,7 +34,7 @@ UNCLOSED := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExcepti
 # The same tests, and those of errors and ports, in an environment of its own, where all other packages are as in $(VENV).
 test-oldest: $(OLDEST)/.dev       ## tests that start Ray, with the oldest version of Ray that is supported
 	$(ENV) RAY_worker_niceness=0 $(OLDEST)/bin/python -m pytest $(UNCLOSED) -m cluster $(ON_RAY)
-	$(ENV) $(OLDEST)/bin/python -m pytest -m "not cluster" tests/coordinator/test_losses.py tests/scenarios/test_ray_private.py
+	$(ENV) $(OLDEST)/bin/python -m pytest -m "not cluster" tests/coordinator/test_losses.py tests/scenarios/backends/test_ray_private.py
 
 golden-tests: $(VENV)/.dev        ## run before the others, because they compile most kernels and only one process should
 	$(ENV) $(ONE_THREAD) $(BIN)/python -m pytest -m "not cluster" tests/test_golden.py

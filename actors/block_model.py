@@ -1,4 +1,4 @@
-"""How a synthetic device draws its ratings from the block model (class, rated items, likes), or has stored ones; compiled.
+"""How a synthetic device draws its ratings from the block model (class, rated items, likes), or has them stored.
 
 A set of items is a row of marks and a stamp: an item belongs to the set where its mark equals the stamp. The next
 device uses a new stamp, so that nothing has to be cleared.

@@ -27,9 +27,9 @@ from coordinator.server.fleet.coordinator import RayFleet
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import DIGEST, LEAF, Sealed, digest, leaf_of
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
-from scenarios.places.cluster import on_ray
+from scenarios.backends.ray_instance import on_ray
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 
 ACTORS = 2
 """Hosts, and aggregators, that stand for all workers."""

@@ -27,13 +27,13 @@ from coordinator.server.anchor.sensing import AnchorSensing
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting
+from scenarios.backends.in_process import InProcess
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, populate
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
-from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import run
-from scenarios.sweep.threshold import emulate
+from scenarios.families.main.run import run
+from scenarios.studies.sweep.threshold import emulate
 from scenarios.theory.anchor_prediction import users_of
 
 MOST_USERS, MOST_DEVICES = 10**11, 10**8

@@ -1,7 +1,8 @@
 """Whether a forecast's interval holds: files of a few of a file's people, each compared with the whole file.
 
 ``python -m benchmarks.forecasts FILE [--people N] [--files N] [--epsilon E] [--like-from L]``. A forecast tells how
-many people like a file's private advice takes for 95 % of plain popularity; see `scenarios.compare.needs`.
+many people like a file's private advice takes for 95 % of plain popularity; see
+`scenarios.studies.compare.people_needed`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import pandas as pd
 import typer
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from scenarios.compare.needs import SPLITS, needs
-from scenarios.compare.settings import Comparison
 from scenarios.data.datasets import RatingTable, read_ratings
-from scenarios.report.tables import short
+from scenarios.show.tables import short
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.people_needed import SPLITS, needs
 
 
 def written(table: RatingTable, people: np.ndarray, path: Path) -> Path:

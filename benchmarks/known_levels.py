@@ -30,7 +30,7 @@ from coordinator.server.rounds.rounds import conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.statistics.scores import ScoreStatistic
-from scenarios.theory.emulation import Emulated
+from scenarios.theory.emulated_runs import Emulated
 
 DESIGN = SignSensing(items=1000, rated=30, centred=False)
 LIKE, USERS, SURE, FAST = (0.9, 0.1), 12_000_000, 0.95, 1.5

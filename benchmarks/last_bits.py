@@ -25,16 +25,16 @@ import typer
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.grid import step_of
 from coordinator.server.completion.batches import VECTOR_BITS
-from scenarios.given.config import Scenario
-from scenarios.online.config import OnlineScenario
-from scenarios.online.results import record as online_record
-from scenarios.online.run import run_online
-from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import run
-from scenarios.run.results import record
-from scenarios.two_tier.config import TwoTier
-from scenarios.two_tier.course import follow
-from scenarios.two_tier.experiment import plan_of, read_table, score_of, settle, world_of
+from scenarios.backends.in_process import InProcess
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import run
+from scenarios.families.main.score import record
+from scenarios.families.online.online_run import run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.serving_experiment import record as online_record
+from scenarios.families.two_tier.two_tier_experiment import plan_of, read_table, score_of, settle, world_of
+from scenarios.families.two_tier.two_tier_run import follow
+from scenarios.families.two_tier.two_tier_scenario import TwoTier
 
 Case = tuple[str, dict[str, Any]]
 """Family and scenario."""

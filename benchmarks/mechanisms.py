@@ -20,9 +20,9 @@ from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.state import ServerState
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
 
 PASSES, PUBLIC = 7, "pairwise of rated items"
 

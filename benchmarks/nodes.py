@@ -18,9 +18,9 @@ import typer
 from ray.cluster_utils import Cluster
 
 from coordinator.server.rounds.state import RunProgress
-from scenarios.given.config import Scenario
-from scenarios.places.cluster import on_ray
-from scenarios.run.experiment import run
+from scenarios.backends.ray_instance import on_ray
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import run
 
 KINDS = {
     "ray::Coordinator": "coordinator",

@@ -22,9 +22,9 @@ from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
 
 SECRET = derive(0, "devices")
 

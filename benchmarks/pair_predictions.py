@@ -22,12 +22,12 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pair_moments import pair_agreement
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import silent
+from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import block_parameters, settle
-from scenarios.given.config import Scenario
-from scenarios.places.in_process import InProcess
-from scenarios.places.session import silent
-from scenarios.run.experiment import run
+from scenarios.families.main.run import run
 from scenarios.theory.emulated_runs import Estimate
 from scenarios.theory.predictors import predictor
 

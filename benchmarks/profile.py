@@ -28,10 +28,10 @@ from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.server.aggregation import aggregate
 from coordinator.server.rounds.state import ServerState
+from scenarios.backends.in_process import answer
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
-from scenarios.places.shared_sets import answer
 
 
 @compiled

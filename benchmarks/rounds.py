@@ -15,9 +15,9 @@ import psutil
 import typer
 
 from coordinator.server.rounds.state import RunProgress
-from scenarios.given.config import Scenario
-from scenarios.places.cluster import on_ray
-from scenarios.run.experiment import run
+from scenarios.backends.ray_instance import on_ray
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
 
 LOOK = 10

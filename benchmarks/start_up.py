@@ -43,7 +43,7 @@ EVERY = 0.1
 _BE_SUBREAPER = 36
 _RAYS = ("gcs_server", "raylet", "dashboard.py", "DashboardAgent", "RuntimeEnvAgent", "log_monitor", "monitor.py")
 
-_JOBS = ("scenarios.submitted", "bare.py")
+_JOBS = ("scenarios.job", "bare.py")
 
 Process = tuple[int, float]
 """Its number, and when it began."""

@@ -23,13 +23,13 @@ from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.decoding.pair_model import likeness
-from scenarios.compare.row import RowRequest
-from scenarios.compare.rows import registered_rows
-from scenarios.compare.rows.local import Directions, in_catalogue, limit_of
-from scenarios.compare.rows.trusted import Popularity
-from scenarios.compare.scoring import score
-from scenarios.compare.settings import Comparison
-from scenarios.compare.worlds import world_of
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import RowRequest
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.rows.local import Directions, in_catalogue, limit_of
+from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.scoring import score
+from scenarios.studies.compare.worlds import world_of
 
 TOP = 3
 """Directions that are compared with each other."""

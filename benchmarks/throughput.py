@@ -23,12 +23,12 @@ import typer
 from benchmarks.numpy_maxsense import numpy_maxsense
 from benchmarks.reference import PASSES, Took, in_turns, reference, repeated
 from benchmarks.watching import Watched, watch
-from scenarios.given.config import Scenario
-from scenarios.places.cluster import on_ray
-from scenarios.places.in_process import InProcess
-from scenarios.places.session import Backend
-from scenarios.run.experiment import run
-from scenarios.store.round_store import NoStore
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.session import Backend
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import run
+from scenarios.store.journal import NoStore
 
 SHAPES = ((1_000, 30), (10_000, 100))
 """Items and rated items of the tables in docs/benchmarks.md."""

@@ -23,19 +23,19 @@ import typer
 from matplotlib.figure import Figure
 
 from benchmarks.pages import ROOT
-from scenarios.compare.panel import SERVED
-from scenarios.compare.rows import registered_rows
-from scenarios.compare.settings import Comparison
-from scenarios.compare.summary import needed
-from scenarios.compare.sweep import comparison
+from scenarios.backends.backends import opened
+from scenarios.backends.in_process import InProcess
 from scenarios.log import console
-from scenarios.pictures.drawing import draw_picture, styled
-from scenarios.pictures.figures import pictures_of
-from scenarios.pictures.studies import compared_points
-from scenarios.places.backends import opened
-from scenarios.places.in_process import InProcess
-from scenarios.report.tables import percent, short
-from scenarios.sweep.folder import swept
+from scenarios.show.drawing import draw_picture, styled
+from scenarios.show.figures import pictures_of
+from scenarios.show.study_figures import compared_points
+from scenarios.show.tables import percent, short
+from scenarios.studies.compare.comparison import comparison
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.scoring import SERVED
+from scenarios.studies.compare.summary import needed
+from scenarios.studies.sweep.sweep_folder import swept
 
 DATA, PICTURE, PAGE, README = "docs/worth.json", "docs/worth.png", "docs/worth.md", "README.md"
 FILES: dict[str, dict[str, Any]] = {

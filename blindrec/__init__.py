@@ -22,24 +22,15 @@ if TYPE_CHECKING:
     from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
-    from scenarios.from_python import compare as compare
-    from scenarios.from_python import plan as plan
-    from scenarios.from_python import report as report
-    from scenarios.from_python import run as run
-    from scenarios.from_python import sweep as sweep
-    from scenarios.given.config import Scenario as Scenario
-    from scenarios.online.config import OnlineScenario as OnlineScenario
-    from scenarios.places.backends import Ray as Ray
-    from scenarios.places.in_process import InProcess as InProcess
-    from scenarios.returned import PlanResult as PlanResult
-    from scenarios.returned import Result as Result
-    from scenarios.returned import RunResult as RunResult
-    from scenarios.returned import SweepResult as SweepResult
-    from scenarios.scrutiny.audit import audit as audit
-    from scenarios.scrutiny.checks import check as check
-    from scenarios.scrutiny.verdicts import Audit as Audit
-    from scenarios.scrutiny.verdicts import Conformance as Conformance
-    from scenarios.two_tier.config import TwoTierScenario
+    from scenarios.backends.backends import Ray
+    from scenarios.backends.in_process import InProcess
+    from scenarios.config.scenario import Scenario
+    from scenarios.families.online.online_scenario import OnlineScenario
+    from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
+    from scenarios.from_python import PlanResult, Result, RunResult, SweepResult, compare, plan, report, run, sweep
+    from scenarios.studies.scrutiny.audit import audit
+    from scenarios.studies.scrutiny.checks import check
+    from scenarios.studies.scrutiny.verdicts import Audit, Conformance
 
 __version__ = "0.1.0"
 
@@ -84,16 +75,25 @@ _HOMES = {
     "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
-    "scenarios.places.backends": ("Ray",),
-    "scenarios.given.config": ("Scenario",),
-    "scenarios.online.config": ("OnlineScenario",),
-    "scenarios.two_tier.config": ("TwoTierScenario",),
-    "scenarios.scrutiny.audit": ("audit",),
-    "scenarios.scrutiny.checks": ("check",),
-    "scenarios.scrutiny.verdicts": ("Audit", "Conformance"),
-    "scenarios.from_python": ("compare", "plan", "report", "run", "sweep"),
-    "scenarios.returned": ("PlanResult", "Result", "RunResult", "SweepResult"),
-    "scenarios.places.in_process": ("InProcess",),
+    "scenarios.backends.backends": ("Ray",),
+    "scenarios.config.scenario": ("Scenario",),
+    "scenarios.families.online.online_scenario": ("OnlineScenario",),
+    "scenarios.families.two_tier.two_tier_scenario": ("TwoTierScenario",),
+    "scenarios.studies.scrutiny.audit": ("audit",),
+    "scenarios.studies.scrutiny.checks": ("check",),
+    "scenarios.studies.scrutiny.verdicts": ("Audit", "Conformance"),
+    "scenarios.from_python": (
+        "PlanResult",
+        "Result",
+        "RunResult",
+        "SweepResult",
+        "compare",
+        "plan",
+        "report",
+        "run",
+        "sweep",
+    ),
+    "scenarios.backends.in_process": ("InProcess",),
 }
 """The names that each module holds."""
 

@@ -10,9 +10,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from scenarios.app.entrance import enter
-from scenarios.app.later import Later, grouped
-from scenarios.sweep.command import sweep
+from scenarios.commands.entrance import Later, enter, grouped
+from scenarios.commands.sweep_command import sweep
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -34,7 +33,9 @@ def _told(
 
 
 def _experiment(name: str) -> Callable[..., None]:
-    from scenarios.app.command import command_of  # noqa: PLC0415 (other commands need not wait for experiments)
+    from scenarios.commands.experiment_commands import (  # noqa: PLC0415 (other commands need not wait for experiments)
+        command_of,
+    )
     from scenarios.experiments import EXPERIMENTS  # noqa: PLC0415 (as above)
 
     return command_of(EXPERIMENTS[name])
@@ -59,79 +60,79 @@ COMMANDS = (
     Later(
         "resume",
         "Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.",
-        "scenarios.resume_command:resume",
+        "scenarios.commands.experiment_commands:resume",
     ),
     Later(
         "demo",
         "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
-        "scenarios.demo_command:demo",
+        "scenarios.commands.experiment_commands:demo",
     ),
     Later(
         "data",
         "Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take.",
-        "scenarios.data_command:data",
+        "scenarios.commands.data_command:data",
     ),
     Later(
         "bounds",
         "Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds.",
-        "scenarios.theory.bounds_command:bounds",
+        "scenarios.commands.bounds_command:bounds",
     ),
     Later(
         "plan",
         "Tell how many users each design needs, and which to use, from exact moments and before anything is run.",
-        "scenarios.plan_command:plan",
+        "scenarios.commands.plan_command:plan",
     ),
     Later(
         "compare",
         "Compare what recommendations are worth under each trust model, on one split of one file of ratings.",
-        "scenarios.compare.command:compare",
+        "scenarios.commands.compare_command:compare",
     ),
     Later(
         "check",
         "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
-        "scenarios.scrutiny.commands:check",
+        "scenarios.commands.scrutiny_commands:check",
     ),
     Later(
         "audit",
         "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
-        "scenarios.scrutiny.commands:audit",
+        "scenarios.commands.scrutiny_commands:audit",
     ),
     Later(
         "adversary",
         "Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.",
-        "scenarios.online.adversary_command:adversary",
+        "scenarios.commands.adversary_command:adversary",
     ),
     Later(
         "report",
         "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
-        "scenarios.pages.report_command:report",
+        "scenarios.commands.report_command:report",
     ),
     Later(
         "submit",
         "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.",
-        "scenarios.submission.job_commands:submit",
+        "scenarios.commands.job_commands:submit",
         allow_extra_args=True,
         ignore_unknown_options=True,
     ),
     Later(
         "status",
         "Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over.",
-        "scenarios.submission.job_commands:status",
+        "scenarios.commands.job_commands:status",
     ),
     Later(
         "watch",
         "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.",
-        "scenarios.watch_command:watch",
+        "scenarios.commands.job_commands:watch",
     ),
     Later(
         "fetch",
         "Bring the --out of a job that is over here, whole, with its digest verified.",
-        "scenarios.submission.job_commands:fetch",
+        "scenarios.commands.job_commands:fetch",
     ),
     Later(
         "stop",
         "Stop a submitted job; rounds that it kept under --out stay.",
-        "scenarios.submission.job_commands:stop",
+        "scenarios.commands.job_commands:stop",
     ),
     sweep,
 )
@@ -144,5 +145,5 @@ def command_line() -> Any:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; every end but the good one is a line and an exit code, see `scenarios.given.signals`."""
+    """Run the command line; every end but the good one is a line and an exit code, see `scenarios.config.signals`."""
     enter(command_line(), sys.argv[1:] if arguments is None else arguments)

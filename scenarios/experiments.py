@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.app.experiment import Experiment
-from scenarios.given.parsing import brief
-from scenarios.online.online_experiment import Online
-from scenarios.run.main_job import MainJob
-from scenarios.two_tier.two_tier_experiment import TwoTiers
+from scenarios.config.files import brief
+from scenarios.experiment.experiment import Experiment
+from scenarios.families.main.main_job import MainJob
+from scenarios.families.online.serving_experiment import Online
+from scenarios.families.two_tier.two_tier_experiment import TwoTiers
 
 MAIN_JOB = MainJob()
 EXPERIMENTS: dict[str, Experiment[Any]] = {one.name: one for one in (MAIN_JOB, Online(), TwoTiers())}

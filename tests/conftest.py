@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from boundary import Wire
     from runs import Command
 
-    from scenarios.places.on_ray import OnRay
+    from scenarios.backends.on_ray import OnRay
 
 
 THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
@@ -168,8 +168,8 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
 @pytest.fixture
 def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans consider two designs only: pairs take seconds."""
-    from scenarios.planner import plan  # noqa: PLC0415 (not needed by most tests)
-    from scenarios.planner.candidates import candidates  # noqa: PLC0415 (same)
+    from scenarios.studies.planner import plan  # noqa: PLC0415 (not needed by most tests)
+    from scenarios.studies.planner.least_users import candidates  # noqa: PLC0415 (same)
 
     few = ("maxsense", "full-reveal")
     monkeypatch.setattr(plan, "candidates", lambda world: [one for one in candidates(world) if one.design in few])
@@ -213,7 +213,9 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[OnRay]:
     """One Ray instance of two workers for all tests that need one."""
-    from scenarios.places.cluster import on_ray  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+    from scenarios.backends.ray_instance import (  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+        on_ray,
+    )
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("RAY_ADDRESS", raising=False)
@@ -225,8 +227,8 @@ def ray_session() -> Iterator[OnRay]:
 def lent(ray_session: OnRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `on_ray` and commands step into the instance that runs already, and leave it running."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("scenarios.places.cluster._require_none_here", lambda: None)
-    monkeypatch.setattr("scenarios.places.cluster._start", lambda *_, **__: None)
+    monkeypatch.setattr("scenarios.backends.ray_instance._require_none_here", lambda: None)
+    monkeypatch.setattr("scenarios.backends.ray_instance._start", lambda *_, **__: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
 
 

@@ -20,15 +20,14 @@ from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.run_spec import RunSpec, half_in
-from scenarios.run.experiment import run
-from scenarios.run.job import Result
-from scenarios.scrutiny.checks import CHECKS, Check, log_ratio
-from scenarios.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
-from scenarios.scrutiny.verdicts import FAILED, HELD
+from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.families.main.run import Result, run
+from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
+from scenarios.studies.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD
 
 if TYPE_CHECKING:
-    from scenarios.places.on_ray import OnRay
+    from scenarios.backends.on_ray import OnRay
 
 
 @cache

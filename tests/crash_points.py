@@ -28,13 +28,13 @@ from typer.main import get_command
 
 from actors import log
 from scenarios import cli
-from scenarios.places.in_process import InProcess
+from scenarios.backends.in_process import InProcess
+from scenarios.experiment import progress
 from scenarios.store import files
 from scenarios.store.files import locked_folder
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNIT, UNITS, Units
-from scenarios.sweep.folder import claim, measure_units
-from scenarios.watch import progress
+from scenarios.studies.sweep.sweep_folder import claim, measure_units
 
 progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
 

@@ -14,9 +14,9 @@ from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.rounds.policies import Eliminate, Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
-from scenarios.own.admission import admitted_for
-from scenarios.run.job import Job
-from scenarios.store.round_store import NoStore, RoundStore
+from scenarios.config.admission import admitted_for
+from scenarios.families.main.run import Job
+from scenarios.store.journal import NoStore, RoundStore
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

@@ -17,7 +17,7 @@ from coordinator.protocol.channels import COIN, LogRatio, odds_within
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.server_half import ServerHalf
-from scenarios.scrutiny.mechanism import MechanismUnderTest, Size
+from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size
 
 HONEST = Fraction(1)
 

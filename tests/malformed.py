@@ -78,14 +78,14 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         raise InputError("a run would begin")
 
     for name in (
-        "scenarios.places.in_process.InProcess.run", "scenarios.places.in_process.InProcess.each",
-        "scenarios.places.cluster.on_ray",
-        "scenarios.app.finishing.run_seeds", "scenarios.planner.asking.plan",
-        "scenarios.submission.job_commands.head_at",
+        "scenarios.backends.in_process.InProcess.run", "scenarios.backends.in_process.InProcess.each",
+        "scenarios.backends.ray_instance.on_ray",
+        "scenarios.experiment.experiment.run_seeds", "scenarios.studies.planner.request.plan",
+        "scenarios.commands.job_commands.head_at",
     ):  # fmt: skip
         patch.setattr(name, begun)
-    patch.setattr("scenarios.planner.shape.learnable_of", lambda *_: [])
-    patch.setattr("scenarios.planner.tables.show_learnable", lambda *_: None)
+    patch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
+    patch.setattr("scenarios.studies.planner.plan_tables.show_learnable", lambda *_: None)
     patch.delenv("RAY_ADDRESS", raising=False)
     patch.chdir(scratch)
 

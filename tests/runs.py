@@ -14,18 +14,16 @@ import pytest
 
 from actors.log import files_of
 from coordinator.protocol.rows import RowTable
-from scenarios.app.experiment import Record
-from scenarios.app.finishing import write_folder
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import Progress, silent
+from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
-from scenarios.given.config import Scenario
-from scenarios.places.in_process import InProcess
-from scenarios.places.session import Progress, silent
-from scenarios.run.claiming import mark_of_run
-from scenarios.run.experiment import run
-from scenarios.run.job import Result
-from scenarios.run.results import record
-from scenarios.run.tables import tables_of
+from scenarios.experiment.experiment import Record, write_folder
+from scenarios.families.main.columns import tables_of
+from scenarios.families.main.main_job import mark_of_run
+from scenarios.families.main.run import Result, run
+from scenarios.families.main.score import record
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS
 from scenarios.store.run_folder import claim_folder

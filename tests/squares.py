@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from rich.console import Console
 
-from scenarios.sweep.kinds import Sweep
+from scenarios.studies.sweep.sweeps import Sweep
 
 
 class Number(NamedTuple):

@@ -21,10 +21,10 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.config import Scenario
-from scenarios.places import local_fleet
-from scenarios.places import shared_sets as together
-from scenarios.run.job import Result
+from scenarios.backends import in_process as local_fleet
+from scenarios.backends import in_process as together
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import Result
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -76,8 +76,8 @@ def test_ray_is_known_in_its_rooms_only() -> None:
                 named += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
                 if any(one.partition(".")[0] == "ray" for one in named):
                     found.add(str(path.relative_to(root)))
-    rooms = ("coordinator/server/fleet/", "actors/host.py", "actors/host.py", "scenarios/places/")
-    assert [path for path in found if not path.startswith((*rooms, "scenarios/submission/"))] == []
+    rooms = ("coordinator/server/fleet/", "actors/host.py", "actors/host.py", "scenarios/backends/")
+    assert [path for path in found if not path.startswith((*rooms, "scenarios/cluster/"))] == []
     assert len(found) <= 15, sorted(found)
 
 

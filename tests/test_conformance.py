@@ -7,7 +7,7 @@ from contracts import MechanismContract, every_case, subjects_found
 from actors.mechanisms import registered as device_halves
 from coordinator.protocol.mechanisms import public_halves
 from coordinator.server.mechanisms import server_halves
-from scenarios.scrutiny.mechanism import PLAIN, TINY
+from scenarios.studies.scrutiny.mechanism import PLAIN, TINY
 
 pytest_generate_tests = every_case
 

@@ -14,9 +14,9 @@ from runs import Command, here, small
 import actors.mechanisms
 import coordinator.protocol.mechanisms
 import coordinator.server.mechanisms
-from scenarios.scrutiny.checks import CHECKS
-from scenarios.scrutiny.mechanism import subjects
-from scenarios.scrutiny.verdicts import FAILED
+from scenarios.studies.scrutiny.checks import CHECKS
+from scenarios.studies.scrutiny.mechanism import subjects
+from scenarios.studies.scrutiny.verdicts import FAILED
 
 FILES = Path(__file__).parent / "fourth_party"
 ROOMS: dict[str, ModuleType] = {

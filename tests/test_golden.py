@@ -13,7 +13,7 @@ from golden.making import NAMES, PATH, golden, wrong
 from thoroughness import sample
 
 if TYPE_CHECKING:
-    from scenarios.places.on_ray import OnRay
+    from scenarios.backends.on_ray import OnRay
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -34,17 +34,16 @@ LIGHT = {
     "coordinator.protocol.messages": NUMERICAL,
     "coordinator.server.mechanisms": NUMERICAL,
     "coordinator.server.server_half": NUMERICAL,
-    "scenarios.given.config": NUMERICAL,
+    "scenarios.config.scenario": NUMERICAL,
     "scenarios.cli": (*NUMERICAL, "numpy", "pyarrow", "matplotlib"),
-    "scenarios.places.backends": (*NUMERICAL, "numpy"),
+    "scenarios.backends.backends": (*NUMERICAL, "numpy"),
     "scenarios.experiments": (*NUMERICAL, "pyarrow", "matplotlib"),
-    "scenarios.app.entrance": NUMERICAL,
+    "scenarios.commands.entrance": NUMERICAL,
     "scenarios.store.files": NUMERICAL,
-    "scenarios.given.parsing": NUMERICAL,
+    "scenarios.config.settings": NUMERICAL,
     "scenarios.store.manifest": NUMERICAL,
-    "scenarios.submission.request": NUMERICAL,
-    "scenarios.places.sending": NUMERICAL,
-    "scenarios.given.settings": NUMERICAL,
+    "scenarios.cluster.job_request": NUMERICAL,
+    "scenarios.backends.sending": NUMERICAL,
 }
 """A module, and what a fresh interpreter must not hold once it has imported it."""
 

@@ -25,11 +25,11 @@ from coordinator.protocol.budget import PrivacyParameter
 from coordinator.server.online import service as serving
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Pick, Served, by_coin, serve
-from scenarios.online.config import OnlineScenario
-from scenarios.online.run import OnlineResult, run_online
-from scenarios.online.worlds import planted_world
-from scenarios.places import on_ray
-from scenarios.places.in_process import InProcess
+from scenarios.backends import on_ray
+from scenarios.backends.in_process import InProcess
+from scenarios.families.online.online_run import OnlineResult, run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_worlds import planted_world
 
 ARRAYS = ["chosen", "liked", "electors", "survivors", "exposure", "alive", "first_strikes", "second_strikes"]
 ALLOWED: dict[type, dict[str, tuple[type, ...]]] = {

@@ -28,15 +28,15 @@ from coordinator.protocol import limits
 from coordinator.protocol.errors import BlindrecError, InputError, ReadError
 from coordinator.protocol.limits import memory_left, read_whole, require_memory
 from coordinator.server.mechanisms.oracles import Oue
+from scenarios.config import files
+from scenarios.config.custom_halves import settings_in
+from scenarios.config.files import json_object, read_arrays, read_file, read_table
+from scenarios.config.scenario import Scenario
+from scenarios.config.signals import disk_is_full
 from scenarios.data.datasets import read_ratings
-from scenarios.given import files
-from scenarios.given.config import Scenario
-from scenarios.given.files import json_object, read_arrays, read_file, read_table
-from scenarios.given.signals import disk_is_full
-from scenarios.own.halves import settings_in
-from scenarios.report.columns import Column
-from scenarios.report.printing import show
-from scenarios.run.claiming import mark_of_run
+from scenarios.families.main.main_job import mark_of_run
+from scenarios.show.columns import Column
+from scenarios.show.tables import show
 from scenarios.store.record_log import from_bytes
 
 ROOT = Path(__file__).parent.parent
@@ -48,21 +48,21 @@ READERS = {
 """Names by which files are opened; `json.loads` and the like read what is in memory already."""
 ALLOWED = {
     "coordinator/protocol/limits.py": "the way itself, and the system's own files about memory",
-    "scenarios/given/files.py": "the same, for what is text, JSON, TOML, packed or a table",
-    "scenarios/data/formats/opening.py": "a rating file, by `open_regular` and `open_member`",
-    "scenarios/data/formats/readers.py": "Parquet and text of a file that `open_ratings` opened",
+    "scenarios/config/files.py": "the same, for what is text, JSON, TOML, packed or a table",
+    "scenarios/data/formats.py": "a rating file, by `open_regular` and `open_member`",
+    "scenarios/data/readers.py": "Parquet and text of a file that `open_ratings` opened",
     "scenarios/data/item_files.py": "a table in bytes that `read_file` read",
     "actors/log.py": "writes and synchronizes, and reads nothing",
     "scenarios/store/record_log.py": "writes an archive into memory",
     "scenarios/store/files.py": "locks a folder, and tries whether a file can be written",
-    "scenarios/places/on_ray.py": "opens the null device to write",
-    "scenarios/app/entrance.py": "opens the null device to write",
-    "scenarios/own/identity.py": "modules that Python has imported, or would",
-    "scenarios/given/policies.py": "blindrec's own modules",
+    "scenarios/backends/on_ray.py": "opens the null device to write",
+    "scenarios/commands/entrance.py": "opens the null device to write",
+    "scenarios/config/identity.py": "modules that Python has imported, or would",
+    "scenarios/config/mechanism_settings.py": "blindrec's own modules",
     "coordinator/__init__.py": "blindrec's own modules",
-    "scenarios/watch/folder_status.py": "the system's list of locks",
-    "scenarios/submitted.py": "the result that this process has just written",
-    "scenarios/submission/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
+    "scenarios/cluster/folder_status.py": "the system's list of locks",
+    "scenarios/job.py": "the result that this process has just written",
+    "scenarios/cluster/job_log.py": "packs regular files of a finished folder, and unpacks into a new one",
 }
 """Modules that open something, and what."""
 
@@ -82,7 +82,7 @@ def test_nothing_else_opens_files() -> None:
         if (names := opened_in(path.read_text(encoding="utf-8")))
     }
     strange = {path: names for path, names in found.items() if path not in ALLOWED}
-    assert not strange, "open these by scenarios.given.files, or say in ALLOWED why not"
+    assert not strange, "open these by scenarios.config.files, or say in ALLOWED why not"
     assert found.keys() == ALLOWED.keys(), "modules in ALLOWED that open nothing any more"
 
 
@@ -229,7 +229,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with 100 MB left."""
     for module in (limits, files):
         monkeypatch.setattr(module, "memory_left", lambda: 100 << 20)
-    monkeypatch.setattr("scenarios.data.formats.opening.memory_left", lambda: 100 << 20)
+    monkeypatch.setattr("scenarios.data.formats.memory_left", lambda: 100 << 20)
 
 
 def test_more_than_is_left_is_refused(little: None) -> None:

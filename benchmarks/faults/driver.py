@@ -21,7 +21,7 @@ class DriverFailed(Fault):
 
 
 class Driver:
-    """Stores the coordinator's rounds in order, as `scenarios.places.supervising` does."""
+    """Stores the coordinator's rounds in order, as `scenarios.backends.on_ray` does."""
 
     def __init__(
         self, chain: RecordLog[Any], keeper: KeepersProcess, scheduler: Scheduler, witness: Witness, *, in_step: bool

@@ -21,7 +21,7 @@ from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
-from scenarios.places.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup
 from scenarios.store.files import locked_folder
 from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog

@@ -24,9 +24,9 @@ from coordinator.protocol.coins import derive
 from coordinator.server.fleet.cohorts import cut
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
-from scenarios.online.run import KeptClients
-from scenarios.online.worlds import all_votes, likes_of
-from scenarios.places.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup
+from scenarios.families.online.online_run import KeptClients
+from scenarios.families.online.online_worlds import all_votes, likes_of
 from scenarios.store.manifest import ONLINE
 
 ROUNDS, OBJECTS, DEVICES = 3, 2, 12

@@ -29,7 +29,7 @@ from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.places.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import RUN
 

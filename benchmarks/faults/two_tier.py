@@ -23,9 +23,9 @@ from coordinator.protocol.second_order import Announcement, SecondOrderQuery, Se
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.cohorts import cut
-from scenarios.places.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup
+from scenarios.families.two_tier.two_tier_run import KeptBatches
 from scenarios.store.manifest import TWO_TIER
-from scenarios.two_tier.course import KeptBatches
 
 PUBLIC, PRIVATES, ITEMS, RATED = 8, 6, 5, 3
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -14,7 +14,7 @@ from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
 from coordinator.server.rounds.conductor import Conductor, ServerSpec, Transport
-from scenarios.places.session import DeviceGroup
+from scenarios.backends.session import DeviceGroup
 from scenarios.store.record_log import RecordLog
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import ROWS
-from scenarios.given.config import Scenario
-from scenarios.given.settings import validated
-from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import run
-from scenarios.run.job import Result
+from scenarios.backends.in_process import InProcess
+from scenarios.config.scenario import Scenario
+from scenarios.config.settings import validated
+from scenarios.families.main.run import Result, run
 
 OURS: dict[str, dict[str, Any]] = {
     "maxsense": {"design": "maxsense"},

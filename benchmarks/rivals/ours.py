@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
-from scenarios.given.config import Scenario
-from scenarios.given.settings import validated
-from scenarios.places.cluster import on_ray
-from scenarios.places.in_process import InProcess
-from scenarios.places.session import Backend
-from scenarios.run.experiment import run
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.session import Backend
+from scenarios.config.scenario import Scenario
+from scenarios.config.settings import validated
+from scenarios.families.main.run import run
 
 
 def scenario_of(job: OneBit, users: int) -> Scenario:

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rows import RowTable, starts_of
-from scenarios.data.formats.opening import open_ratings
-from scenarios.data.formats.readers import RatingColumns, read_columns
-from scenarios.data.formats.recognise import Columns
-from scenarios.given.settings import TIMED, BadLines, Duplicates
+from scenarios.config.settings import TIMED, BadLines, Duplicates
+from scenarios.data.formats import Columns, open_ratings
+from scenarios.data.readers import RatingColumns, read_columns
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,8 +12,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
-from scenarios.given.files import read_file, require_text
-from scenarios.given.parsing import brief
+from scenarios.config.files import brief, read_file, require_text
 
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500

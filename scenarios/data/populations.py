@@ -16,11 +16,11 @@ from coordinator.server.decoding.count_decoding import PublicCounts
 from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import read_for
 from scenarios.data.item_files import ItemDescriptions, read_descriptions
 from scenarios.data.rating_split import Split, hold_out
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

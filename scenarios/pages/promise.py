@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from coordinator.protocol.custom import UNCHECKED
 from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.traced import NOTHING, Traced
-from scenarios.two_tier.config import GUARANTEES, NONE
 
 PRIORS = (0.01, 0.1, 0.5)
 """How probable something was held to be before any answer was seen."""

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders as recommenders
-from scenarios.given.files import MOST_RECORD, json_object, pointed, read_file, read_table
-from scenarios.given.parsing import brief
+from scenarios.config.files import MOST_RECORD, brief, json_object, pointed, read_file, read_table
 from scenarios.pages.traced import Traced
-from scenarios.report.records import PROVENANCE
+from scenarios.show.records import PROVENANCE
 from scenarios.store.manifest import FOLDER, MANIFEST
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from markupsafe import Markup
 from coordinator.protocol.mechanisms import public_halves as publics
 from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
-from scenarios.compare.rows.trusted import CuratorPairs
-from scenarios.compare.settings import PUBLIC_RATES
-from scenarios.compare.summary import RESAMPLED_NOTE
-from scenarios.given.mechanisms import designs
+from scenarios.config.mechanism_settings import designs
+from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.promise import Believed, Promise, each, in_short, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
-from scenarios.pictures.figures import pictures_of
-from scenarios.pictures.panel import Picture
+from scenarios.show.figures import pictures_of
+from scenarios.show.panel import Picture
 from scenarios.store.files import to_json
-from scenarios.two_tier.config import GUARANTEES, NONE
+from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
+from scenarios.studies.compare.rows.trusted import CuratorPairs
+from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]
 """Words and values."""

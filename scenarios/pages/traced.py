@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
-from scenarios.report import tables
+from scenarios.show import tables
 
 NOTHING = Markup("&ndash;")
 """What stands where a record says nothing."""

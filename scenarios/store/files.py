@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.log import PART, make_folder, write_whole
 from coordinator.protocol.errors import InputError
-from scenarios.given.files import read_table
+from scenarios.config.files import read_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from typing import Any
 from actors.log import FORMAT
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import read_whole
-from scenarios.given.files import MOST_SETTINGS, json_object
-from scenarios.given.parsing import LARGEST_WHOLE
+from scenarios.config.files import LARGEST_WHOLE, MOST_SETTINGS, json_object
 from scenarios.store.files import write_json
 
 FOLDER, MANIFEST = "rounds", "scenario.json"
@@ -42,7 +41,7 @@ class Manifest:
     run: str = field(default_factory=lambda: os.urandom(16).hex())
     scenario: dict[str, Any]  # The scenario's given values; for a sweep, the settings that all of its units depend on
     source_sha256: str | None  # Digest of the file of ratings, or of the world file, that it reads
-    code_sha256: str  # Digest of the code that makes queries; see `scenarios.given.policies.code_digest`
+    code_sha256: str  # Digest of the code that makes queries; see `scenarios.config.mechanism_settings.code_digest`
     repeat: int = 1  # Number of seeds
 
     @property

@@ -22,7 +22,7 @@ from actors.ledger import Keeper, LedgerClient
 from actors.log import FORMAT, Log, LogKind, count_lines, make_folder
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
-from scenarios.given.files import read_arrays
+from scenarios.config.files import read_arrays
 from scenarios.store.files import write_bytes
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
 

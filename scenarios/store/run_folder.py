@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from actors.log import make_folder
 from coordinator.protocol.errors import InputError, LostError
-from scenarios.given.files import file_sha256, read_object
-from scenarios.given.policies import code_digest
-from scenarios.given.signals import resumable
+from scenarios.config.files import file_sha256, read_object
+from scenarios.config.mechanism_settings import code_digest
+from scenarios.config.signals import resumable
 from scenarios.store.files import left_over, locked_folder, try_folder
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
 from scenarios.store.record_log import count_records, drop

@@ -18,9 +18,9 @@ from coordinator.server.anchor.sensing import CLIP, ENOUGH, FIRST_LOOK, NEXT_LOO
 from coordinator.server.anchor.two_class import LEVELS_TRIED, PAIRS_COUNT, SURE
 from coordinator.server.moments.probabilities import hypergeometric_masses
 from coordinator.server.moments.sign_moments import pair_contrast
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import block_parameters
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
 
 PLAYED, MANY = 6, 60
 """Runs that are played, whose mean is the prediction; a third of them in pools above the second number."""

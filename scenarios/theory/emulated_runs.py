@@ -8,22 +8,47 @@ most of them where the estimate stands, and has an interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.messages import Release
 from coordinator.server.decoding.open_ratings import decode_shares
+from coordinator.server.design import EmulatedDesign
 from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.emulation import Crowd, draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.moments.pair_moments import curator_signal
+from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulated:
+    """Devices of a block model that `coordinator.server.rounds.rounds` asks; none of them is simulated."""
+
+    design: EmulatedDesign  # What is asked
+    likes: Floats2  # shape (K, N); Probability that a user of each class likes each item: part of the world
+    class_shares: Floats  # shape (K,); Shares of the user classes
+    rated: int  # Number of items w that every user rated
+    coins: np.random.Generator  # What counts are drawn with
+
+    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+        """Draw the statistic of a round."""
+        query, users = ask.query, ask.stop - ask.first
+        pool = np.arange(query.items) if query.pool is None else query.pool
+        crowd = Crowd(likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users)
+        sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
+        sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
+        statistic = ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
+        return statistic, []
+
 
 MOST_USERS = 10**15
 """Nobody has more users; beyond it a plan says so."""

@@ -1,10 +1,12 @@
-"""How many users are enough for MaxSense: Theorem 15, and when its clusters can be told apart at all."""
+"""How many users are enough for MaxSense, and which clusters a mechanism cannot tell apart with any number."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +14,71 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
+from coordinator.server.moments.blocks import NoSignal
+from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
+from scenarios.config.mechanism_settings import designs
+from scenarios.config.run_spec import half_in
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import known_world
 from scenarios.theory.bounds import check_epsilon, check_shape
+
+SAME = 1e-9
+"""Clusters differ less than this, as a share of what answers without noise vary at all: rounding, no difference."""
+
+
+def profiles(scenario: Scenario) -> Floats | None:
+    """Return what answers without noise tell of each cluster's items, one row a cluster; None where nothing.
+
+    Where a mechanism tells no moments nobody knows, and its clusters count as told apart. Noise scales all of it alike.
+    For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
+    item of each cluster; where ratings are told, the mean rating.
+    """
+    half, filled = half_in(scenario), scenario.complete()
+    world = known_world(filled)
+    settings = filled.settings.settle(world, scenario.decoder)
+    assert world.block is not None
+    moments = half.moments(settings, replace(world, epsilon=None))
+    if moments is None or isinstance(moments, NoSignal):
+        return None if moments else np.eye(len(scenario.like[0]))
+    profile: Floats | None = getattr(moments, "profile", None)
+    return (world.block.class_shares @ world.block.like - 0.5)[:, None] if profile is None else profile
+
+
+def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
+    """Return the pairs of clusters (columns of ``like``) that the scenario's design cannot tell apart.
+
+    For MaxSense these are the pairs with ``delta_min = 0`` (Theorem 15).
+    """
+    rows = profiles(scenario)
+    many = len(scenario.like[0])
+    return [
+        (one, other)
+        for one, other in combinations(range(many), 2)
+        if rows is None or np.abs(rows[one] - rows[other]).max() <= SAME * np.abs(rows).max()
+    ]
+
+
+def warning(scenario: Scenario) -> str | None:
+    """Return a line that warns of clusters that cannot be told apart and names a way, or None."""
+    if scenario.ratings is not None or not (pairs := inseparable(scenario)):
+        return None
+    listing = ", ".join(f"{one} and {other}" for one, other in pairs)
+    line = f"warning: {scenario.design} cannot tell clusters {listing} apart, however many users answer"
+    several = (scenario.complete().rated or 0) > 1
+    for half in designs().values() if several and not half_in(scenario).paired else ():
+        if half.paired and half.trust == TRUST_LOCAL and _tells_apart(half, scenario):
+            return f"{line}; {half.title} can (--design {half.name})"
+    return line
+
+
+def _tells_apart(half: ServerHalf, scenario: Scenario) -> bool:
+    other = scenario.complete().model_copy(update={"design": half.name, "settings": half.settings()})
+    try:
+        half_in(other).design(other.settings, other.world)
+    except InputError:  # too many items for pairs of them
+        return False
+    return not inseparable(other)
+
 
 Shares: TypeAlias = Sequence[float] | Floats | None
 BLIND = 1e-12  # a delta_min below this is a rounding error of 0

@@ -19,9 +19,9 @@ from actors.ratings import BlockRatings
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
 
 ITEMS, DEVICES = 24, 600
 DESIGNS = (

@@ -21,7 +21,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
 from coordinator.server.mechanisms.pairwise import Pairwise
-from scenarios.scrutiny.mechanism import Size, subjects
+from scenarios.studies.scrutiny.mechanism import Size, subjects
 
 ITEMS = 12
 OPEN = tuple(name for name, half in public_halves().items() if not half.private)

@@ -18,14 +18,14 @@ from runs import Command, planted_ratings, write_movielens
 
 import blindrec
 from coordinator.server.rounds.rounds import Round
-from scenarios.planner.asking import Asked
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records
-from scenarios.sweep.threshold import ThresholdMeasurement
-from scenarios.sweep.users import UsersSweep
+from scenarios.studies.planner.request import Asked
+from scenarios.studies.sweep.threshold import ThresholdMeasurement
+from scenarios.studies.sweep.users_sweep import UsersSweep
 
 if TYPE_CHECKING:
-    from scenarios.places.on_ray import OnRay
+    from scenarios.backends.on_ray import OnRay
 
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -215,7 +215,7 @@ def test_a_sweep_that_was_stopped_tells_what_it_keeps(tmp_path: Path, monkeypatc
 
 
 def test_progress_can_be_left_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.report.printing.EVERY", 0.0)
+    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     blindrec.run(SMALL, HERE, progress=False)
     assert capsys.readouterr() == ("", "")
     blindrec.run(SMALL, HERE)

@@ -15,7 +15,7 @@ import pytest
 import blindrec
 from blindrec._neighbours import NEIGHBOURS, foreign
 from scenarios import PACKAGES
-from scenarios.places.sending import own_packages
+from scenarios.backends.sending import own_packages
 
 ROOT = Path(__file__).parents[2]
 OURS = {*NEIGHBOURS, "blindrec"}

@@ -12,7 +12,7 @@ from rich.console import Console
 from runs import planted_ratings, write_movielens
 
 import blindrec
-from scenarios.report import printing as report
+from scenarios.show import tables as report
 
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
@@ -112,5 +112,5 @@ def test_a_sweep_is_drawn_as_its_folders_figure() -> None:
 def test_a_bar_moves_on_a_terminal_and_in_a_notebook_with_widgets(
     console: Console, widgets: bool, bar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.report.printing.importlib.util.find_spec", lambda _: object() if widgets else None)
+    monkeypatch.setattr("scenarios.show.tables.importlib.util.find_spec", lambda _: object() if widgets else None)
     assert report.shows_bars(console) is bar

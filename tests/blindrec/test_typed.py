@@ -8,7 +8,7 @@ from typing import assert_type
 from matplotlib.axes import Axes
 
 import blindrec
-from scenarios.returned import RunResult
+from scenarios.from_python import RunResult
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ from coordinator.server.rounds.policies import Eliminate, ItemByItem
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask, Policy, ServerState
-from scenarios.theory.emulation import Emulated
+from scenarios.theory.emulated_runs import Emulated
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_borrowing_makes_no_array(kind: Callable[..., Any]) -> None:
 CALL = """
 import os
 import numpy as np
-from actors import kernels
+from actors import block_model as kernels
 from coordinator.protocol import hashing
 print(len(hashing.device_streams(np.zeros(2, np.uint64), 0, 3)), sum(hashing.device_streams.stats.cache_hits.values()))
 """

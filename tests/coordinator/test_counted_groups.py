@@ -27,8 +27,8 @@ from coordinator.server.moments.count_moments import sizes_for
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP, CountStatistic, of_group
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 
 EPSILON = Fraction(1)
 

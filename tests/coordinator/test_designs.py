@@ -22,9 +22,9 @@ from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSe
 from coordinator.server.mechanisms.sets import PairsSettings
 from coordinator.server.moments.blocks import NoSignal
 from coordinator.server.server_half import Settings
+from scenarios.config.mechanism_settings import all_settings
+from scenarios.config.scenario import Scenario
 from scenarios.data.populations import known_world
-from scenarios.given.config import Scenario
-from scenarios.given.mechanisms import all_settings
 
 
 def test_maxsense_asks_one_bit_about_items_sensed_at_theta_over_w() -> None:

@@ -17,7 +17,7 @@ from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.losses import ENDS, FATES, LOST
 from coordinator.protocol.versions import TESTED, require_tested
 from coordinator.server.fleet import calls as retrying
-from scenarios.places.on_ray import OnRay
+from scenarios.backends.on_ray import OnRay
 
 ROOT = Path(__file__).parents[2]
 KINDS = {
@@ -93,9 +93,9 @@ def test_parts_of_a_sweep_that_are_lost_are_measured_again(monkeypatch: pytest.M
         return 10 * argument
 
     task = Task(5)
-    monkeypatch.setattr("scenarios.places.on_ray.ray.remote", lambda **_: lambda _: task)
-    monkeypatch.setattr("scenarios.places.on_ray.ray.wait", lambda flying, **_: (flying[:1], flying[1:]))
-    monkeypatch.setattr("scenarios.places.on_ray.result_of", got)
+    monkeypatch.setattr("scenarios.backends.on_ray.ray.remote", lambda **_: lambda _: task)
+    monkeypatch.setattr("scenarios.backends.on_ray.ray.wait", lambda flying, **_: (flying[:1], flying[1:]))
+    monkeypatch.setattr("scenarios.backends.on_ray.result_of", got)
     assert sorted(OnRay(2).each(abs, [0, 1, 2])) == [(0, 0), (1, 10), (2, 20)]
     assert calls.count(1) > 1
     task.most = 10**6
@@ -122,7 +122,7 @@ from scenarios.cli import main
 try:
     main(["run", "--users", "100", "--items", "20", "--rated", "5", *sys.argv[2:]])
 finally:
-    used = {"ray": "scenarios.places.ray_private", "numba": "numba"}
+    used = {"ray": "scenarios.backends.ray_private", "numba": "numba"}
     assert used[sys.argv[1]] not in sys.modules
 """
 

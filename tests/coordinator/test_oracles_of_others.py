@@ -10,8 +10,8 @@ import pytest
 
 from coordinator.protocol.budget import add
 from coordinator.protocol.channels import COIN, flipped_bits, kary_channel, unary_channel
-from scenarios.given.config import Scenario
-from scenarios.given.run_spec import RunSpec
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
 
 EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
 MISSING = "the package {} is not installed; pip install it"

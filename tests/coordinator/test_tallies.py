@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs import here, small
 
 from coordinator.server.rounds.state import RunProgress, Spending
-from scenarios.given.config import Scenario
+from scenarios.config.scenario import Scenario
 
 ASKS = st.lists(st.tuples(st.integers(0, 19), st.integers(1, 20), st.sampled_from(["1/3", "1/2", "1"])), max_size=12)
 

@@ -18,7 +18,7 @@ from statistical import hoeffding_radius
 import actors.second_order
 import coordinator.protocol
 import coordinator.server.completion
-import scenarios.two_tier
+import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.errors import InputError
@@ -27,7 +27,7 @@ from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms as server
-from scenarios.two_tier import config
+from scenarios.families.two_tier import two_tier_scenario as config
 
 WITH_EPSILON = [name for name, half in second_order_public_halves().items() if half.takes_epsilon]
 MODEL = tiers.features(items=12, rank=2)
@@ -49,7 +49,12 @@ def literals(path: Path) -> set[str]:
 def test_nothing_else_names_one() -> None:
     """By the whole strings of all other files of the two-tier model, but for one default."""
     told = {}
-    for package in (actors.second_order, coordinator.protocol, coordinator.server.completion, scenarios.two_tier):
+    for package in (
+        actors.second_order,
+        coordinator.protocol,
+        coordinator.server.completion,
+        scenarios.families.two_tier,
+    ):
         for path in Path(package.__path__[0]).rglob("*.py"):
             if "mechanisms" not in path.parent.name and (named := literals(path) & second_order_public_halves().keys()):
                 told[path.name] = named
@@ -57,7 +62,7 @@ def test_nothing_else_names_one() -> None:
 
 
 def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:
-    script = "import sys, json, scenarios.two_tier.config; print(json.dumps(sorted(sys.modules)))"
+    script = "import sys, json, scenarios.families.two_tier.two_tier_scenario; print(json.dumps(sorted(sys.modules)))"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not HEAVY & set(json.loads(said.stdout))
 

@@ -14,7 +14,7 @@ import yaml
 from ray.scripts.scripts import cli as ray_line
 
 from scenarios.cli import command_line
-from scenarios.submission.request import parsed
+from scenarios.cluster.job_request import parsed
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from scenarios import cli
 
 if TYPE_CHECKING:
-    from scenarios.places.on_ray import OnRay
+    from scenarios.backends.on_ray import OnRay
 
 HERE = Path(__file__).parent
 GRID = """seeds = 3
@@ -112,4 +112,4 @@ def share(session: OnRay, patch: pytest.MonkeyPatch) -> None:
     def shared(**_: object) -> Iterator[OnRay]:
         yield session
 
-    patch.setattr("scenarios.places.cluster.on_ray", shared)
+    patch.setattr("scenarios.backends.ray_instance.on_ray", shared)

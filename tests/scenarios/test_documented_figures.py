@@ -38,9 +38,9 @@ from benchmarks.pages import (
     shown,
 )
 from coordinator.protocol.errors import InputError
+from scenarios.backends.backends import Ray
 from scenarios.cli import command_line
-from scenarios.places.backends import Ray
-from scenarios.submission.request import parsed
+from scenarios.cluster.job_request import parsed
 
 REMOTE = ("submit", "status", "watch", "fetch", "stop")
 """Commands to a cluster's head: tests/deploy parses them."""
@@ -93,7 +93,7 @@ def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
         raise InputError("chosen")
 
     monkeypatch.delenv("RAY_ADDRESS")
-    monkeypatch.setattr("scenarios.places.backends.opened", opening)
+    monkeypatch.setattr("scenarios.backends.backends.opened", opening)
     demo = "blindrec demo --backend ray"
     assert f"$(BIN)/{demo}" in (ROOT / "Makefile").read_text(encoding="utf-8")
     typed = {**entry, "run": demo if entry["command"] == "make demo" else entry["command"]}

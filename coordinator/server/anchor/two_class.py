@@ -60,7 +60,7 @@ _SENSES, _COIN = np.uint64(0x7FF), 2.0**-20
 def _simulate(
     streams: Words, rated: int, guess: Indices2, counts: Indices2, sensed: Indices, levels: int, likes: Floats
 ) -> Ints2:
-    """Return devices by whether their guess is right (row 1), and by their sum's size up to 2 `CENTRE_UNIT` and more."""
+    """Return devices by whether their guess is right (row 1), and by their sum's size up to 2 `CENTRE_UNIT`."""
     item_count, most = sensed.size, 2 * CENTRE_UNIT + 1
     tallies, items = np.zeros((2, most + 1), np.int64), np.arange(item_count)
     codes = np.empty(rated, np.int64)

@@ -1,8 +1,9 @@
 """Exact moments of sign sensing and of anchor sensing: how strongly an answer agrees with a sign.
 
 A rating of the item at place j counts ``CENTRE_UNIT (2 R - 1) - centre_j``: its distance from what the server expects
-of it. A device's other ratings are then a sum X of smaller terms, and the sign of the whole sum follows each rating more often.
-Given X, a term v decides the sign of ``v + X`` with probability ``reach(|v|) = P(|X| < |v|) + P(|X| = |v|) / 2``.
+of it. A device's other ratings are then a sum X of smaller terms, and the sign of the whole sum follows each rating
+more often. Given X, a term v decides the sign of ``v + X`` with probability
+``reach(|v|) = P(|X| < |v|) + P(|X| = |v|) / 2``.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ for name in ("reference", "tiers"):
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 import tiers
-from actors.keeper import Keeper
+from actors.ledger import Keeper
 from actors.second_order.cohort import PrivateCohort
 PrivateCohort._release = lambda self, one: os.kill(os.getpid(), signal.SIGKILL)
 model = tiers.features(unseen=58)

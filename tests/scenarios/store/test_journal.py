@@ -25,12 +25,11 @@ from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.given.mechanisms import variants
-from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import run
-from scenarios.store.journal import ROUNDS, Journal
+from scenarios.backends.in_process import InProcess
+from scenarios.config.mechanism_settings import variants
+from scenarios.families.main.run import run
+from scenarios.store.journal import ROUNDS, InMemoryRounds, Journal
 from scenarios.store.record_log import count_records, from_bytes, to_bytes
-from scenarios.store.round_store import InMemoryRounds
 
 KINDS: list[dict[str, Any]] = [
     *(
@@ -304,6 +303,8 @@ def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
     assert figure.read_bytes().startswith(b"\x89PNG")
     for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
         assert "holds another run; name a new one" in refused(blindrec, *SAME, *flags, "--out", tmp_path)
-    monkeypatch.setattr("scenarios.run.claiming.code_digest", lambda _: "0" * 64)  # as if its code had changed
+    monkeypatch.setattr(
+        "scenarios.families.main.main_job.code_digest", lambda _: "0" * 64
+    )  # as if its code had changed
     assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
     assert before == tree(tmp_path)

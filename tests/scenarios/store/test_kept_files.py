@@ -17,9 +17,9 @@ from runs import Command, claim, refused, small, tree
 from actors.ledger import LEDGER
 from actors.log import files_of
 from coordinator.protocol.errors import InputError
-from scenarios.online.config import OnlineScenario
-from scenarios.places.in_process import InProcess
-from scenarios.run.experiment import run
+from scenarios.backends.in_process import InProcess
+from scenarios.families.main.run import run
+from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
 from scenarios.store.record_log import count_records, to_bytes

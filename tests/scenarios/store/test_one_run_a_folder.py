@@ -19,8 +19,8 @@ from actors import log
 from actors.ledger import Keeper
 from actors.log import make_folder
 from coordinator.protocol.errors import InputError
-from scenarios.app import finishing
-from scenarios.report import records
+from scenarios.experiment import experiment as finishing
+from scenarios.show import records
 from scenarios.store import files, manifest
 from scenarios.store.files import locked_folder
 from scenarios.store.journal import Journal

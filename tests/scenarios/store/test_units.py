@@ -18,12 +18,12 @@ from squares import Squares
 
 from actors import log
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.given.signals import RESUMABLE, ending, resumable
-from scenarios.places.in_process import InProcess
+from scenarios.backends.in_process import InProcess
+from scenarios.config.signals import RESUMABLE, ending, resumable
 from scenarios.store.files import locked_folder
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNITS, count_records
-from scenarios.sweep.folder import claim, measure_units
+from scenarios.studies.sweep.sweep_folder import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
 SQUARES = {unit: unit * unit for unit in range(6)}
@@ -137,7 +137,9 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
 
 
 def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.watch.progress.EVERY", 1e9)  # a slow machine would write its progress in between
+    monkeypatch.setattr(
+        "scenarios.experiment.progress.EVERY", 1e9
+    )  # a slow machine would write its progress in between
     waits = list[int]()
     for units in (1, 201):
         disk = Failing()

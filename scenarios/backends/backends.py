@@ -1,0 +1,136 @@
+"""Backends of runs: in this process or on Ray, as objects and by their names on the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from coordinator.protocol.errors import InputError
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import NAMED, Backend, check_workers
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """Ray: a local instance that is started and ended with each run, or an instance that is joined.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port`` of a running head; default: inside a Ray job its own cluster, else a new local instance.
+    workers : int, optional
+        Blocks of devices at the same time; default: as many as a run gains from, at most one for each CPU.
+    metrics : bool
+        Whether Ray's metrics tell how far runs have come, to whoever scrapes them.
+
+    Raises
+    ------
+    InputError
+        If there is no worker.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    metrics: bool = False
+
+    def __post_init__(self) -> None:
+        check_workers(self.workers)
+
+
+BackendChoice = InProcess | Ray
+
+
+AUTO = "auto"
+"""The backend of a command that names none."""
+LONG = 10.0
+"""Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
+
+
+def check_backend(backend: str, workers: int | None) -> None:
+    """Refuse an unknown backend or a number of workers below 1."""
+    if backend not in (AUTO, "ray", "inprocess"):
+        raise InputError(f"backend is {backend!r}; choose auto, ray or inprocess")
+    check_workers(workers)
+
+
+def choose(
+    backend: str, *, address: str | None = None, metrics: bool = False, work: Callable[[], float] = lambda: 0.0
+) -> tuple[str, str]:
+    """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
+
+    Parameters
+    ----------
+    backend : str
+        The name from the command line. ``"auto"``: Ray where a cluster is named or metrics are requested; else Ray on
+        this machine where the predicted work is above `LONG`, and this process where it is not.
+    address : str, optional
+        ``host:port`` of a head.
+    metrics : bool
+        Whether metrics are requested, which only Ray has.
+    work : callable
+        Predicts the time of devices, or of a sweep's units [s of one processor].
+    """
+    if backend != AUTO:
+        return backend, NAMED
+    if address:
+        return "ray", "an address is given"
+    if os.environ.get("RAY_ADDRESS"):
+        return "ray", "RAY_ADDRESS names a cluster"
+    if metrics:
+        return "ray", "only Ray has what is asked for"
+    seconds = work()
+    prediction = f"about {seconds:,.0f} s of work predicted" if seconds >= 1 else "less than 1 s of work predicted"
+    return ("ray", f"{prediction}, more than {LONG:g}") if seconds > LONG else ("inprocess", prediction)
+
+
+@contextmanager
+def opened(backend: BackendChoice) -> Iterator[Backend]:
+    """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block.
+
+    Raises
+    ------
+    InputError
+        If it cannot be used.
+    """
+    if isinstance(backend, InProcess):
+        yield backend
+    elif isinstance(backend, Ray):
+        if not (backend.address or os.environ.get("RAY_ADDRESS")):  # read by Ray when it is imported: no hook for uv
+            os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+        from scenarios.backends.ray_instance import (  # noqa: PLC0415 (importing Ray takes a second that others need not wait)
+            on_ray,
+        )
+
+        with on_ray(address=backend.address, workers=backend.workers, metrics=backend.metrics) as session:
+            yield session
+    else:
+        raise InputError(f"backend is {backend!r}; give blindrec.InProcess() or blindrec.Ray()")
+
+
+@contextmanager
+def open_session(
+    backend: str,
+    *,
+    address: str | None,
+    workers: int | None,
+    metrics: bool = False,
+    work: Callable[[], float] = lambda: 0.0,
+) -> Iterator[Backend]:
+    """Open a backend by its name, or the one that suits; see `choose`.
+
+    Raises
+    ------
+    InputError
+        If there is no such backend, or its settings contradict each other.
+    """
+    check_backend(backend, workers)
+    if backend == "inprocess" and address:
+        raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")
+    if backend == "inprocess" and metrics:
+        raise InputError("--metrics are Ray's, but --backend inprocess uses no Ray; leave one of them out")
+    name, reason = choose(backend, address=address, metrics=metrics, work=work)
+    with opened(InProcess(workers) if name == "inprocess" else Ray(address, workers, metrics)) as session:
+        session.reason = reason
+        yield session

@@ -1,0 +1,223 @@
+"""The interface of all backends: they run devices, and a server that learns from them in rounds."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from actors.ledger import Charge, LedgerClient, UnreachableError, read_charge
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.errors import InputError, LostError
+from scenarios.store.journal import NoStore, RecordStore
+
+if TYPE_CHECKING:
+    from actors.device_half import DeviceKind
+    from coordinator.server.fleet.cohorts import Layout
+    from coordinator.server.rounds.conductor import ServerSpec
+    from coordinator.server.rounds.state import RunProgress
+
+
+A = TypeVar("A")
+ThreadResult = TypeVar("ThreadResult")
+
+
+class AbandonedError(Exception):
+    """The result of this call is no longer needed."""
+
+
+_own = threading.local()
+
+
+def stop_if_abandoned() -> None:
+    """End a call of `InProcess.each` if its result is no longer needed, as after Ctrl-C; long loops call this."""
+    stop: threading.Event | None = getattr(_own, "stop", None)
+    if stop is not None and stop.is_set():
+        raise AbandonedError
+
+
+def work(
+    function: Callable[[A], ThreadResult],
+    todo: queue.SimpleQueue[tuple[int, A]],
+    done: queue.SimpleQueue[tuple[int, ThreadResult | None, BaseException | None]],
+    stop: threading.Event,
+) -> None:
+    """Call ``function`` on argument after argument until none is left or ``stop`` is set; errors are results."""
+    _own.stop = stop
+    while not stop.is_set():
+        try:
+            place, argument = todo.get_nowait()
+        except queue.Empty:
+            return
+        try:
+            done.put((place, function(argument), None))
+        except BaseException as error:  # raised again in the thread that waits for results
+            done.put((place, None, error))
+
+
+Spent = tuple[int, int, Epsilon]
+"""First device, the one after the last, and the budget that each of them has spent [nats]."""
+
+
+def spent_by(keeper: LedgerClient, devices: int) -> list[Spent]:
+    """Return what devices 0 to ``devices - 1`` have spent, by stretches ``(first, stop, spent)`` [nats]."""
+    return sums(map(read_charge, _booked(keeper, devices)), devices)
+
+
+def sums(entries: Iterable[Charge], devices: int) -> list[Spent]:
+    """Return what charges add up to, by stretches that spent alike; a query that was booked twice counts once."""
+    ends = [(at, step, one) for one in entries for at, step in ((one.first, 1), (min(one.stop, devices), -1))]
+    ends.sort(key=lambda end: end[0])
+    ranges: list[Spent] = []
+    open_, paid, free, reached = Counter[bytes](), Fraction(0), 0, 0
+    for at, step, one in [*ends, (devices, 0, None)]:
+        if at > reached:
+            spent = None if free else paid
+            if ranges and ranges[-1][2] == spent:
+                ranges[-1] = (ranges[-1][0], at, spent)
+            else:
+                ranges.append((reached, at, spent))
+            reached = at
+        if one is None:
+            continue
+        before, open_[one.id] = open_[one.id], open_[one.id] + step
+        if bool(before) != bool(open_[one.id]):
+            paid, free = paid + step * (one.epsilon or 0), free + (step if one.epsilon is None else 0)
+    return ranges
+
+
+def require_there(keeper: LedgerClient) -> None:
+    """Refuse to go on without the keeper: all devices would refuse."""
+    _booked(keeper, 0)
+
+
+def _booked(keeper: LedgerClient, devices: int) -> list[str]:
+    try:
+        return keeper.read(0, devices)[1]
+    except UnreachableError:
+        raise LostError(
+            "the process that keeps what devices have spent was lost, so that they refuse to answer; start the run "
+            "again"
+        ) from None
+
+
+R = TypeVar("R")
+"""The record of a round."""
+O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
+"""The result of all rounds."""
+T = TypeVar("T")
+"""The experiment's result."""
+Progress = Callable[["RunProgress"], None]
+"""Called with how far the server has come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceGroup:
+    """Devices of one kind: the private side's share of a run."""
+
+    kind: DeviceKind  # The kind of devices, and what these agreed to
+    holdings: Any = field(repr=False)  # The private data of all devices of the kind, which only devices receive
+    bounds: list[tuple[int, int]]  # Their cohorts, ``[first, stop)`` each, ascending
+    # The largest number of processes for them, which cohorts may share; None for as many as the backend has for devices
+    hosts: int | None = None
+
+
+class ExperimenterView(Protocol):
+    """What only the experimenter may look at, after a run and before its devices end."""
+
+    @property
+    def keeper(self) -> LedgerClient:
+        """The keeper of the devices' book."""
+        ...
+
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices 0 to ``stop - 1`` of a kind show the experimenter, an entry for each cohort."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The costs of a run."""
+
+    # Seconds from the first query to the outcome, including the time until a dead coordinator was noticed
+    seconds: float = 0.0
+    actors: int = 0  # Number of Ray actors that ran devices; 0 in process
+    retries: int = 0  # Blocks and rounds that were repeated because a process died
+    restarts: int = 0  # Coordinators that were started because one died
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResult(Generic[O]):
+    """What came of a run at a place, from which all reports are made; families add what they alone know."""
+
+    outcome: O = field(repr=False)  # What the server learned, or whom it served
+    costs: Costs  # What it took
+    backend: str  # Where it ran
+    layout: Layout  # How devices were divided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendJob(Generic[R, O, T]):
+    """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
+
+    plan: ServerSpec[R, O]  # The server's plan
+    device_groups: Mapping[str, DeviceGroup]  # Devices, by the name of their kind
+    secret: bytes = field(repr=False)  # Private: the population's master secret
+    layout: Layout  # It affects only speed
+    # Gets the outcome, the `ExperimenterView` and the `Costs`, and returns the experiment's result
+    finish: Callable[[O, ExperimenterView, Costs], T]
+    records: RecordStore[R] = field(
+        default_factory=NoStore
+    )  # Yields the rounds of an interrupted run, and stores every new one
+    ledger: Path | None = None  # Folder of the devices' book; None to hold it in memory only
+    # A context in which the first query is tried, so that a refusal names the policy that asks it
+    naming: Callable[[], AbstractContextManager[None]] = nullcontext
+    packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
+
+
+NAMED = "as called"
+"""The reason for a backend that its caller named, on the command line or in Python."""
+
+
+class Backend(Protocol):
+    """A backend that is ready to run jobs."""
+
+    reason: str  # Why this backend was chosen, in a few words
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """Device blocks computed at the same time."""
+        ...
+
+    def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:
+        """Return the number of workers with which a run of this many answers ends soonest."""
+        ...
+
+    def run(self, work: BackendJob[R, O, T], progress: Progress) -> T:
+        """Start the devices, run all rounds, end all processes, and return the result of `BackendJob.finish`."""
+        ...
+
+    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Yield (index of the argument, result of the function) as calls end; ``workers`` calls run at a time."""
+        ...
+
+
+def silent(_: RunProgress) -> None:
+    """Report no progress."""
+
+
+def check_workers(workers: int | None) -> None:
+    """Refuse a number of workers below 1; None stands for one for each CPU."""
+    if workers is not None and workers < 1:
+        raise InputError(f"workers is {workers}; it must be at least 1")

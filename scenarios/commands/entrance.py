@@ -1,0 +1,142 @@
+"""The entrance of the command line: commands load when they are called, and every end is one line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperCommand
+
+from coordinator.protocol.errors import BlindrecError
+from scenarios.commands.flags import parsed
+from scenarios.config.signals import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
+from scenarios.log import be_verbose, event, recorded
+from scenarios.show.records import typed
+
+_Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Tell what happens on standard error, an event a line, as JSON.")
+]
+
+
+class Later(TyperCommand):
+    """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing."""
+
+    def __init__(self, name: str, line: str, find: str | Callable[[], Callable[..., None]], **settings: bool) -> None:
+        super().__init__(name, help=line)
+        self._find, self._settings = find, settings
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The command itself."""
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        # What submit sends has flags of its own.
+        function = _command(self._function(), None if self._settings else str(self.name))
+        app.command(self.name, context_settings=self._settings)(function)
+        return typer.main.get_command(app)
+
+    def _function(self) -> Callable[..., None]:
+        if callable(self._find):
+            return self._find()
+        module, _, name = self._find.partition(":")
+        function: Callable[..., None] = getattr(importlib.import_module(module), name)
+        return function
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Return the context of the command itself, which is what runs then."""
+        return self.loaded.make_context(*args, **options)
+
+
+def _command(function: Callable[..., None], name: str | None) -> Callable[..., None]:
+    """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
+    signature = inspect.signature(function, eval_str=True)
+
+    def command(*, verbose: bool = False, **values: Any) -> None:
+        if verbose:
+            be_verbose()
+        if name is not None:
+            event("began", command=name, version=importlib.metadata.version("blindrec"))
+        function(**values)
+
+    flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
+    parameters = [*map(parsed, signature.parameters.values()), *([] if name is None else [flag])]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def grouped(app: typer.Typer, commands: Iterable[Any]) -> Any:
+    """Return the command line of an application that has these commands, in their order."""
+    tree: Any = typer.main.get_command(app)
+    tree.commands.update({command.name: command for command in commands})
+    return tree
+
+
+class OutputError(BlindrecError):
+    """Standard output takes no more."""
+
+
+class _Output:
+    """Standard output, whose failures differ from those of other files."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._stream, name)
+        return partial(_passed, attribute) if name in ("write", "flush") else attribute
+
+
+def _passed(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except OSError as error:
+        why = f"standard output cannot be written ({error.strerror}); send it elsewhere, or give --json FILE"
+        raise OutputError(why) from None
+
+
+def enter(tree: Any, arguments: list[str]) -> NoReturn:
+    """Run a command line and end the process.
+
+    `scenarios.config.signals` has the rule of exit codes. Exceptions that are faults of ours show their trace.
+    """
+    with recorded():
+        line, code = _run(tree, arguments)
+        if line is not None:
+            say(line)
+        sys.exit(code)
+
+
+def _run(tree: Any, arguments: list[str]) -> tuple[str | None, int]:
+    """Run a command line; return why it ends early, if it does, and its exit code."""
+    if sys.stdout is None:
+        return "standard output is closed; send it to a file, or to /dev/null", BAD_INPUT
+    stream = sys.stdout
+    sys.stdout = _Output(stream)
+    try:
+        with ended_by_signals(), typed(arguments):
+            code = tree(args=arguments or ["--help"], standalone_mode=False)
+            sys.stdout.flush()
+    except OutputError as error:
+        stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (what is left goes there as Python ends)
+        return str(error), BAD_INPUT
+    except KeyboardInterrupt:  # outside of the command-line library
+        code = INTERRUPTED
+    except Exception as error:
+        if exit_code := ending(error):
+            return exit_code
+        explain = getattr(error, "format_message", None)  # the command-line library's own errors
+        if explain is None:
+            raise
+        return explain(), BAD_INPUT
+    finally:
+        sys.stdout = stream
+    return (NOTHING if code == INTERRUPTED else None), code  # what the command-line library makes of Ctrl-C, too

@@ -1,0 +1,139 @@
+"""Flags from the fields of scenarios: a field's type and description are its flag's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import copy
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_args
+
+import typer
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from coordinator.protocol.errors import BlindrecError
+from scenarios.config.files import FileName, Number, PlainText, Whole, brief, nameable
+
+F = TypeVar("F", bound=Callable[..., None])
+Backend = Annotated[str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")]
+Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Blocks of devices, or runs of a sweep, at the same time [all CPUs; fewer for a small run]."),
+]
+Cohort = Annotated[int | None, typer.Option(help="Devices of a cohort, which is one actor [devices / workers].")]
+Metrics = Annotated[
+    bool,
+    typer.Option("--metrics", help="On Ray: gauges of rounds, answers, refusals and epsilon spent, for Prometheus."),
+]
+Repeat = Annotated[int, typer.Option(help="Run this many seeds from --seed on; report means with their intervals.")]
+Out = Annotated[
+    Path | None, typer.Option(help="New folder for result, scenario, versions and tables; or an interrupted one.")
+]
+Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
+Figure = Annotated[Path | None, typer.Option(help="File for a picture of the result: .svg, .pdf or .png.")]
+Setting = Annotated[list[str] | None, typer.Option(help="Your own design: name=value of a setting.")]
+With = Annotated[
+    list[str] | None, typer.Option("--with", help="Your own design: a package that it imports, which travels with it.")
+]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Import the design or policy that the file names as package.module:Name. It is a program: read it first.",
+    ),
+]
+Given = Annotated[
+    Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
+]
+
+TYPES: dict[Any, Any] = {
+    int: Whole,
+    float: Number,
+    str: PlainText,
+    (str, "json"): FileName,
+    (str, "grid"): FileName,
+}
+"""How flags of a type are read, whatever the command, and those of a type and a name."""
+
+
+def parsed(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a command's parameter whose flag or argument is read as `TYPES` says, and checked if it is a path."""
+    base = parameter.annotation
+    while inside := get_args(base):
+        base = inside[0]
+    kind = TYPES.get((base, parameter.name), TYPES.get(base))
+    if not hasattr(parameter.annotation, "__metadata__") or (kind is None and base is not Path):
+        return parameter
+    plain, option = get_args(parameter.annotation)
+    option = copy(option)
+    if kind is None:  # whose help would not call it a path if a parser read it
+        option.callback = _check_paths
+    else:
+        option.parser = _parser(parameter.name, kind)
+    return parameter.replace(annotation=Annotated[plain, option])
+
+
+def _check_paths(parameter: typer.CallbackParam, value: Any) -> Any:
+    for path in value if isinstance(value, (list, tuple)) else [value]:
+        if path is not None:
+            nameable(path, str(parameter.name))
+    return value
+
+
+def _parser(name: str, kind: Any) -> Callable[[Any], Any]:
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def parse(value: Any) -> Any:
+        try:
+            return adapter.validate_python(value, context=name)
+        except ValidationError as error:
+            first = error.errors()[0]
+        if first["type"] == "value_error":  # InputError is a ValueError, which the command-line library says otherwise
+            raise BlindrecError(str(first["ctx"]["error"]))
+        raise typer.BadParameter(f"{first['msg']} (it is {brief(first['input'])})")
+
+    return parse
+
+
+def with_fields(fields: Mapping[str, FieldInfo], leave_out: frozenset[str] = frozenset()) -> Callable[[F], F]:
+    """Let a command take a flag for each field, in the place of its last parameter ``**others``."""
+
+    def decorate(command: F) -> F:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [
+            one
+            for one in signature.parameters.values()
+            if one.kind is not inspect.Parameter.VAR_KEYWORD and one.name not in leave_out
+        ]
+        first = [one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+        more = [_flag(name, field) for name, field in fields.items()]
+        last = [one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        command.__signature__ = signature.replace(parameters=[*first, *more, *last])  # type: ignore[attr-defined] # typer reads it
+        command.__annotations__ = {one.name: one.annotation for one in (*first, *more, *last)}
+        return command
+
+    return decorate
+
+
+def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
+    option = typer.Option(f"--{name.replace('_', '-')}", help=field.description)  # a truth has no --no- beside it
+    annotation = Annotated[_kind(field) | None, option]  # type: ignore[valid-type] # made here
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _kind(field: FieldInfo) -> type:
+    """Return the type that a flag reads: a path, or a plain number or truth, else text that the field itself reads."""
+    annotation: Any = field.annotation
+    read = list(field.metadata)
+    while inside := get_args(annotation):
+        if hasattr(annotation, "__metadata__"):
+            read += annotation.__metadata__
+        elif type(None) not in inside:
+            return str
+        annotation = inside[0]
+    if annotation is Path:
+        return Path
+    plain = annotation in (bool, int, float) and not any(isinstance(one, BeforeValidator) for one in read)
+    return cast("type", annotation) if plain else str

@@ -1,0 +1,313 @@
+"""The commands of jobs on a cluster, `submit`, `status`, `fetch` and `stop`, and `watch`, for jobs and folders."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from coordinator.protocol.errors import InputError
+from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, python, secrets_warning
+from scenarios.cluster.job_request import check_request
+from scenarios.config.signals import say
+from scenarios.show.records import STDOUT, check_target
+from scenarios.store.files import try_folder, write_bytes
+
+if TYPE_CHECKING:
+    from scenarios.cluster.head import Head
+    from scenarios.cluster.job_log import JobLog
+    from scenarios.experiment.progress import ProgressSnapshot
+
+
+SUBMIT_HELP = """Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.
+
+Sends the working directory, without data, runs and caches, keys and tokens, and what .gitignore names; shows the
+job's log as it grows; ends with the job's own exit code, or 3 where the job was stopped. --json brings the result
+here. --out of the command is a folder on the cluster, and data (--ratings) must lie there: give absolute paths.
+Ctrl-C leaves the job running.
+
+\b
+  blindrec submit run --users 2000000 --json result.json --address http://127.0.0.1:8265
+"""
+INTERRUPTED, LOST = 130, 3
+Address = Annotated[
+    str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the head's dashboard.", show_default=True)
+]
+Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
+Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
+AT = "http://127.0.0.1:8265"
+_SHARE = 0.001
+"""Of a node's own resource, which keeps the job that sends a folder on that node."""
+
+
+def submit(
+    context: typer.Context,
+    address: Address = AT,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the job's id and leave.")] = False,
+    json: Json = None,
+) -> None:
+    """Send a command to a cluster; see `SUBMIT_HELP`."""
+    folder = Path.cwd()
+    check_folder(folder)
+    request = check_request(context.find_root().command, context.args, folder)
+    check_target(json)
+    if detach and json is not None:
+        raise InputError(
+            f"json is {json}, but --detach does not wait for it; fetch it by blindrec status ID --json {json}"
+        )
+    head = head_at(address)
+    head.check_versions()
+    if line := secrets_warning(left_out(folder)):
+        say(line)
+    metadata = {"blindrec": " ".join(request.arguments), "out": str(request.out or "")}
+    job = head.submit(entrypoint(request.arguments), environment(folder), metadata)
+    if detach:
+        sys.stdout.write(f"{job}\n")
+        return
+    say(f"job {job} is submitted to {head.address}")
+    _follow(head, job, json)
+
+
+submit.__doc__ = SUBMIT_HELP
+
+
+def status(
+    job: Annotated[str, typer.Argument(metavar="ID|DIR", help="What submit printed, or the --out of a run here.")],
+    address: Address = AT,
+    follow: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
+    json: Json = None,
+) -> None:
+    """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
+    from scenarios.cluster.folder_status import is_folder, read_status
+
+    if is_folder(job):
+        if follow or json is not None:
+            raise InputError(
+                f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
+            )
+        _print(read_status(Path(job)).rows())
+        return
+    check_target(json)
+    head = head_at(address)
+    if follow:
+        _follow(head, job, json)
+    details = head.details(job)
+    if json is not None and not details.status.is_terminal():
+        raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
+    from scenarios.cluster.job_log import JobLog
+
+    snapshots: list[ProgressSnapshot] = []
+    log = JobLog(lambda _: None, snapshots.append)
+    log.catch_up(head.log(job))
+    log.end()
+    if json is not None:
+        _deliver(log, job, json)
+    if json != STDOUT:
+        latest = snapshots[-1].rows() if snapshots else {}
+        _print({**latest, **{name: str(value) for name, value in _rows(job, details).items()}})
+
+
+def stop(job: Job, address: Address = AT) -> None:
+    """Stop a submitted job; rounds that it kept under --out stay."""
+    head = head_at(address)
+    running = head.stop(job)
+    line = "is stopping" if running else f"was not running; it is {head.details(job).status}"
+    sys.stdout.write(f"job {job} {line}\n")
+
+
+def fetch(
+    job: Job,
+    out: Annotated[Path | None, typer.Option(help="New folder of this machine [the cluster's folder's name].")] = None,
+    address: Address = AT,
+) -> None:
+    """Bring the --out of a job that is over here, whole, with its digest verified.
+
+    A job that was stopped has kept its rounds there: blindrec resume goes on with them here. Nothing is overwritten.
+    """
+    head = head_at(address)
+    details = head.details(job)
+    there = (details.metadata or {}).get("out")
+    if not there:
+        raise InputError(f"job {job} has no --out to fetch; blindrec status {job} --json FILE fetches its result")
+    if not details.status.is_terminal():
+        raise InputError(f"job {job} is {details.status}; fetch {there} when it is over, blindrec watch {job} waits")
+    place = out or Path(Path(there).name)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(f"{place} is there already; name a new folder as --out")
+    _bring(head, there, node_of(details), place)
+
+
+def _bring(head: Head, there: str, node: str, place: Path) -> None:
+    """Let a small job on a node send a folder by its log."""
+    from scenarios.cluster import job_log
+    from scenarios.cluster.head import exit_code
+
+    try_folder(place)
+    with tempfile.TemporaryFile(dir=place) as archive, tempfile.TemporaryDirectory() as nothing:
+        received, said = job_log.ResultReceiver(archive), list[str]()
+        sending = head.submit(
+            python("scenarios.cluster.job_log", there),
+            environment(Path(nothing)),
+            {"blindrec": f"fetch {there}"},
+            {f"node:{node}": _SHARE} if node else None,
+        )
+        details = job_log.follow(head, sending, job_log.JobLog(said.append, received=received))
+        if code := exit_code(details):
+            why = "".join(said).strip().splitlines()[-1:] or [f"exit code {code}"]
+            raise InputError(f"{there} cannot be sent: {why[0]}")
+        digest, (files, size) = received.check(), received.unpack(place)
+    sys.stdout.write(
+        f"{files:,} files, {size:,} bytes, of {there} are in {place}; SHA-256 {digest[:16]}... of all is verified\n"
+    )
+
+
+def head_at(address: str) -> Head:
+    """Return the head at an address; see `scenarios.cluster.head.Head`."""
+    from scenarios.cluster.head import Head
+
+    return Head(address)
+
+
+def _follow(head: Head, job: str, json: str | None) -> NoReturn:
+    """Show a job's log, fetch its result, and end as it ended."""
+    from scenarios.cluster import job_log
+    from scenarios.cluster.head import SilentHeadError, ending, exit_code
+
+    again = f"blindrec status {job} --follow --address {head.address}"
+    stream = sys.stderr if json == STDOUT else sys.stdout
+    log = job_log.JobLog(lambda text: (stream.write(text), stream.flush()))
+    try:
+        details = job_log.follow(head, job, log)
+    except KeyboardInterrupt:
+        say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
+        sys.exit(INTERRUPTED)
+    except SilentHeadError as error:
+        say(f"{error}; job {job} may go on, `{again}` follows it")
+        sys.exit(LOST)
+    code = exit_code(details)
+    if code:
+        say(ending(details, job))
+    if json is not None and (code == 0 or log.received.any):
+        try:
+            _deliver(log, job, json)
+        except (job_log.DamagedError, OSError) as error:
+            say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
+            sys.exit(LOST)
+    if out := (details.metadata or {}).get("out"):
+        say(f"{out} is a folder of the cluster's node {node_of(details) or 'of its head'}, not of this machine")
+    sys.exit(code)
+
+
+def _deliver(log: JobLog, job: str, json: str) -> None:
+    """Write the result to the file or to standard output."""
+    content = log.received.content()
+    if content is None:
+        raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")
+    if json == STDOUT:
+        sys.stdout.write(content.decode())
+        sys.stdout.flush()
+    else:
+        write_bytes(Path(json), content)
+
+
+def _rows(job: str, details: Any) -> dict[str, object]:
+    metadata = details.metadata or {}
+    rows: dict[str, object] = {
+        "job": job,
+        "status": details.status,
+        "command": metadata.get("blindrec", details.entrypoint),
+    }
+    if details.start_time and details.end_time:
+        rows["seconds"] = f"{(details.end_time - details.start_time) / 1000:.1f}"
+    if details.driver_exit_code is not None:
+        rows["exit code"] = details.driver_exit_code
+    if metadata.get("out"):
+        rows["out"] = f"{metadata['out']} on node {node_of(details) or 'of its head'}"
+    return rows
+
+
+def _print(rows: Mapping[str, str]) -> None:
+    width = max(map(len, rows), default=0) + 2
+    sys.stdout.write("".join(f"{name:<{width}}{value}\n" for name, value in rows.items()))
+
+
+def node_of(details: Any) -> str:
+    """Return the address of the node where a job's command ran; empty where the head does not know it."""
+    return str(details.driver_agent_http_address or "").removeprefix("http://").rpartition(":")[0]
+
+
+EVERY = 1.0
+"""Seconds between two looks at a folder."""
+RESUMABLE = 3
+What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
+Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]
+
+
+def watch(what: What, address: Address = AT, json: Lines = False) -> None:
+    """Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.
+
+    A folder is only read: watching disturbs nobody, and works while the run goes on, when it was killed, and when it
+    is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
+    run is over, 3 when it was interrupted and can be gone on with, and a job's own.
+    """
+    from scenarios.cluster.folder_status import is_folder
+
+    (_folder(Path(what), json=json) if is_folder(what) else _job(what, address, json=json))
+
+
+def _folder(out: Path, *, json: bool) -> NoReturn:
+    from scenarios.cluster import folder_status
+    from scenarios.cluster.folder_status import as_json, moving
+
+    last: ProgressSnapshot | None = None
+    with moving() as show:
+        while (status := folder_status.read_status(out)).state in (folder_status.RUNNING, folder_status.STARTING):
+            if json and status.snapshot and status.snapshot != last:
+                as_json(asdict(status.snapshot))
+            elif not json:
+                show(status.rows(), status.snapshot.line() if status.snapshot else "starting: there is no progress yet")
+            last = status.snapshot
+            time.sleep(EVERY)
+        if not json:
+            show(status.rows(), f"{status.state}: {status.resume_hint or out / 'result.json'}")
+    if status.state == folder_status.INTERRUPTED:
+        anew = "nothing is kept to go on from, the same command begins anew"
+        say(f"the run was killed or interrupted; {status.resume_hint or anew}")
+        sys.exit(RESUMABLE if status.resume_hint else 2)
+    say(f"the run is over; its result is in {out}")
+    sys.exit(0)
+
+
+def _job(job: str, address: str, *, json: bool) -> NoReturn:
+    from scenarios.cluster import job_log
+    from scenarios.cluster.folder_status import as_json, moving
+    from scenarios.cluster.head import SilentHeadError, ending, exit_code
+
+    head = head_at(address)
+    head.details(job)
+    try:
+        with moving() as show:
+
+            def show_snapshot(snapshot: ProgressSnapshot) -> None:
+                if json:
+                    as_json(asdict(snapshot))
+                else:
+                    show({"job": job, **snapshot.rows()}, snapshot.line())
+
+            log = job_log.JobLog(lambda _: None, show_snapshot)
+            details = job_log.follow(head, job, log)
+    except SilentHeadError as error:
+        say(f"{error}; job {job} may go on, the same command watches it again")
+        sys.exit(LOST)
+    except KeyboardInterrupt:
+        say(f"interrupted here, job {job} goes on")
+        sys.exit(INTERRUPTED)
+    code = exit_code(details)
+    say(ending(details, job) if code else f"job {job} is over; blindrec status {job} --json - tells its result")
+    sys.exit(code)

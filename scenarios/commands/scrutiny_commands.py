@@ -1,0 +1,178 @@
+"""The command lines of scrutiny: `blindrec audit` and `blindrec check`."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import InputError
+from scenarios.commands.flags import Figure, Json
+from scenarios.config.signals import BAD_INPUT
+from scenarios.show.figures import check_figure, deliver_figure
+from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.show.tables import percent, printed, remark, show_table
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
+
+NATS = "epsilon in nats of one release"
+STYLES = {HELD: "green", FAILED: "bold red"}
+
+
+def check(
+    mechanism: Annotated[str, typer.Argument(help="A mechanism's name, or your own package.module:Name.")],
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [all it has].")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
+    ] = None,
+    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+) -> None:
+    """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
+
+    Its exact channel is enumerated over all that a device of a tiny catalogue can have rated, its sampler counted, its
+    queries asked on several layouts, its ledger read, and wrong queries tried.
+    """
+    from scenarios.studies.scrutiny.checks import check as check_all
+
+    check_target(json)
+    result = check_all(mechanism, settings=parse_settings(setting or []), epsilon=_finite(epsilon))
+    deliver(json, result.as_json())
+    if json != STDOUT:
+        show_conformance(Console(), result)
+    if not result.held:
+        raise typer.Exit(BAD_INPUT)
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """Return the values of settings, each given as ``name=value``, by their names."""
+    settings = {}
+    for one in pairs:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise InputError(f"setting is {one!r}; give name=value")
+        settings[name] = value
+    return settings
+
+
+def _finite(epsilon: str | None) -> Epsilon:
+    if epsilon is None:
+        return None
+    if (nats := parse_epsilon(epsilon)) is None:
+        raise InputError("epsilon is inf; a channel is checked at a finite one")
+    return nats
+
+
+def show_conformance(console: Console, result: Conformance) -> None:
+    """Print what was checked: a table a choice of settings, a row a check."""
+    for label, rows in groupby(result.rows, key=lambda row: row.mechanism):
+        table = Table("check", "verdict", "what was found")
+        table.title, table.title_justify, table.box, table.pad_edge = Text(label), "left", box.SIMPLE_HEAD, False
+        table.columns[0].no_wrap = table.columns[1].no_wrap = True
+        table.columns[2].overflow = "fold"
+        for row in rows:
+            table.add_row(row.check, Text(row.verdict, style=STYLES.get(row.verdict, "")), Text(row.told))
+        console.print(table)
+    failed = f"{len(result.failures)} of {len(result.rows)} checks failed"
+    console.print("nothing failed" if result.held else failed, highlight=False)
+
+
+def audit(
+    design: Annotated[
+        str | None, typer.Option(help="A mechanism's name, or your own package.module:Name [all that are found].")
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help="What one release may cost, in nats.")] = "1",
+    setting: Annotated[
+        list[str] | None, typer.Option(help="A setting of it, name=value; repeat for several [its default].")
+    ] = None,
+    releases: Annotated[int, typer.Option(help="Releases that each attack looks at.")] = 1_000_000,
+    rounds: Annotated[int, typer.Option(help="Queries that the attacks over several rounds look at.")] = 4,
+    items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
+    rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
+    confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
+    json: Json = None,
+    figure: Figure = None,
+) -> None:
+    """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
+
+    Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
+    devices whose inputs are known, and over several rounds, is held against what is claimed.
+    """
+    from scenarios.studies.scrutiny.audit import audit as audit_one
+    from scenarios.studies.scrutiny.audit import every_name
+
+    check_target(json)
+    check_figure(figure)
+    settings = parse_settings(setting or [])
+    audits = [
+        audit_one(
+            name,
+            epsilon=epsilon,
+            settings=settings,
+            releases=releases,
+            rounds=rounds,
+            items=items,
+            rated=rated,
+            confidence=confidence,
+        )
+        for name in (every_name() if design is None else [design])
+    ]
+    passed = all(one.held for one in audits)
+    records = [one.as_json() for one in audits]
+    record = {"held": passed, "audits": records} if design is None else records[0]
+    deliver(json, record)
+    deliver_figure(figure, "audit", record)
+    if json != STDOUT:
+        show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
+    if not passed:
+        raise typer.Exit(BAD_INPUT)
+
+
+def in_nats(value: float | None) -> str:
+    """Return an epsilon in words."""
+    if value is None:
+        return "none"
+    return "inf" if math.isinf(value) else f"{value:.4f}"
+
+
+def show_audits(console: Console, audits: list[Audit]) -> None:
+    """Print a table with a row for each mechanism."""
+    rows = []
+    for one in audits:
+        strongest = max(one.attacks, key=lambda attack: attack.measured / attack.times).name
+        figures = [in_nats(value) for value in (one.claimed, one.exact, one.measured)]
+        rows.append([one.design, *figures, strongest, "yes" if one.held else "NO"])
+    columns = ["mechanism", "claimed", "exact", "measured, at least", "by attack", "held"]
+    title = f"{NATS}, bounds of each mechanism hold together with probability {audits[0].confidence:g}"
+    show_table(console, columns, rows, title=title, words=["mechanism", "by attack", "held"])
+    remark(console, *(f"{one.design}: {line}" for one in audits for line in one.failures), *_power(audits))
+
+
+def show_audit(console: Console, one: Audit) -> None:
+    """Print one audit: the three epsilons, and a row for each attack."""
+    title = (
+        f"{one.design}: claimed {in_nats(one.claimed)}, exact {in_nats(one.exact)}, measured {in_nats(one.measured)}"
+    )
+    title += f"; {NATS}, bounds hold together with probability {one.confidence:g}"
+    rows = []
+    for attack in one.attacks:
+        most = "" if attack.right_at_most is None else percent(attack.right_at_most)
+        bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
+        rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
+    columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
+    show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
+    verdict = one.failures or ["nothing contradicts the claim"]
+    remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
+
+
+def _power(audits: list[Audit]) -> list[str]:
+    """Return which leaks would have been found, a line; none where nothing is claimed."""
+    powers = [one.power for one in audits if one.power is not None]
+    return [in_words(powers)] if powers else []

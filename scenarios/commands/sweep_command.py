@@ -1,0 +1,130 @@
+"""The command line of sweeps: `blindrec sweep GRID`, and a command for each kind that takes its grid as flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from scenarios.backends.backends import AUTO, check_backend, choose, open_session
+from scenarios.commands.entrance import Later, grouped
+from scenarios.commands.flags import Address, AllowCode, Backend, Figure, Json, Workers, with_fields
+from scenarios.log import console
+from scenarios.show.figures import check_figure, deliver_figure
+from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.studies.sweep.sweeps import DEFAULT_KIND, built_in_grids, kind_of, load_sweep, sweep_of
+
+if TYPE_CHECKING:
+    from scenarios.studies.sweep.sweeps import Sweep
+
+Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
+GRID = "sample-complexity"
+"""The command of grids, which need not be named."""
+BUILT_IN = f"A TOML file, or a built-in grid: {', '.join(built_in_grids())}."
+
+
+class _Grids(TyperGroup):
+    """Commands by their names; what is no command is a grid."""
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Read the arguments of a sweep."""
+        return super().parse_args(context, self.completed(args))
+
+    def completed(self, args: list[str]) -> list[str]:
+        """Return the arguments with the command of grids before a grid; submit asks, too."""
+        return args if not args or args[0] in {*self.commands, "--help"} else [GRID, *args]
+
+
+app = typer.Typer(name="sweep", cls=_Grids, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
+def _sweeps(context: typer.Context) -> None:
+    """Measure over a grid of settings: long, resumable runs. `blindrec sweep GRID` takes a built-in name or a file."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _of_grid() -> Callable[..., None]:
+    def command(
+        out: Out,
+        grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
+        seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
+        allow_code: AllowCode = False,
+        backend: Backend = AUTO,
+        address: Address = None,
+        workers: Workers = None,
+        json: Json = None,
+        figure: Figure = None,
+    ) -> None:
+        sweep = load_sweep(grid, seeds=seeds, allow_code=allow_code)
+        _measure(sweep, Path(grid).stem, out, backend, address, workers, json, figure)
+
+    command.__doc__ = kind_of(DEFAULT_KIND).help
+    return command
+
+
+def _of_kind(name: str) -> Callable[..., None]:
+    kind = kind_of(name)
+
+    @with_fields(kind.fields)
+    def command(
+        *,
+        out: Out,
+        backend: Backend = AUTO,
+        address: Address = None,
+        workers: Workers = None,
+        json: Json = None,
+        figure: Figure = None,
+        **settings: Any,
+    ) -> None:
+        _measure(sweep_of({"sweep": name, **settings}), name, out, backend, address, workers, json, figure)
+
+    command.__doc__ = kind.help
+    return command
+
+
+def _measure(
+    sweep: Sweep[Any, Any],
+    name: str,
+    out: Path,
+    backend: str,
+    address: str | None,
+    workers: int | None,
+    json: str | None,
+    figure: Path | None,
+) -> None:
+    from scenarios.show.tables import printed
+    from scenarios.studies.sweep.sweep_folder import swept
+
+    check_backend(backend, workers)
+    check_target(json)
+    check_figure(figure)
+    place, why = choose(backend, address=address, work=sweep.work)
+    done = swept(sweep, open_session(place, address=address, workers=workers), out, console())
+    deliver(json, done.result)
+    deliver_figure(figure, sweep.family, done.result, done.plotted_tables)
+    if json != STDOUT:
+        sweep.show(printed(), done.result, f"sweep {name}, {place} ({why})")
+
+
+_FIRST_SENTENCES = {
+    GRID: "Find how many users it takes: the smallest U* with success in at least half of the seeds, a setting each.",
+    "adaptive": "Compare how many users it takes to get all labels right: one round against adaptive rounds, over "
+    "items N.",
+    "online": "Compare online recommenders: their loss and what they leak, beside the bounds; or on clients of a file.",
+    "two-tier": "Draw the paper's figures over seeds: errors against public users, and against private devices that "
+    "answer.",
+}
+"""Of every command's help, as lists show them without loading any kind."""
+sweep = grouped(
+    app,
+    (
+        Later(name, line, _of_grid if name == GRID else partial(_of_kind, name))
+        for name, line in _FIRST_SENTENCES.items()
+    ),
+)

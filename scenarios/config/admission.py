@@ -1,0 +1,204 @@
+"""Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from coordinator.protocol.arrays import Bits2, Floats, Ints, Words
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import COIN, CoinOf, Likelihood, LogRatio, MatrixChannel
+from coordinator.protocol.custom import (
+    UNCHECKED,
+    CustomMechanism,
+    CustomPublic,
+    Mechanism,
+    MechanismError,
+    admit,
+    guarded,
+    hold,
+    question_of,
+    require_whole_class,
+)
+from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
+from coordinator.server.custom import CustomDesign, counts_itself
+from coordinator.server.design import World
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.identity import identity
+
+DRAWS = 20_000
+"""Draws for each private value."""
+BLOCK = 1 << 16
+"""Devices that are sampled at once; their private values are mixed like those of real devices."""
+FALSE_ALARM = 1e-9
+"""Largest probability that correct draws are refused, for one public coin."""
+CLOSE = Fraction(1, 10**6)
+"""A warning is given where a channel reveals less than its claim by more than this share of it."""
+PUBLIC_COINS = 4
+"""Number of devices with whose public coins a likelihood is checked."""
+MOST_CELLS = 1 << 16
+"""Most cells of a likelihood's matrix that are checked."""
+MOST_SAMPLED = 256
+"""Most private values of a likelihood for which its sampler is tested; with more values it is only claimed."""
+EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
+SMALL = 4
+"""Items of a small catalogue in which a channel can be checked that is too large to check at the run's size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelCheck:
+    """The result of a check."""
+
+    epsilon: float  # the largest log-ratio [nats]
+    how: str  # how much of the channel was checked: `EXACT`, `FOR_SOME` or `admitted.UNCHECKED`
+    warning: str | None = None  # one line if the channel reveals less than it might
+
+
+def check_channel(own: CustomMechanism, query: Query) -> ChannelCheck:
+    """Check the channel of a query against the query's epsilon."""
+    channel = CustomPublic(own).channel(query)
+    if isinstance(channel, Likelihood):
+        return _check_likelihood(own, query, channel)
+    return ChannelCheck(epsilon=channel.epsilon, how=EXACT, warning=_warning(own, channel.log_ratio, query.epsilon))
+
+
+def _warning(own: CustomMechanism, largest: LogRatio, claimed: Epsilon) -> str | None:
+    if claimed is None or not largest.within(claimed * (1 - CLOSE)):
+        return None
+    gives = f"gives away {float(largest):.9g} nats at most, its question claims {as_float(claimed):.9g}"
+    return f"mechanism {type(own.mechanism).__name__}: its channel {gives}"
+
+
+def _check_likelihood(own: CustomMechanism, query: Query, channel: Likelihood) -> ChannelCheck:
+    question, largest = question_of(query), LogRatio.of(Fraction(1))
+    values, devices = question.values, np.arange(PUBLIC_COINS, dtype=np.int64)
+    if not values or values << channel.bits > MOST_CELLS:
+        return ChannelCheck(epsilon=as_float(query.epsilon), how=UNCHECKED)
+    rows = [np.array([value], np.int32) for value in range(values)]
+    for public in question.public_streams(devices):
+        try:
+            table = guarded(own.mechanism, "likelihood", query.round, rows, public, function=channel.matrix)
+        except MechanismError as error:
+            raise MechanismError(f"{error}; no device was asked") from None
+        hold(own, query, table)
+        largest = max(largest, table.log_ratio, key=float)
+        if values <= MOST_SAMPLED and (complaint := _complaint_about_sampler(own, channel, table, public, query)):
+            raise own.fail("sampler", query.round, complaint)
+    how = FOR_SOME if values <= MOST_SAMPLED else UNCHECKED
+    return ChannelCheck(epsilon=float(largest), how=how, warning=_warning(own, largest, query.epsilon))
+
+
+def _complaint_about_sampler(
+    own: CustomMechanism, channel: Likelihood, table: MatrixChannel, public: np.uint64, query: Query
+) -> str | None:
+    """Return how a class's draws differ from the likelihood that it states for a public coin, or None."""
+    width, values = channel.bits, len(table.rows)
+    everybody = np.random.default_rng(20261122).permutation(np.repeat(np.arange(values, dtype=np.int32), DRAWS))
+    counts = np.zeros((values, 1 << width), np.int64)
+    for first in range(0, everybody.size, BLOCK):
+        block = everybody[first : first + BLOCK]
+        inputs = block[:, None].copy(), np.full(block.size, public, np.uint64), _coins(first, block.size)
+        bits = guarded(own.mechanism, "sampler", query.round, *inputs, function=channel.draw)
+        if type(bits) is not np.ndarray or bits.shape != (block.size, width) or not np.isin(bits, (0, 1)).all():
+            return f"it draws no {width} bits a device, uint8 of 0 and 1; return shape (devices, {width})"
+        add_draws(counts, block, bits)
+    stated = np.zeros(counts.shape)
+    stated[:, : len(table.rows[0])] = [[coins / COIN for coins in row] for row in table.rows]
+    if (place := improbable_count(counts, stated, FALSE_ALARM)) is None:
+        return None
+    often = f"in {counts[place]} of {DRAWS} draws, {stated[place] * DRAWS:.6g} are stated"
+    line = f"private value {place[0]} gave release {place[1]} {often}"
+    return f"its draws differ from its likelihood: {line}; no device was asked"
+
+
+def _coins(block: int, devices: int) -> CoinOf:
+    """Return coins for a test, in place of devices' coins."""
+
+    def coin(question: int) -> Words:
+        return np.random.default_rng([20261122, block, question]).integers(0, 1 << 64, devices, dtype=np.uint64)
+
+    return coin
+
+
+def add_draws(counts: Ints, values: Ints | int, bits: Bits2) -> None:
+    """Count the released bits of devices in a table by their private values, shape (values, releases)."""
+    width = bits.shape[1]
+    releases = bits.astype(np.int64) @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
+    places = (np.asarray(values, np.int64) << width) + releases
+    counts += np.bincount(places, minlength=counts.size).reshape(counts.shape)
+
+
+def improbable_count(counts: Ints, chances: Floats, false_alarm: float) -> tuple[int, int] | None:
+    """Return the private value and release whose count differs most from its chance, if that is improbable.
+
+    Each count is held against Chernoff's bound of its binomial law, and all of them together against ``false_alarm``
+    (Bonferroni); tables have shape (values, releases).
+    """
+    draws = counts.sum(axis=1, keepdims=True)
+    seen = counts / draws
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [
+            np.where(share > 0, share * (np.log(share) - np.log(chance)), 0.0)
+            for share, chance in ((seen, chances), (1 - seen, 1 - chances))
+        ]
+    exponent = draws * (parts[0] + parts[1])  # minus the logarithm of that one-sided bound
+    if exponent.max() <= math.log(2 * counts.size / false_alarm):
+        return None
+    value, release = np.unravel_index(int(exponent.argmax()), counts.shape)
+    return int(value), int(release)
+
+
+def admitted_for(
+    mechanism: Mechanism, world: World, *, epsilon: Epsilon, helpers: Sequence[str] = ()
+) -> tuple[CustomMechanism, ChannelCheck]:
+    """Admit a mechanism in this process, and return it in the form in which all processes of the run will admit it.
+
+    It is refused before any query, if its class has an impossible question, its channel reveals more than
+    ``epsilon``, which one answer may cost [nats], or its source cannot be read.
+    """
+    require_whole_class(mechanism)
+    own = CustomMechanism(
+        mechanism=mechanism,
+        name=f"{type(mechanism).__name__}@{identity(mechanism, helpers)}",
+        helpers=tuple(helpers),
+    )
+    query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    own = replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays))
+    checked = check_channel(own, query)
+    if checked.how == UNCHECKED:
+        _check_small(own, world, epsilon)
+    own = replace(own, unchecked=checked.how == UNCHECKED, partly=FOR_SOME if checked.how == FOR_SOME else "")
+    admit(own)
+    check_question(query)
+    if not counts_itself(own.mechanism) and not isinstance(CustomPublic(own).channel(query), Likelihood):
+        CustomDesign(own, world).rates(query)  # so that an invalid estimate is reported before any device is asked
+    return own, checked
+
+
+def _check_small(own: CustomMechanism, world: World, epsilon: Epsilon) -> None:
+    """Check the whole channel in a catalogue of a few items, if the class can ask there."""
+    few = replace(world, items=SMALL, rated=min(world.rated, SMALL))
+    try:
+        query = CustomDesign(own, few).query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    except MechanismError:
+        return
+    check_channel(own, query)
+
+
+_RUNS: dict[tuple[str, tuple[str, ...], World, Epsilon], tuple[CustomMechanism, ChannelCheck]] = {}
+
+
+def admitted_of_run(settings: object, world: World, epsilon: Epsilon) -> tuple[CustomMechanism, ChannelCheck] | None:
+    """Return a run's admitted mechanism and the result of its check; None if it is no custom mechanism."""
+    if not isinstance(settings, OwnSettings):
+        return None
+    mechanism, helpers = settings.mechanism(), settings.helpers
+    key = identity(mechanism, helpers), helpers, world, epsilon
+    if key not in _RUNS:
+        _RUNS[key] = admitted_for(mechanism, world, epsilon=epsilon, helpers=helpers)
+    return _RUNS[key]

@@ -1,0 +1,157 @@
+"""Custom mechanisms as server halves: each class is a half with its own settings, whatever its module is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, Field, create_model
+
+from coordinator.protocol.custom import CustomMechanism, Mechanism, admit, admitted
+from coordinator.protocol.errors import InputError
+from coordinator.server.custom import DECODERS, CustomDesign, policies_of
+from coordinator.server.design import World
+from coordinator.server.server_half import ServerHalf, Settings
+from scenarios.config.identity import (
+    OURS,
+    bring,
+    build_mechanism,
+    came_by_value,
+    code_of,
+    identity,
+    import_class,
+    modules_of_class,
+    settings_fields,
+    types_of,
+)
+
+
+class OwnSettings(Settings):
+    """Settings of a custom mechanism: those that its class annotates, and packages that are sent with it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    half: ClassVar[OwnHalf]
+
+    helpers: Annotated[tuple[str, ...], Field(description="Packages that travel with a design of your own.")] = ()
+
+    def values(self) -> dict[str, Any]:
+        """Return the class's settings by name."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "helpers"}
+
+    def mechanism(self) -> Mechanism:
+        """Return the class with these settings."""
+        return build_mechanism(self.half.kind, self.values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the class and its values, because the type of settings is made again where they arrive."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        kind = self.half.kind
+        return _rebuilt, (kind, types_of(kind), code_of(kind, self.helpers), values)
+
+
+def _rebuilt(kind: type[Mechanism], types: Mapping[str, Any], code: str, values: Mapping[str, Any]) -> OwnSettings:
+    types_of(kind, types)
+    bring(kind, tuple(values.get("helpers", ())), code)
+    return half_of_class(kind).settings.model_validate(dict(values))
+
+
+class OwnHalf(ServerHalf):
+    """A class as scenarios see it before its settings and its world are given."""
+
+    def __init__(self, kind: type[Mechanism]) -> None:
+        self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
+        self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
+        self.settings: type[OwnSettings] = _settings_of_class(kind, self)
+
+    decoders = DECODERS
+
+    def query_name(self, settings: OwnSettings) -> str:
+        """Return the design of its queries: the class's name and the digest of its source and settings."""
+        return own_of(settings).name
+
+    def design(self, settings: OwnSettings, world: World) -> CustomDesign:
+        """Return the design in a world."""
+        return CustomDesign(own_of(settings), world)
+
+    def moments(self, settings: OwnSettings, world: World) -> object | None:
+        """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
+        return self.design(settings, world).signal()
+
+
+def path_of(kind: type[Mechanism]) -> str:
+    """Return a class's import path."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings]:
+    hints = types_of(kind)
+    fields: dict[str, Any] = {}
+    for part in settings_fields(kind):
+        if part.name in {"helpers", "half", "values", "mechanism"}:
+            raise InputError(f"design {kind.__name__} has a setting {part.name}, a name that is taken; rename it")
+        description: Any = Field(description=f"{kind.__name__}: {part.name}.")
+        default = ... if part.default is MISSING else part.default
+        if part.default_factory is not MISSING:
+            default = Field(default_factory=part.default_factory)
+        fields[part.name] = (Annotated[hints[part.name], description], default)
+    settings: type[OwnSettings] = create_model(f"{kind.__name__}Settings", __base__=OwnSettings, **fields)
+    settings.half = half
+    return settings
+
+
+_HALVES: dict[type[Mechanism], OwnHalf] = {}
+
+
+def half_of_class(kind: type[Mechanism]) -> OwnHalf:
+    """Return a class's half, which is the same object every time."""
+    if kind not in _HALVES:
+        _PACKAGES.update(packages_of(kind))
+        _HALVES[kind] = OwnHalf(kind)
+    return _HALVES[kind]
+
+
+_PACKAGES: set[str] = set()
+
+
+def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
+    """Return the packages of a class's code, without Python's and blindrec's."""
+    imported = () if came_by_value(kind) else modules_of_class(kind)
+    named = [*(one.__module__ for one in kind.__mro__), *helpers, *imported]
+    packages = {name.partition(".")[0] for name in named}
+    return packages - sys.stdlib_module_names - OURS - {"__main__"}
+
+
+def travelling() -> frozenset[str]:
+    """Return the packages of all custom mechanisms in this process, which are sent to other processes by value."""
+    return frozenset(_PACKAGES)
+
+
+def half_at(path: str) -> OwnHalf:
+    """Return the half of the class that ``package.module:Name`` names."""
+    return half_of_class(import_class(path))
+
+
+def settings_in(mechanism: Mechanism) -> OwnSettings:
+    """Return a mechanism's settings as a scenario holds them."""
+    kind = type(mechanism)
+    values = {part.name: getattr(mechanism, part.name) for part in settings_fields(kind)}
+    return half_of_class(kind).settings.model_validate(values)
+
+
+_KNOWN: dict[tuple[str, tuple[str, ...]], CustomMechanism] = {}
+
+
+def own_of(settings: OwnSettings) -> CustomMechanism:
+    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
+    mechanism, helpers = settings.mechanism(), settings.helpers
+    name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
+    if (name, helpers) not in _KNOWN:
+        _KNOWN[name, helpers] = CustomMechanism(mechanism=mechanism, name=name, unchecked=True, helpers=helpers)
+        _PACKAGES.update(packages_of(type(mechanism), helpers))
+    own = _KNOWN[name, helpers]
+    if admitted(own.name) is None:
+        admit(own)
+    return admitted(own.name) or own

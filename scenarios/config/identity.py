@@ -1,0 +1,308 @@
+"""Custom mechanisms and policies: imported by path, and identified by a digest of their source files and settings."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import json
+import linecache
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, fields
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from coordinator.protocol.custom import Mechanism, methods_missing, require_whole_class
+from coordinator.protocol.errors import InputError, PolicyError
+
+
+def import_object(path: str, what: str) -> Any:
+    """Return the object that ``package.module:Name`` names."""
+    module_name, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        remedy = f"modules are looked for in the working directory, {here}, and where Python finds packages"
+        if module_name.endswith(".py"):
+            remedy = f"name the module without .py, {module_name.removesuffix('.py')}:{name}"
+        raise PolicyError(f"{what} {path} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
+    target = getattr(module, name, None)
+    if not callable(target):
+        complaint = f"{what} {path}: module {module_name} has nothing called {name} that makes a {what}"
+        raise PolicyError(complaint + (f"; it has {', '.join(own)}" if (own := _own_names(module)) else ""))
+    return target
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    """Return the classes and functions that a module defines itself, for an error about a missing name."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def import_helpers(names: Sequence[str]) -> tuple[str, ...]:
+    """Import packages that are sent with a mechanism; return their names."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise InputError(f"with is {name}, which cannot be imported: {type(error).__name__}: {error}") from error
+    return tuple(names)
+
+
+def import_class(path: str) -> type[Mechanism]:
+    """Return the class of mechanisms that ``package.module:Name`` names."""
+    kind = import_object(path, "design")
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        raise InputError(f"design {path} is no mechanism; derive the class from blindrec.Mechanism")
+    if missing := methods_missing(kind):
+        raise InputError(f"design {path} lacks {', '.join(missing)}; see Mechanism")
+    return kind
+
+
+def settings_fields(kind: type[Mechanism]) -> list[Field[Any]]:
+    """Return the settings that a class annotates."""
+    return [part for part in fields(kind) if part.init]  # type: ignore[arg-type] # every subclass is a dataclass
+
+
+_TYPES: dict[type[Mechanism], dict[str, Any]] = {}
+
+
+def types_of(kind: type[Mechanism], brought: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the types of a class's settings, as it annotates them."""
+    if kind not in _TYPES:
+        types = get_type_hints(kind) if brought is None else brought
+        _TYPES[kind] = {part.name: types[part.name] for part in settings_fields(kind)}
+    return _TYPES[kind]
+
+
+def build_mechanism(kind: type[Mechanism], settings: Mapping[str, object]) -> Mechanism:
+    """Return a mechanism of a class, with settings read as it annotates them."""
+    names = {part.name for part in settings_fields(kind)}
+    if strange := sorted(settings.keys() - names):
+        choices = f"it has {', '.join(sorted(names))}" if names else "it has none"
+        raise InputError(f"setting {strange[0]} is none of design {kind.__name__}; {choices}")
+    try:
+        hints = types_of(kind)
+        values = {name: _setting(kind, name, hints[name], value) for name, value in settings.items()}
+        mechanism = kind(**values)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"design {kind.__name__} cannot be made: {type(error).__name__}: {error}") from error
+    return require_whole_class(mechanism)
+
+
+def _setting(kind: type[Mechanism], name: str, hint: Any, value: object) -> Any:
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise InputError(f"setting {name} of design {kind.__name__} is {value!r}: {reason}") from None
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Return settings as the command line writes them, ``name=value`` each."""
+    settings: dict[str, str] = {}
+    for one in pairs:
+        name, equals, value = one.partition("=")
+        if not equals or not name.isidentifier() or name in settings:
+            raise InputError(f"setting is {one!r}; write name=value, each name once")
+        settings[name] = value
+    return settings
+
+
+DIGEST = 16
+OURS = frozenset({"actors", "coordinator", "scenarios", "blindrec"})
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
+    """Return thirty-two hexadecimal digits: the digest of a mechanism's source and settings.
+
+    The source is that of the modules of its class and of the classes that it derives from, and of all that these
+    import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
+    Import paths and folders do not count.
+    """
+    parts = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
+    return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
+
+
+_BROUGHT: dict[tuple[type[Mechanism], tuple[str, ...]], str] = {}
+
+
+def code_of(kind: type[Mechanism], helpers: tuple[str, ...] = ()) -> str:
+    """Return the digest of the source of a class and of the packages that are sent with it.
+
+    The source is read once, because the imported code does not change with its file.
+    """
+    if came_by_value(kind) and (brought := _BROUGHT.get((kind, helpers))):
+        return brought
+    return _read(kind, helpers)  # type: ignore[arg-type] # a class can be hashed
+
+
+def bring(kind: type[Mechanism], helpers: tuple[str, ...], code: str) -> None:
+    """Note the digest of a class that the experimenter's process sent by value, because its source is not here."""
+    _BROUGHT[kind, helpers] = code
+
+
+def came_by_value(kind: type[Mechanism]) -> bool:
+    """Whether a class was sent by another process, so that its module need not be here."""
+    here: object = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        here = getattr(here, name, None)
+    return here is not kind
+
+
+@lru_cache(maxsize=256)
+def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
+    for one in _bases(kind):
+        if "<locals>" in one.__qualname__:
+            raise InputError(
+                f"design {one.__name__} is made in a function, so that its source does not tell what it does; define "
+                "it in a module, and make what the function is given a setting"
+            )
+    import_helpers(helpers)
+    cells = [_cell_of(one) for one in _bases(kind) if _loaded_from(one.__module__) is None]
+    texts = sorted(_digest(text) for text in (*modules_of_class(kind).values(), *cells) if text.strip())
+    return _digest("\n".join([*texts, *sorted(_digest(text) for name in helpers for text in _of_package(name))]))
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256("\n".join(source.splitlines()).encode()).hexdigest()
+
+
+def settings_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return a mechanism's settings as JSON values."""
+    return {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in fields(mechanism)}  # type: ignore[arg-type] # every subclass is a dataclass
+
+
+def _as_json(name: str, value: object) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | Fraction):
+        return f"{value}" if isinstance(value, Fraction) else value.hex()
+    if isinstance(value, tuple):
+        return [_as_json(name, one) for one in value]
+    raise InputError(f"setting {name} is a {type(value).__name__}; give a number, a text, or a tuple of them")
+
+
+def _bases(kind: type) -> tuple[type, ...]:
+    """Return a class and its bases up to `Mechanism`."""
+    return kind.__mro__[: kind.__mro__.index(Mechanism)]
+
+
+def modules_of_class(kind: type[Mechanism]) -> dict[str, str]:
+    """Return the source of every module that a class is made of, by name; see `modules_of`."""
+    return modules_of(
+        [one.__module__ for one in _bases(kind)], [name for one in _bases(kind) for name in _modules_read(one)]
+    )
+
+
+def modules_of(roots: Iterable[str], further: Iterable[str] = ()) -> dict[str, str]:
+    """Return the source of modules, and of all that these import from the folders where they lie, by name.
+
+    Imports inside functions and imports of imports count, too. Python's, blindrec's and installed modules do not,
+    unless they are in the package of one of the ``roots``; those of ``further`` are looked for beside the roots.
+    """
+    files = {name: file for name in roots if (file := _loaded_from(name))}
+    tops = {name.partition(".")[0] for name in files}
+    folders = {_folder_of(name, file) for name, file in files.items()} or {Path.cwd()}
+    waiting, texts = [*files, *further], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        if name in texts:
+            continue
+        if file := files.get(name) or _beside(name, folders, tops):
+            texts[name] = file.read_text(encoding="utf-8")
+            waiting += _imported(texts[name], name, name if file.name == "__init__.py" else name.rpartition(".")[0])
+    return texts
+
+
+def _loaded_from(name: str) -> Path | None:
+    """Return the file of an imported module's source; None if there is none, as in a notebook."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return Path(file) if file and Path(file).suffix == ".py" and Path(file).is_file() else None
+
+
+def _folder_of(name: str, file: Path) -> Path:
+    """Return the folder from which a module is imported by its whole name."""
+    return file.parents[name.count(".") + (file.name == "__init__.py")]
+
+
+def _beside(name: str, folders: Iterable[Path], tops: set[str]) -> Path | None:
+    top = name.partition(".")[0]
+    for folder in folders:
+        if top in tops or (top not in OURS and not INSTALLED.intersection(folder.parts)):
+            place = folder.joinpath(*name.split("."))
+            for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+                if file.is_file():
+                    return file
+    return None
+
+
+_ONE_PARSE = threading.Lock()
+"""Python 3.11 counts the depth of trees for all threads together, and fails where two parse at a time."""
+
+
+@lru_cache(maxsize=256)
+def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
+    """Return the names of all modules that a source may import, beginning with its own packages."""
+    named = [name]
+    with _ONE_PARSE:
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            named += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    parts = [one.split(".") for one in named if one]
+    return tuple(dict.fromkeys(".".join(one[:many]) for one in parts for many in range(1, len(one) + 1)))
+
+
+def _cell_of(kind: type) -> str:
+    """Return the cell of a notebook in which a class is defined, which one of its methods tells."""
+    for value in vars(kind).values():
+        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if code is not None and getattr(value, "__module__", "") == kind.__module__:
+            cell = "".join(linecache.getlines(code.co_filename))
+            if f"class {kind.__name__}" in cell:
+                return cell.strip()
+    raise InputError(
+        f"the source of {kind.__name__} cannot be read, so that nobody could tell whether it changed; put it into a "
+        "file or a notebook's cell"
+    )
+
+
+def _modules_read(kind: type) -> Iterator[str]:
+    """Yield the modules of the globals that the methods of a class in a notebook read."""
+    for function in vars(kind).values() if _loaded_from(kind.__module__) is None else ():
+        for name in function.__code__.co_names if isinstance(function, FunctionType) else ():
+            value = function.__globals__.get(name)
+            module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(module, str) and module != kind.__module__:
+                yield module
+
+
+def _of_package(name: str) -> Iterator[str]:
+    """Yield the source of every module of a helper package."""
+    module = sys.modules[name.partition(".")[0]]
+    files = [file for folder in getattr(module, "__path__", ()) for file in sorted(Path(folder).rglob("*.py"))]
+    if not hasattr(module, "__path__"):
+        files = [file for file in [_loaded_from(module.__name__)] if file]
+    for file in files:
+        yield file.read_text(encoding="utf-8")

@@ -1,0 +1,186 @@
+"""Server halves and policies by name or import path, and which of a scenario's flat values are their own settings."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
+from coordinator.server.mechanisms import server_halves
+from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, ServerHalf, Settings
+from scenarios import PACKAGES
+from scenarios.config.custom_halves import OwnSettings, half_at, half_of_class, settings_in
+from scenarios.config.files import first_line
+from scenarios.config.identity import OURS, import_object, modules_of
+from scenarios.config.settings import OWN
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Policy
+
+
+_PATH = re.compile(r"[\w.]+:[\w.]+")
+"""An import path of one's own, ``package.module:Name``."""
+
+ORDER = (
+    "maxsense",
+    "sign",
+    "anchor",
+    "multi-maxsense",
+    "grr",
+    "oue",
+    "olh",
+    "hadamard",
+    "subset",
+    "set",
+    "pairs",
+    "pairwise",
+    "curator-items",
+    "curator-pairs",
+    "item-query",
+    "full-reveal",
+)
+"""Mechanisms as they are listed; others come after them, by name."""
+VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
+    "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),
+    "pairwise": (*({"agreement": agreement} for agreement in AGREEMENTS), {"rated_items": "public"}),
+}
+"""Settings that plans compare, of mechanisms that they compare at other than the default ones."""
+
+
+def designs() -> dict[str, ServerHalf]:
+    """Return every mechanism by its name, as they are listed."""
+    places = {name: place for place, name in enumerate(ORDER)}
+    return dict(sorted(server_halves().items(), key=lambda item: (places.get(item[0], len(places)), item[0])))
+
+
+def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
+    """Return the settings that a plan compares a mechanism at."""
+    return VARIANTS.get(half.name, ({},))
+
+
+def server_half(design: str) -> ServerHalf:
+    """Return the server's half of a mechanism by its name, or of one's own by its import path."""
+    if _PATH.fullmatch(design):
+        return half_at(design)
+    if (half := designs().get(design)) is None:
+        remedy = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
+        raise InputError(f"design is {design!r}; {remedy}")
+    return half
+
+
+def all_settings() -> dict[str, FieldInfo]:
+    """Return the settings of all mechanisms by their names; those that share a name share its field."""
+    return {name: field for half in designs().values() for name, field in half.settings.model_fields.items()}
+
+
+def shared_settings() -> list[str]:
+    """Return the names of settings that several mechanisms share, which a plan compares them at."""
+    names = [name for half in designs().values() for name in half.settings.model_fields]
+    return [name for name in all_settings() if names.count(name) > 1]
+
+
+def own_settings(half: ServerHalf, values: dict[str, Any]) -> Settings:
+    """Take a mechanism's settings out of a scenario's flat values, and refuse those that are about others."""
+    for name in sorted(all_settings().keys() & values.keys()):
+        if name not in half.settings.model_fields:
+            _require_default(half, name, values.pop(name))
+    own = {name: values.pop(name) for name in half.settings.model_fields if name in values}
+    try:
+        return half.settings.model_validate(own)
+    except ValidationError as error:
+        raise InputError(first_line(error, half.settings)) from None
+
+
+def gathered(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a scenario's flat values with its mechanism's own settings in one, and with what follows from these.
+
+    These are the policy, the decoder, and that there is no epsilon where nothing is private.
+    """
+    design, rest = values.get("design", "maxsense"), dict(values)
+    half = half_of_class(type(design)) if isinstance(design, Mechanism) else server_half(str(design))
+    if isinstance(stored := rest.pop("settings", None), dict):  # as `model_dump` has them
+        rest = {**stored, **rest}
+    if isinstance(design, Mechanism):
+        rest |= {"design": half.name, **settings_in(design).values()}
+    settings = own_settings(half, rest)
+    if isinstance(settings, OwnSettings) and (strange := sorted(rest.keys() - names)):
+        field_names = ", ".join(name for name in type(settings).model_fields if name != "helpers")
+        raise InputError(f"setting {strange[0]} is none of design {half.name} or of a scenario; it has {field_names}")
+    policy = values.get("policy", half.policies_with(settings)[0])
+    adapts = policy not in (ONE_ROUND, FIXED, GROUPS) and POSTERIOR in half.decoders
+    epsilon = {} if half.private else {"epsilon": "inf"}
+    decoder = POSTERIOR if adapts else half.decoders[0]
+    return {"decoder": decoder, "policy": policy, **epsilon, **rest, "settings": settings}
+
+
+def _require_default(half: ServerHalf, name: str, value: Any) -> None:
+    owners = [other for other in designs().values() if name in other.settings.model_fields]
+    default = owners[0].settings.model_fields[name].default
+    try:
+        value = getattr(owners[0].settings.model_validate({name: value}), name)
+    except ValidationError as error:
+        raise InputError(first_line(error, owners[0].settings)) from None
+    if value != default:
+        owner_names = " and ".join(other.name for other in owners)
+        raise InputError(f"{name} is {value!r}, which is about {owner_names}; the design is {half.name}, leave it out")
+
+
+def own_designs(
+    paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
+) -> tuple[OwnSettings, ...]:
+    """Read users' own mechanisms."""
+    values, designs, used = dict(settings or {}), list[OwnSettings](), set[str]()
+    for one in paths:
+        if isinstance(one, str):
+            half = server_half(one)
+            fields = half.settings.model_fields.keys() & values.keys()
+            used |= fields
+            read = own_settings(half, {**{name: values[name] for name in fields}, "helpers": helpers})
+        else:
+            read = settings_in(one) if isinstance(one, Mechanism) else one
+        if not isinstance(read, OwnSettings):
+            raise InputError(f"design is {one}, which needs no name to be compared; name your own, {OWN}")
+        designs.append(read)
+    if strange := sorted(values.keys() - used):
+        raise InputError(f"setting {strange[0]} is none of {', '.join(map(str, paths)) or 'any design; give --design'}")
+    return tuple(designs)
+
+
+def import_policy(path: str) -> Callable[[Setting], Any]:
+    """Return what ``package.module:Name`` names; see `scenarios.config.identity.import_object`."""
+    policy: Callable[[Setting], Any] = import_object(path, "policy")
+    return policy
+
+
+def code_digest(policy: str) -> str:
+    """Return the SHA-256 of the code that asks: this package's, and of a user's own policy what it is made of."""
+    code = [*_our_code()]
+    if ":" in policy:
+        import_policy(policy)
+        code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
+    return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
+
+
+@cache
+def _our_code() -> tuple[bytes, ...]:
+    """Return the text of this package's modules; a process goes on with what it has loaded, so they are read once."""
+    specs = [importlib.util.find_spec(name) for name in PACKAGES]
+    folders = [folder for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+    return tuple(path.read_bytes() for folder in folders for path in sorted(Path(folder).rglob("*.py")))
+
+
+def packages_of_policy(policy: Policy) -> set[str]:
+    """Return the packages that a user's own policy is made of: its module's, and those beside it that this imports."""
+    module = type(policy).__module__
+    return {name.partition(".")[0] for name in (module, *modules_of([module]))} - OURS - {"__main__"}

@@ -1,0 +1,264 @@
+"""What a run begins with: a filled-in scenario, completed once by what its mechanism and its policy make of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.mechanisms import half_of
+from coordinator.server.custom import server_half
+from coordinator.server.design import Design, LearnerOptions, World
+from coordinator.server.server_half import (
+    ANCHOR,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    TRUST_CURATOR,
+    TRUST_LOCAL,
+    UNTIL_LEARNED,
+    ServerHalf,
+)
+from scenarios.config.admission import admitted_of_run
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.files import brief
+from scenarios.config.mechanism_settings import designs, import_policy
+from scenarios.config.mechanism_settings import server_half as named_half
+from scenarios.config.scenario import SET, Scenario
+from scenarios.config.settings import validated
+
+if TYPE_CHECKING:
+    from coordinator.protocol.custom import CustomMechanism
+    from coordinator.server.decoding.count_decoding import PublicCounts
+    from coordinator.server.rounds.learner import Learner
+    from coordinator.server.rounds.setting import Setting
+    from coordinator.server.rounds.state import Policy
+    from scenarios.config.admission import ChannelCheck
+
+SMALLEST_EPSILON = Fraction(1, 10**9)
+"""Below it 10^18 users and more would have to answer."""
+NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
+
+
+class RunSpec:
+    """A filled-in and settled scenario with its mechanism, policy and learner, each made when it is first needed."""
+
+    def __init__(self, scenario: Scenario, public: PublicCounts | None = None) -> None:
+        self.scenario, self._public = scenario, public
+        self.half = half_in(scenario)  # The server's half of the mechanism
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what the mechanism cannot do, by an `InputError`; ranges in a file's world once it is filled in."""
+        scenario, half = self.scenario, self.half
+        if scenario.decoder not in half.decoders:
+            decoders = ", ".join(half.decoders)
+            raise InputError(f"decoder is {scenario.decoder!r}; choose one of {decoders} for {scenario.design}")
+        if not half.private and scenario.epsilon is not None:
+            raise InputError(
+                f"epsilon is {as_float(scenario.epsilon):g}, but {scenario.design} is not private; say inf or leave it "
+                "out"
+            )
+        _check_policy(scenario, half)
+        scenario.check_attack(half.name, scenario.policy, knows_truth=scenario.ratings is None)
+        _check_advice(scenario, half)
+        settings = scenario.settings
+        if half.trust == TRUST_LOCAL and not settings.splits:
+            _check_channel(scenario.epsilon)
+        if scenario.ratings is not None and scenario.items is None:
+            return
+        world = scenario.complete().world
+        if settings.settled:
+            half.design(settings, world)
+        if settings.splits:
+            _check_channel(scenario.epsilon, settings.shares(world))
+
+    @property
+    def world(self) -> World:
+        """What the mechanism is told of the world."""
+        return self.scenario.world
+
+    @cached_property
+    def design(self) -> Design:
+        """What is asked; an `InputError` where settings are outside their ranges."""
+        return self.half.design(self.scenario.settings, self.world)
+
+    @property
+    def budget(self) -> Epsilon:
+        """The epsilon that devices privatize their answers with; a trusted curator gets ratings as they are."""
+        return None if self.half.trust == TRUST_CURATOR else self.scenario.epsilon
+
+    @property
+    def guarantee(self) -> str:
+        """What the scenario promises its users, in words."""
+        if self.half.private and self.scenario.epsilon is None:
+            return NO_GUARANTEE
+        return half_of(self.half.query_name(self.scenario.settings)).promise
+
+    @cached_property
+    def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
+        """The mechanism of one's own, checked and admitted, and how; None where it is none.
+
+        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
+        claims.
+        """
+        answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
+        return admitted_of_run(self.scenario.settings, self.world, answer)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What the policy is told; a trusted curator's devices answer without noise."""
+        from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical, as all policies)
+
+        scenario = self.scenario
+        return Setting(
+            design=self.design,
+            epsilon=self.budget,
+            public_seed=derive(scenario.seed, "public"),
+            clusters=scenario.clusters or 2,
+            confidence=scenario.confidence,
+            answers_per_device=scenario.answers_per_device,
+            pool_size=scenario.pool_size,
+            assume_malicious=scenario.assume_malicious or 0.0,
+        )
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The server's policy; a `PolicyError` if it is a user's own and cannot be imported or made."""
+        name = self.scenario.policy
+        if ":" not in name:
+            from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)
+
+            scenario = self.scenario
+            options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds, verify=scenario.verify)
+            return self.half.policy(name, self.setting, options)
+        try:
+            policy = import_policy(name)(self.setting)
+        except PolicyError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PolicyError(
+                f"policy {name} cannot be made: {type(error).__name__}: {error}; it is called with one "
+                "blindrec.Setting before the first round"
+            ) from error
+        if not callable(getattr(policy, "next_query", None)):
+            raise PolicyError(f"policy {name} has no method next_query(state); see blindrec.Policy")
+        return policy  # type: ignore[no-any-return] # looked at above
+
+    @cached_property
+    def learner(self) -> Learner:
+        """How the server learns; a trusted curator has coins that nobody else knows."""
+        scenario = self.scenario
+        options = LearnerOptions(
+            decoder=scenario.decoder,
+            confidence=scenario.confidence,
+            assume_malicious=scenario.assume_malicious or 0.0,
+            verifies=scenario.verify is not None,
+            curator_seed=derive(scenario.seed, "curator"),
+            public=self._public,
+        )
+        half = self.half if self.own is None else server_half(self.own[0])
+        return half.learner(scenario.settings, self.world, options)
+
+
+def half_in(scenario: Scenario) -> ServerHalf:
+    """Return the server's half of a scenario's mechanism."""
+    settings = scenario.settings
+    return settings.half if isinstance(settings, OwnSettings) else named_half(scenario.design)
+
+
+def load_scenario(path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> Scenario:
+    """Read a scenario from a TOML file and flags, which win, and refuse what its mechanism cannot do."""
+    scenario = validated(Scenario, path, flags, allow_code=allow_code)
+    RunSpec(scenario)
+    return scenario
+
+
+def _check_channel(epsilon: Epsilon, questions: int = 1) -> None:
+    """Refuse a privacy parameter that coins cannot express, or under which they say next to nothing."""
+    if epsilon is not None and epsilon < SMALLEST_EPSILON:
+        raise InputError(f"epsilon is {as_float(epsilon):g}; give at least {as_float(SMALLEST_EPSILON):g}")
+    bit_channel(None if epsilon is None else epsilon / questions)
+
+
+def _check_policy(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse a policy that there is not, or that the design cannot follow, and settings of another policy."""
+    policies = half.policies_with(scenario.settings)
+    own = ":" in scenario.policy
+    if not own and scenario.policy not in policies:
+        choices = ", ".join(policies)
+        if len(policies) == 1:
+            raise InputError(f"policy is {scenario.policy!r}; {half.name} takes {choices} alone, leave it out")
+        raise InputError(
+            f"policy is {scenario.policy!r}; choose one of {choices} for {half.name}"
+            f"{f', or {half.all_policies_with}' if scenario.policy in half.policies else ''}, or your own, "
+            "mypackage.mymodule:MyPolicy"
+        )
+    if own and len(policies) == 1:
+        raise InputError(f"policy is {scenario.policy!r}, but {half.name} has one way of asking; leave it out")
+    if scenario.confidence != type(scenario).model_fields["confidence"].default and not half.sure:
+        choices = " and ".join(half.name for half in designs().values() if half.sure)
+        raise InputError(
+            f"confidence is {scenario.confidence!r}, which is about {choices}; the design is {half.name}, leave it out"
+        )
+    if scenario.rounds != 2 and scenario.policy != "fixed":
+        raise InputError(
+            f"rounds is {scenario.rounds}, which is about policy fixed, not {scenario.policy}; leave it out"
+        )
+    single = scenario.policy in (ONE_ROUND, UNTIL_LEARNED, GROUPS, ANCHOR)
+    if scenario.answers_per_device != 1 and single:
+        raise InputError(
+            f"answers_per_device is {scenario.answers_per_device}, but policy {scenario.policy} asks a device once; "
+            "leave it out, or choose another policy"
+        )
+    if scenario.policy == "fixed" and scenario.rounds % scenario.answers_per_device:
+        raise InputError(
+            f"rounds is {scenario.rounds}, a device answers in {scenario.answers_per_device} of them; give a multiple"
+        )
+    if scenario.policy == GROUPS and scenario.decoder == POSTERIOR:
+        raise InputError(
+            f"decoder is {scenario.decoder!r}, which needs one question for all; policy {GROUPS} asks several"
+        )
+    _check_against_liars(scenario, half)
+    if scenario.policy in ("eliminate", "item-by-item") and scenario.decoder != POSTERIOR:
+        raise InputError(f"decoder is {scenario.decoder!r}; policy {scenario.policy} needs posterior, leave it out")
+
+
+def _check_against_liars(scenario: Scenario, half: ServerHalf) -> None:
+    if scenario.pool_size is not None and (
+        scenario.policy not in ("fixed", "eliminate") or scenario.decoder != POSTERIOR
+    ):
+        raise InputError(
+            f"pool_size is {scenario.pool_size}, which is about decoder posterior and policies fixed and eliminate; "
+            f"the policy is {scenario.policy} with decoder {scenario.decoder}, leave pool_size out"
+        )
+    for name in ("assume_malicious", "verify"):
+        value = getattr(scenario, name)
+        if value is not None and (scenario.policy != "eliminate" or half.name != "sign"):
+            raise InputError(
+                f"{name} is {value:g}, which is about sign sensing with policy eliminate; the run is of "
+                f"{half.name} with {scenario.policy}; leave it out"
+            )
+    if scenario.verify is not None and scenario.answers_per_device != 1:
+        raise InputError(
+            f"answers_per_device is {scenario.answers_per_device}, but fresh devices verify labels; leave out one"
+        )
+
+
+def _check_advice(scenario: Scenario, half: ServerHalf) -> None:
+    """Refuse features and public people where scores are no popularity that they could be weighed with."""
+    if scenario.features is not None and not half.ranks:
+        raise InputError(
+            f"features is {brief(str(scenario.features))}, but scores of {half.name} are no popularity that features "
+            "could weigh; leave it out"
+        )
+    if scenario.public and (half.name != SET or scenario.decoder == POSTERIOR):
+        raise InputError(
+            f"public is {scenario.public:g}, which is weighed with popularity as design {SET} tells it, not "
+            f"{half.name} by {scenario.decoder}; leave it out"
+        )

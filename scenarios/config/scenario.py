@@ -1,0 +1,275 @@
+"""A scenario as a value: what `blindrec run` takes, from flags or a TOML file, checked before any device is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from actors.absence import Absence
+from coordinator.protocol.checked import MOST_ITEMS
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from coordinator.server.design import MOST_ROUNDS, World
+from coordinator.server.server_half import ONE_ROUND, Settings, check_shape
+from scenarios.config.files import ColumnNames, Exact, Matrix, NamedPath, Row, brief, check_shares
+from scenarios.config.lying_settings import AttackSettings
+from scenarios.config.mechanism_settings import all_settings, designs, gathered
+from scenarios.config.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    FEATURES,
+    LIKE_FROM,
+    OWN,
+    SEED,
+    BadLines,
+    Duplicates,
+    ExperimentScenario,
+    Seed,
+    like_bar,
+)
+
+
+class PolicySettings(ExperimentScenario):
+    """A policy, and what it is told."""
+
+    policy: str = Field(
+        default=ONE_ROUND,
+        description="Which query comes next: one-round, fixed, eliminate, item-by-item, or your own "
+        f"{OWN} [one-round].",
+    )
+    rounds: Annotated[int, Field(ge=1)] = Field(default=2, description="Policy fixed: number of rounds [2].")
+    confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.95,
+        description="P(all labels right) at which adaptive policies stop and items count as decided [0.95].",
+    )
+    answers_per_device: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Queries m a device answers at most, at epsilon / m each [1]."
+    )
+    pool_size: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Policies fixed and eliminate: ask about so many items at a time, so that liars move fewer [all].",
+    )
+    assume_malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Policy eliminate with sign sensing: share of liars that decided items must withstand [0].",
+    )
+    verify: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Policy eliminate with sign sensing: at the end fresh devices are asked again about all items, in "
+        "pools of so many, and labels that they dispute count as not decided [no].",
+    )
+    most_rounds: Annotated[int, Field(ge=1)] = Field(
+        default=MOST_ROUNDS, description=f"Stop a policy that goes on after so many rounds [{MOST_ROUNDS}]."
+    )
+
+
+SET = "set"
+"""The design whose estimates are weighed with public counts."""
+
+
+class AdviceSettings(PolicySettings):
+    """Public features and public people; see `scenarios.families.main.run`."""
+
+    features: NamedPath | None = Field(default=None, description=FEATURES)
+    public: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="Set mechanism: share of the file's people whose ratings are public, and weighed with answers [0].",
+    )
+
+
+MOST_USERS = 10**12
+"""Far more than a machine can run; above them not even the layout fits into memory."""
+
+
+class Scenario(AttackSettings, AdviceSettings):
+    """One run: the world, the mechanism and its privacy. Nothing here is about speed.
+
+    Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
+    --help` tells of each.
+    """
+
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {
+        "ratings": ("items", "like", "class_shares", "cluster_shares"),
+        "features": (),
+    }
+
+    if TYPE_CHECKING:  # fields take more than they hold, epsilon=1 and like="0.9,0.1"; a mechanism's own come flat
+
+        def __init__(
+            self,
+            *,
+            design: str | Mechanism = ...,
+            decoder: str = ...,
+            policy: str = ...,
+            items: int | None = ...,
+            rated: int | None = ...,
+            users: int | None = ...,
+            clusters: int | None = ...,
+            epsilon: float | str | Fraction | None = ...,
+            like: str | Sequence[float] | Sequence[Sequence[float]] = ...,
+            class_shares: str | Sequence[float] | None = ...,
+            cluster_shares: str | Sequence[float] | None = ...,
+            seed: int = ...,
+            ratings: str | Path | None = ...,
+            **others: Any,
+        ) -> None: ...
+
+    design: str = Field(
+        default="maxsense", description=f"What is asked: {', '.join(designs())}, or your own {OWN} [maxsense]."
+    )
+    settings: SerializeAsAny[Settings] = Settings()
+    decoder: str = Field(
+        default="centred", description="centred (ours), paper or posterior, where a design has several [its first]."
+    )
+    items: Annotated[int, Field(ge=2, le=MOST_ITEMS)] | None = Field(
+        default=None, description="Items N of the catalogue [200; of a file: its items]."
+    )
+    rated: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Items w that a user rated [20; of a file: the median]."
+    )
+    users: Annotated[int, Field(ge=1, le=MOST_USERS)] | None = Field(
+        default=None, description="Users, one device each [1000000; of a file: its users]."
+    )
+    clusters: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="Item clusters L to look for [columns of --like, or 2]."
+    )
+    like: Matrix = Field(
+        default=((0.9, 0.1),), description="P(like), b: item clusters by ',', user classes by ';' [0.9,0.1]."
+    )
+    class_shares: Row | None = Field(default=None, description="Shares of user classes [equal].")
+    cluster_shares: Row | None = Field(default=None, description="Shares of item clusters [equal].")
+    epsilon: Exact = Field(
+        default=1,
+        validate_default=True,
+        description="Privacy of a device's whole answer in nats; inf for no noise [1; inf if nothing is private].",
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    ratings: NamedPath | None = Field(default=None, description="A file of real ratings instead of the block model.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    held_out: Annotated[int, Field(ge=0)] = Field(default=1, description="Likes held out a user, to score advice [1].")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0, description="P(a device does not answer a query) [0]."
+    )
+    straggler_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="P(one of the others is slow) [0]."
+    )
+    straggler_delay: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=60.0, description="Mean delay of a slow device, exponential, in simulated seconds [60]."
+    )
+    deadline: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Answers that take longer are missing, in simulated seconds [all are waited for]."
+    )
+
+    @property
+    def absence(self) -> Absence:
+        """Which devices drop out, or answer too late."""
+        return Absence(
+            dropout=self.dropout,
+            stragglers=self.straggler_share,
+            delay=self.straggler_delay,
+            deadline=math.inf if self.deadline is None else self.deadline,
+        )
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked; see `scenarios.config.settings.like_bar`."""
+        return like_bar(self.columns, self.like_from)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gathered(cls, values: Any) -> Any:
+        """Gather the mechanism's own settings; see `scenarios.config.mechanism_settings.gathered`."""
+        if not isinstance(values, dict) or isinstance(values.get("settings"), Settings):
+            return values
+        return gathered(values, cls.model_fields)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Scenario:
+        theirs = self.model_fields_set & set(self.brought["ratings"])
+        if self.ratings is not None and theirs:
+            name = min(theirs)
+            raise ValueError(
+                f"{name} is {getattr(self, name)!r}, but {brief(str(self.ratings))} brings its own; give one of them"
+            )
+        about_files = ("columns", "duplicates", "bad_lines", "like_from", "held_out", "features", "public")
+        files = [name for name in about_files if getattr(self, name) != type(self).model_fields[name].default]
+        if self.ratings is None and files:
+            name = files[0]
+            raise ValueError(
+                f"{name} is {brief(getattr(self, name))}, which is about ratings files; give --ratings too"
+            )
+        check_shares("class_shares", self.class_shares, len(self.like))
+        if len({len(row) for row in self.like}) != 1 or not self.like[0]:
+            raise ValueError(
+                f"like has rows of {', '.join(str(len(row)) for row in self.like)} numbers; give every user class one "
+                "number an item cluster"
+            )
+        check_shares("cluster_shares", self.cluster_shares, len(self.like[0]))
+        if self.ratings is None:
+            self.complete()
+        return self
+
+    @property
+    def world(self) -> World:
+        """What the mechanism is told of the world, once the scenario is filled in."""
+        return World(
+            items=self.items or 0,
+            rated=self.rated or 0,
+            users=self.users or 0,
+            clusters=self.clusters or 0,
+            epsilon=self.epsilon,
+            same_rated=self.ratings is None,
+        )
+
+    def flat(self) -> dict[str, Any]:
+        """Return the scenario as flat JSON values, as `blindrec run` takes them."""
+        values = super().flat()
+        settings = values.pop("settings")
+        return {**values, **settings, "epsilon": "inf" if self.epsilon is None else str(self.epsilon)}
+
+    @classmethod
+    def flat_names(cls) -> list[str]:
+        """Return the names of all flat values, whatever the design."""
+        return [name for name in cls.model_fields if name != "settings"] + [*all_settings()]
+
+    def value(self, name: str) -> Any:
+        """Return a flat value by its name; what is about other designs has its default."""
+        for holder in (self, self.settings):
+            if name in type(holder).model_fields:
+                return getattr(holder, name)
+        return all_settings()[name].default
+
+    def given(self) -> set[str]:
+        """Return the names of the flat values that were given."""
+        return set(self.model_fields_set - {"settings"}) | set(self.settings.model_fields_set)
+
+    def complete(self, *, items: int = 200, rated: int = 20, users: int = 1_000_000) -> Scenario:
+        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked.
+
+        Raises
+        ------
+        InputError
+            If they contradict each other.
+        """
+        items = self.items or items
+        clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
+        rated, users = self.rated or min(rated, items), self.users or users
+        full = {"items": items, "rated": rated, "users": users, "clusters": clusters}
+        if clusters >= items:
+            raise InputError(
+                f"clusters is {clusters}; give fewer than there are items, {items}: labels have no names, so that with "
+                "as many clusters as items all labels are right, whatever was answered"
+            )
+        if clusters < 2:
+            raise InputError(f"like has {clusters} numbers a user class; give one for each of at least 2 item clusters")
+        check_shape(items, full["rated"])
+        return self.model_copy(update=full)

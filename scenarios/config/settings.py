@@ -1,0 +1,103 @@
+"""What scenarios of all experiments share: how their values are given, and how they are given again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from coordinator.protocol.errors import InputError
+from scenarios.config.files import brief, first_line, read_values
+
+SEED = "Everything random follows from it [0]."
+COLUMNS = (
+    "Names of the file's user, item and rating columns, perhaps of times; two where what is seen is liked; numbers "
+    "from 1 where the file has no line of names."
+)
+DUPLICATES = "Which rating counts of an item that was rated again: last, first or mean [refused]."
+BAD_LINES = "skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."
+LIKE_FROM = "Ratings from here on are likes [above own mean]."
+FEATURES = "Public features of items: a CSV with their ids, and columns of words split by '|'."
+OWN = "package.module:Name"
+
+SEEN, TIMED = 2, 4
+"""Numbers of columns where nobody rates, and where the last one has times."""
+
+_CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
+"""Keys of files under which code can be named, and packages that travel with it."""
+
+M = TypeVar("M", bound=BaseModel)
+Duplicates = Literal["last", "first", "mean"]
+BadLines = Literal["refuse", "skip"]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
+"""Of a scenario."""
+
+
+def like_bar(columns: tuple[str, ...] | None, like_from: float | None) -> float | None:
+    """Return the rating from which on an item is liked, or None for above a person's mean; what is seen is liked."""
+    return 1.0 if like_from is None and columns is not None and len(columns) == SEEN else like_from
+
+
+class ExperimentScenario(BaseModel):
+    """A scenario: flat values, each with its description, which is also its flag's help."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InputError(first_line(error, type(self))) from None
+
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Fields that a file brings itself, by the field that names the file."""
+
+    def flat(self) -> dict[str, Any]:
+        """Return the values as JSON, as a file of a scenario has them."""
+        values: dict[str, Any] = self.model_dump(mode="json")
+        return values
+
+    def again(self) -> dict[str, Any]:
+        """Return the values that run this scenario again, as `flat` has them: paths are absolute, nothing is None."""
+        values = {name: value for name, value in self.flat().items() if value is not None}
+        for name, theirs in self.brought.items():
+            if name in values:
+                values[name] = str(getattr(self, name).absolute())
+                values = {key: value for key, value in values.items() if key not in theirs}
+        return values
+
+
+def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_code: bool = False) -> M:
+    """Read a scenario from a TOML file and flags; flags win."""
+    values = read_values(path, "scenario file") if path else {}
+    if "settings" in values:
+        raise InputError("key 'settings' is unknown: a mechanism's own settings stand among the others; take them out")
+    flags = {name: value for name, value in flags.items() if value is not None}
+    if path is not None and not allow_code:
+        refuse_code({name: value for name, value in values.items() if name not in flags}, f"scenario file {path}")
+    try:
+        return kind.model_validate(values | flags)
+    except ValidationError as error:
+        raise InputError(first_line(error, kind)) from None
+
+
+def refuse_code(value: Any, what: str, key: str = "") -> None:
+    """Refuse a file that names code of somebody's own, which would run with all that its reader may do.
+
+    blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
+    it is, and so are the packages that travel with it.
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            refuse_code(inner, what, str(name))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            refuse_code(inner, what, key)
+    elif isinstance(value, str) and (key in _HELPERS or (key in _CODE and ":" in value)):
+        raise InputError(
+            f"{what} names code, {key} = {brief(value)}, which would run here with all that you may do; read that "
+            "code, then give --allow-code, or name it by a flag"
+        )

@@ -1,1 +1,0 @@
-"""Formats of rating files: recognised, opened, read and checked."""

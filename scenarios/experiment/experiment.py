@@ -1,0 +1,236 @@
+"""What an experiment is, from its settings and the run of one seed to its folder, its record and its tables."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+from pydantic import BaseModel
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.versions import require_tested
+from scenarios.config.settings import validated
+from scenarios.log import event
+from scenarios.show.columns import Column, mean_of
+from scenarios.show.records import write_result
+from scenarios.store.files import tables_in, write_bytes
+from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
+from scenarios.store.run_folder import (
+    RUN_SHA256,
+    claim_folder,
+    finished_result,
+    finished_run_folder,
+    manifest_of,
+    require_counts,
+    scenario_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scenarios.backends.session import Backend, Progress
+    from scenarios.data.datasets import FileSettings
+    from scenarios.experiment.progress import ProgressReporter
+
+
+S = TypeVar("S", bound=BaseModel)
+"""A scenario: what is simulated, and under which privacy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCode:
+    """Custom code that a user names again to resume a run: a folder alone never makes us import code."""
+
+    design: str | None = None  # Import paths; None where not given
+    policy: str | None = None
+    helpers: tuple[str, ...] = ()  # Packages that travel with the design
+
+
+NOTHING = NamedCode()
+"""No custom code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Where and how one seed runs; no answer depends on it."""
+
+    session: Backend  # The place
+    console: Console  # For progress and remarks
+    devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
+    out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
+    telling: ProgressReporter | None = None  # Tells how far it has come; None to tell the console alone
+
+    def progress(
+        self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
+    ) -> AbstractContextManager[Progress]:
+        """Tell how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
+        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
+            ProgressReporter,
+        )
+
+        telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
+        return telling.progress(total, f"seed {seed}", done, unit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is reported of a seed; of several seeds their means, beside scenario and tables of the first."""
+
+    values: dict[str, Any]  # What `--json` prints of it: JSON values by stable names
+    scenario: dict[str, Any]  # The scenario as it ran, as JSON values that `Experiment.read` takes
+    # Returns the tables of its folder by their names
+    tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
+    failure: str | None = None  # What went wrong with the policy; the record tells what earlier rounds learned
+
+
+class Experiment(ABC, Generic[S]):
+    """One kind of experiment, from which its command, folder, means, tables and reruns follow."""
+
+    # Of its command, of the mark in its folders, and of its pictures (`scenarios.show.figures.FAMILIES`)
+    name: ClassVar[str]
+    # Of its scenario. The description of a field is the only place where a setting is explained
+    kind: ClassVar[type[BaseModel]]
+    # Those of a record that a table shows, in its order, or that several seeds do not simply join
+    columns: ClassVar[Sequence[Column]]
+    titled: ClassVar[str]  # The column that stands in a table's title
+    files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
+    named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
+    sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
+    own: ClassVar[bool] = False  # Whether mechanisms and policies may be one's own
+    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the place is opened
+    help: ClassVar[str]  # What `--help` teaches
+
+    def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
+        """Return a scenario from a file and values that win over it; None stands for what was not given.
+
+        Code that the file names is imported only if ``allow_code``; see `scenarios.config.settings.refuse_code`.
+        """
+        return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
+
+    def check(self, scenario: S) -> None:
+        """Refuse what a scenario alone does not show, before a place is opened."""
+
+    def warn(self, scenario: S, console: Console) -> None:
+        """Warn of what a run will not find, and tell what its file of ratings is like, before its first seed."""
+        if getattr(scenario, "ratings", None) is not None:
+            from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
+
+            tell_remarks(read_for(cast("FileSettings", scenario)).table, console)
+
+    def mark(self, scenario: S, repeat: int) -> Manifest:
+        """Return what makes a folder this experiment's own."""
+        return manifest_of(self.name, scenario, *self.files, repeat=repeat)
+
+    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be one's own)
+        """Return the scenario of a folder whose experiment was interrupted."""
+        return cast("S", scenario_of(out, mark, self.kind, *self.files))
+
+    @abstractmethod
+    def work(self, scenario: S) -> float:
+        """Predict from the scenario alone what devices take for one seed [s of one processor], rather more than less.
+
+        Where the backend is chosen by it, a wrong prediction costs some seconds, and no answer.
+        """
+
+    @abstractmethod
+    def once(self, scenario: S, running: Running) -> Record:
+        """Run one seed."""
+
+
+@contextmanager
+def finished_run(
+    experiment: Experiment[S],
+    settings: S,
+    opening: AbstractContextManager[Backend],
+    *,
+    console: Console,
+    repeat: int = 1,
+    devices_per_actor: int | None = None,
+    out: Path | None = None,
+) -> Iterator[Record]:
+    """Run the seeds of a scenario and write their folder; let the caller report, then end the experiment."""
+    require_counts(repeat, devices_per_actor)
+    if devices_per_actor is not None and not experiment.sized:
+        raise InputError(
+            f"devices_per_actor is {devices_per_actor}, but cohorts of blindrec {experiment.name} have one size; leave "
+            "it out"
+        )
+    experiment.check(settings)
+    if out is not None and (result := finished_result(out, experiment.mark(settings, repeat))) is not None:
+        message = f"the run in {out} is over: this is its result, and nobody was asked again"
+        console.print(message, highlight=False, soft_wrap=True, markup=False)
+        yield Record(values=result, scenario={}, tables=lambda: tables_in(out))
+        return
+    require_tested("numba")  # here, because the thread below would say nothing of it and leave half a module
+    threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
+
+    def work(session: Backend) -> Record:
+        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
+            ProgressReporter,
+        )
+
+        experiment.warn(settings, console)
+        mark = None if out is None else read_manifest(out)
+        telling = ProgressReporter(
+            kind=experiment.name,
+            run=os.urandom(16).hex() if mark is None else mark.run,
+            console=console,
+            repeats=repeat,
+            out=out,
+        )
+        event("started", kind=experiment.name, run=telling.run, repeats=repeat, backend=session.name)
+        running = Running(
+            session=session, console=console, devices_per_actor=devices_per_actor, out=out, telling=telling
+        )
+        return run_seeds(experiment, settings, running, repeat)
+
+    with finished_run_folder(
+        out,
+        opening,
+        claim=lambda folder: claim_folder(folder, experiment.mark(settings, repeat)),
+        work=work,
+        write=write_folder,
+    ) as record:
+        yield record
+        if record.failure:
+            reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
+            astray = PolicyError(f"{record.failure}; {reported}")
+            astray.result = record.values
+            raise astray
+
+
+def _load(module: str) -> None:
+    """Load a module ahead of time; what is wrong with it is said where it is used."""
+    with suppress(Exception):
+        importlib.import_module(module)
+
+
+def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: int) -> Record:
+    """Run seeds from the scenario's own on, until all are over or a policy goes astray; no folder is written."""
+    first: int = getattr(settings, "seed")  # noqa: B009 (all scenarios have one)
+    seeds: list[Record] = []
+    for seed in range(first, first + repeat):
+        seeds.append(experiment.once(settings.model_copy(update={"seed": seed}), running))
+        if seeds[-1].failure:
+            break
+    records = [one.values for one in seeds]
+    result = records[0] if repeat == 1 else mean_of(experiment.columns, records)
+    backend = {"backend": result["backend"], "backend_reason": running.session.reason}
+    return replace(seeds[0], values={**result, **backend}, failure=seeds[-1].failure)
+
+
+def write_folder(out: Path, record: Record) -> None:
+    """Write the first seed's tables, the scenario, versions, and the result last."""
+    for name, table in record.tables().items():
+        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+    mark = read_manifest(out)
+    digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
+    write_result(out, record.values, record.scenario, **digests)

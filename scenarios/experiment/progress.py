@@ -1,0 +1,287 @@
+"""How far a run has come: reported to its terminal, its folder, its job log and whoever listens, in public numbers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import platform
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psutil
+from annotated_types import Ge
+from pydantic import TypeAdapter, ValidationError
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.rounds.state import RunProgress
+from scenarios.log import event, strict, verbose
+from scenarios.show.tables import progress
+from scenarios.store.files import write_bytes
+from scenarios.store.manifest import FOLDER, PROGRESS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scenarios.backends.session import Progress
+
+
+Whole = Annotated[int, Ge(0)]
+Amount = Annotated[float, Ge(0)]
+ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
+"""The name of rounds, by the experiment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressSnapshot:
+    """A run's progress at one time. No field is a seed, since that reveals all ratings and secrets of a simulation."""
+
+    kind: str  # The experiment's command
+    run: str  # The run's public name
+    repeat: Whole = 1  # The number of the running seed, from 1 on, and the number of seeds
+    repeats: Whole = 1
+    unit: str = "devices"  # The unit of ``count`` and ``total``
+    count: Whole = 0  # How many units have arrived, of how many at most
+    total: Whole = 0
+    rounds: Whole = 0  # Rounds, batches or clients that are over; how many are planned, or None where that is unknown
+    planned: Whole | None = None
+    answers: Whole | None = None  # Answers in these rounds
+    refused: Whole | None = (
+        None  # Devices in these that refused for lack of budget; None where devices do not report it
+    )
+    # The most that a device has spent in these [nats]; infinite where answers have no noise, None for sweeps
+    epsilon: Amount | None = None
+    undecided: Whole | None = None  # Undecided items; None where the policy does not restrict its queries to these
+    seconds: Amount = 0.0  # Seconds since this seed began in this process
+    rate: Amount = 0.0  # Recent units per second
+    left: Amount | None = None  # Seconds until all planned rounds are over; None where that is not known
+    at: float = 0.0  # The time of the snapshot [seconds since 1970]
+    pid: Whole = 0  # The process that took it, and that process's start time
+    born: float = 0.0
+    host: str = ""  # The process's machine
+
+    def rows(self, now: float | None = None) -> dict[str, str]:
+        """Return the rows to show, in words and with units, by name."""
+        rounds, of = ROUNDS.get(self.kind, "rounds"), "" if self.planned is None else f" of {self.planned:,}"
+        words = {
+            "command": self._command(),
+            "run": self.run,
+            rounds: None if rounds == self.unit else f"{self.rounds:,}{of} over",
+            self.unit: f"{self.count:,} of {'at most ' if self.planned is None else ''}{self.total:,}",
+            "answers": None if self.answers is None else f"{self.answers:,} in {rounds} that are over",
+            "refused": None if self.refused is None else f"{self.refused:,}",
+            "epsilon spent": None
+            if self.epsilon is None
+            else f"{self.epsilon:g} a device at most [nats], in {rounds} that are over",
+            "undecided": None if self.undecided is None else f"{self.undecided:,} items",
+            f"{self.unit} a second": self._speed(),
+            "time left": "unknown" if self.left is None else duration(self.left),
+            "running for": duration(self.seconds),
+            "told": f"{duration(max(0.0, (now or time.time()) - self.at))} ago",
+        }
+        return {name: value for name, value in words.items() if value is not None}
+
+    def line(self) -> str:
+        """Return the most important numbers in one line."""
+        rounds, rows = ROUNDS.get(self.kind, "rounds"), self.rows(self.at)
+        parts = [f"{rows[self.unit]} {self.unit}", f"{self._speed()} a second"]
+        if rounds in rows:
+            parts.insert(0, rows[rounds].replace(" over", f" {rounds} over"))
+        parts += [f"{self.refused:,} refused"] if self.refused else []
+        parts += [f"{rows['undecided']} undecided"] if "undecided" in rows else []
+        return f"{self._command()}: {', '.join(parts)}, time left {rows['time left']}"
+
+    def _command(self) -> str:
+        return f"{self.kind}, seed {self.repeat} of {self.repeats}" if self.repeats > 1 else self.kind
+
+    def _speed(self) -> str:
+        return f"{self.rate:,.0f}" if self.rate >= 10 else f"{self.rate:.2f}"
+
+
+_STANDING = TypeAdapter(ProgressSnapshot)
+
+
+def read_snapshot(numbers: Any) -> ProgressSnapshot:
+    """Return the snapshot that a file or a log holds."""
+    try:
+        return _STANDING.validate_python({**numbers, "epsilon": _finite(numbers.get("epsilon"))})
+    except (ValidationError, TypeError, AttributeError) as error:
+        raise InputError(f"it holds no progress of a run ({type(error).__name__})") from None
+
+
+def _finite(value: object) -> object:
+    return math.inf if value == "inf" else value
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> duration(7261.2), duration(75), duration(0.4)
+    ('2 h 1 min', '1 min 15 s', '0 s')
+    """
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+EVERY = 1.0
+"""Seconds between two reports to a folder."""
+LATELY = 30.0
+"""Seconds over which the rate is measured."""
+_HERE = ("at", "pid", "born", "host")
+"""Fields that are reported to folders only: the log has its own time."""
+
+
+@cache
+def _born() -> float:
+    return psutil.Process().create_time()
+
+
+@dataclass(slots=True, kw_only=True)
+class ProgressReporter:
+    """Reports the progress of an experiment, seed after seed."""
+
+    kind: str  # The experiment's command
+    run: str  # The run's public name
+    console: Console  # It shows a bar, or a line now and then
+    repeats: int = 1  # Number of seeds
+    out: Path | None = None  # Folder that progress is reported to as well
+    _repeat: int = field(default=0, init=False)
+
+    @contextmanager
+    def progress(
+        self, total: int, label: str, done: str = "devices answered", unit: str = "devices"
+    ) -> Iterator[Progress]:
+        """Report the progress of one seed."""
+        self._repeat += 1
+        with progress(self.console, total, label, done) as show:
+            course = SeedProgress(self, total, unit)
+
+            def tell(tally: RunProgress) -> None:
+                if not verbose():
+                    show(tally)
+                course.tell(tally)
+
+            yield tell
+            course.end()
+
+    def snapshot(self, **numbers: Any) -> ProgressSnapshot:
+        """Return a snapshot of the running seed."""
+        return ProgressSnapshot(
+            kind=self.kind,
+            run=self.run,
+            repeat=max(1, self._repeat),
+            repeats=self.repeats,
+            at=time.time(),
+            pid=os.getpid(),
+            born=_born(),
+            host=platform.node(),
+            **numbers,
+        )
+
+    def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
+        """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""
+        numbers = asdict(snapshot)
+        event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
+        if folder and self.out is not None:
+            with suppress(OSError):
+                write_bytes(self.out / FOLDER / PROGRESS, f"{strict(numbers)}\n".encode())
+
+
+class SeedProgress:
+    """One seed, or a sweep, from its first answer to its last."""
+
+    def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+        self._reporter, self._total, self._unit = reporter, total, unit
+        self._begin = self._said = time.monotonic()
+        self._past: deque[tuple[float, int]] = deque()
+        self._last = RunProgress()
+
+    def tell(self, tally: RunProgress) -> None:
+        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
+        now, over = time.monotonic(), tally.rounds != self._last.rounds
+        self._last = tally
+        if not (due := now - self._said >= EVERY) and not over:
+            return
+        self._said = now if due else self._said
+        self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
+
+    def end(self) -> None:
+        """Report the end."""
+        now = time.monotonic()
+        self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
+
+    def _snapshot(self, now: float) -> ProgressSnapshot:
+        tally = self._last
+        rate = self._rate(now, tally.count)
+        predictable = tally.planned is not None and (rate > 0 or tally.count >= self._total)
+        return self._reporter.snapshot(
+            unit=self._unit,
+            count=tally.count,
+            total=self._total,
+            rounds=tally.rounds,
+            planned=tally.planned,
+            answers=tally.answers,
+            refused=tally.refused,
+            epsilon=tally.epsilon,
+            undecided=tally.undecided,
+            seconds=round(now - self._begin, 3),
+            rate=rate,
+            left=round(max(0, self._total - tally.count) / rate, 1)
+            if predictable and rate
+            else 0.0
+            if predictable
+            else None,
+        )
+
+    def _rate(self, now: float, count: int) -> float:
+        """Return recent units per second; records that a resumed run reads from its folder arrive at once."""
+        self._past.append((now, count))
+        while len(self._past) > 2 and now - self._past[1][0] >= LATELY:
+            self._past.popleft()
+        then, before = self._past[0]
+        return round(max(0, count - before) / (now - then), 3) if now > then else 0.0
+
+
+SNAPSHOT_PREFIX = "@blindrec-standing:"
+LOG_EVERY = 5.0
+"""Seconds between two lines; a log is sent whole whenever somebody looks."""
+_SNAPSHOT_LINE = re.compile(re.escape(SNAPSHOT_PREFIX) + r" (\{.*\})$")
+_TOLD = ("round", "progress")
+_LAST = "over"
+
+
+class JobLogHandler(logging.Handler):
+    """Writes snapshots into a job's log, each line in one piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said = -LOG_EVERY
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a snapshot, where the last line is old enough or a seed is over."""
+        what, now = record.getMessage(), time.monotonic()
+        if what == _LAST or (what in _TOLD and now - self._said >= LOG_EVERY):
+            self._said = now
+            numbers = {**getattr(record, "told", {}), "at": record.created}
+            os.write(1, f"{SNAPSHOT_PREFIX} {strict(numbers)}\n".encode())
+
+
+def split_snapshot(line: str) -> tuple[str, ProgressSnapshot | None]:
+    """Split a line of a log into its snapshot, if there is one, and the rest."""
+    if not (match := _SNAPSHOT_LINE.search(line)):
+        return line, None
+    try:
+        return line[: match.start()], read_snapshot(json.loads(match.group(1)))
+    except (ValueError, RecursionError, InputError):
+        return line, None

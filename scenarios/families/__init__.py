@@ -1,0 +1,1 @@
+"""Families of experiments: the main job, online recommendation, and two tiers."""

@@ -1,0 +1,128 @@
+"""What liars of a run agree on, from what the experimenter knows: their items, their share, and what they make up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
+from actors.lying.value_lies import lie_about
+from coordinator.protocol.arrays import Floats, Indices
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
+from scenarios.config.lying_settings import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack
+from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import Population, liked_share
+from scenarios.theory.liars import LUCK, overthrown, sway_of
+
+MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
+"""What liars make up in attacks that stick to the local randomizer."""
+
+
+def collusion_of(population: Population) -> Collusion | None:
+    """Return what the liars of a settled population agree on; None if nobody lies."""
+    scenario = population.scenario
+    if (attack := scenario.plotted) is None:
+        return None
+    ordered = scenario.policy != ANCHOR
+    truth = truth_of(population) if ordered else sides_of(population)
+    return Collusion(
+        shares=_shares(population, attack),
+        wishes=_wishes(population, attack, truth),
+        truth=truth,
+        ordered=ordered,
+        makes_up=MAKES_UP.get(attack.name, ANSWERS),
+        rated=scenario.rated or 1,
+    )
+
+
+def truth_of(population: Population) -> Indices:
+    """Return 1 for items that more devices like than half way between the least and the most liked item, else -1.
+
+    With a ratings file the border is the median, so that promoted items come from the less popular half.
+    """
+    liked = liked_share(population)
+    border = np.median(liked) if population.truth is None else (liked.min() + liked.max()) / 2
+    return np.where(liked > border, 1, -1).astype(np.int32)
+
+
+def sides_of(population: Population) -> Indices:
+    """Return 1 for items of the first cluster, else -1: clusters of anchor sensing may be liked equally often."""
+    assert population.truth is not None  # a ratings file has none, and is refused
+    return np.where(population.truth == 0, 1, -1).astype(np.int32)
+
+
+def _wishes(population: Population, attack: Attack, truth: Indices) -> Indices:
+    """Return the wishes: items are drawn by the run's seed among the less liked ones, and among all if both ways go.
+
+    Where clusters have no order at most half of the items are turned: if more were, it would be fewer.
+    """
+    scenario = population.scenario
+    lie = lie_about(half_in(scenario).query_name(scenario.settings))
+    sides = scenario.policy == ANCHOR
+    everywhere = sides or (attack.name in (UNTARGETED, EARLY, LATE) and lie is not None and lie.both_ways)
+    among = np.arange(truth.size) if everywhere else np.flatnonzero(truth < 0)
+    most = among.size // 2 if sides else among.size
+    many = _number(population, attack, most)
+    if many > most:
+        why = "can change sides" if sides else "are liked less"
+        raise InputError(f"attack is {attack.name}:{many}, but only {most} items {why}; name fewer")
+    coins = np.random.default_rng(int.from_bytes(derive(scenario.seed, "wishes")))
+    wishes = np.zeros(truth.size, np.int32)
+    subset = coins.permutation(among)[:many]
+    wishes[subset] = -truth[subset]
+    return wishes
+
+
+def _number(population: Population, attack: Attack, most: int) -> int:
+    """Return how many items liars move: as many as are named, all in chosen rounds, else what mixes up most labels."""
+    scenario, labels = population.scenario, population.truth
+    if attack.name in (EARLY, LATE):
+        return most
+    if attack.name != UNTARGETED:
+        return attack.number or 1
+    sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
+    if sway is None or sway.tips_only:
+        return min(FEW, most)
+    if scenario.policy not in (ONE_ROUND, FIXED):
+        plain = isinstance(design := RunSpec(scenario).design, SignSensing) and not design.centred
+        many = sway.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
+        assert labels is not None  # a ratings file has none, and is refused
+        first = scenario.policy == ELIMINATE and scenario.pool_size is None
+        return 1 if first and overthrown(scenario, sway, labels, promoted=1) > many else many
+    return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)
+
+
+def _shares(population: Population, attack: Attack) -> Floats:
+    """Return the share of liars by the number of items that a query is about: they are spread evenly over rounds."""
+    scenario = population.scenario
+    items = scenario.items or 1
+    evenly = np.full(items + 1, scenario.malicious or 0.0)
+    if not scenario.malicious:
+        return evenly
+    if scenario.policy == ANCHOR and attack.name == EARLY:
+        return np.where(np.arange(items + 1) == _paired_size(scenario), evenly, 0.0)
+    if attack.name in (EARLY, LATE):
+        sizes = np.arange(items + 1)
+        targeted = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
+        return np.where(targeted, evenly, 0.0)
+    return evenly
+
+
+def _first_size(scenario: Scenario) -> int:
+    """Return how many items the smallest of the rounds that begin a run is about."""
+    items = scenario.items or 1
+    return items // -(-items // (scenario.pool_size or items))
+
+
+def _paired_size(scenario: Scenario) -> int:
+    """Return of how many items anchor sensing's rounds about pairs are; later rounds are about all."""
+    asking = RunSpec(scenario).design
+    assert isinstance(asking, AnchorSensing)  # looked at by the caller
+    many = asking.pool(b"").size  # coins choose which, not how many
+    if many == asking.items:
+        raise InputError(f"attack is {EARLY}, but all rounds are about {many} items; choose {UNTARGETED}")
+    return many

@@ -1,0 +1,239 @@
+"""The main job: a population answers, the untrusted server learns a model of the items, devices take advice from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from actors.absence import PRESENT, Absence
+from actors.device import AdviceRequest, Raters
+from actors.lying.devices import Liars
+from actors.lying.lies import Collusion
+from actors.ratings import Ratings
+from coordinator.protocol.arrays import Indices2
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.item_models import PublicFeatures
+from coordinator.server.design import MOST_ROUNDS
+from coordinator.server.fleet.cohorts import Layout, plan_layout
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.policies import policy_name
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, require_same
+from coordinator.server.rounds.state import Policy, ServerState, total
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.backends.session import (
+    Backend,
+    BackendJob,
+    Costs,
+    DeviceGroup,
+    ExperimenterView,
+    Progress,
+    SessionResult,
+    Spent,
+    silent,
+    spent_by,
+)
+from scenarios.config.custom_halves import packages_of
+from scenarios.config.mechanism_settings import packages_of_policy
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import Population, populate, settled
+from scenarios.families.main.liars_plan import collusion_of
+from scenarios.store.journal import NoStore, RoundStore
+
+RATERS = "devices"
+"""The kind of devices of the main job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run: the private side's share, the server's share, and the layout."""
+
+    ratings: Ratings  # Private: goes to devices only
+    secret: bytes  # Private: the population's master secret
+    budget: Epsilon  # Each device's budget [nats]
+    policy: Policy  # The server's
+    learner: Learner
+    layout: Layout  # Speed only
+    most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
+    # Those that an interrupted run went through; told every new one
+    rounds: RoundStore = field(default_factory=NoStore)
+    ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
+    absence: Absence = PRESENT  # Which devices drop out, or answer too late
+    collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
+    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no place is told
+    spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
+
+    @property
+    def kind(self) -> Raters:
+        """The kind of the devices."""
+        if self.collusion is None:
+            return Raters(budget=self.budget, absence=self.absence)
+        return Liars(budget=self.budget, absence=self.absence, collusion=self.collusion)
+
+    @property
+    def plan(self) -> QueryPlan:
+        """The server's share."""
+        return QueryPlan(
+            policy=self.policy,
+            learner=self.learner,
+            devices=self.layout.devices,
+            budget=self.budget,
+            most_rounds=self.most_rounds,
+        )
+
+    @contextmanager
+    def naming_policy(self) -> Iterator[None]:
+        """Name the policy where devices refuse its first query."""
+        try:
+            yield
+        except InputError as error:
+            start = ServerState(devices=self.layout.devices)
+            raise PolicyError(f"{policy_name(self.policy, start)}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(SessionResult[Outcome]):
+    """What came of a job."""
+
+    job: Job = field(repr=False)  # What was run
+    advice: Indices2 = field(repr=False)  # shape (advised devices, k); Each advised device's own top k
+    spent: Sequence[Spent] = field(repr=False)  # What devices have spent, by stretches ``(first, stop, spent)`` [nats]
+
+    @property
+    def population(self) -> Population:
+        """The experimenter's knowledge."""
+        assert self.job.population is not None  # of all jobs but those of tests
+        return self.job.population
+
+    @property
+    def spec(self) -> RunSpec:
+        """What the run began with."""
+        assert self.job.spec is not None  # of all jobs but those of tests
+        return self.job.spec
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, filled in."""
+        return self.population.scenario
+
+    @property
+    def statistic(self) -> Statistic:
+        """Sums over all rounds."""
+        return total(self.outcome.state)
+
+
+def run_job(
+    job: Job,
+    session: Backend,
+    *,
+    advised: int,
+    top: int,
+    progress: Progress,
+    listed: bool = False,
+    features: PublicFeatures | None = None,
+) -> Result:
+    """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
+
+    If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
+    ``features`` they weigh these scores.
+    """
+
+    def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> Result:
+        model = outcome.model
+        if listed:
+            model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
+        advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
+        return Result(
+            job=job,
+            outcome=outcome,
+            advice=np.concatenate(advice) if advice else np.empty((0, top), np.int32),
+            spent=spent_by(backstage.keeper, job.layout.devices),
+            costs=costs,
+            backend=session.name,
+            layout=job.layout,
+        )
+
+    work = BackendJob(
+        plan=job.plan,
+        device_groups={RATERS: DeviceGroup(kind=job.kind, holdings=job.ratings, bounds=job.layout.cohorts)},
+        secret=job.secret,
+        layout=job.layout,
+        finish=finish,
+        records=job.rounds,
+        ledger=job.ledger,
+        naming=job.naming_policy,
+        packages=_packages(job),
+    )
+    return session.run(work, progress)
+
+
+def _packages(job: Job) -> frozenset[str]:
+    """Return where the code of a policy and a mechanism of one's own lies."""
+    own = job.learner.own
+    return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
+
+
+TOP = 10
+"""Length of a device's recommendation."""
+
+
+def run(
+    scenario: Scenario,
+    session: Backend,
+    *,
+    devices_per_actor: int | None = None,
+    population: Population | None = None,
+    progress: Progress = silent,
+    rounds: RoundStore | None = None,
+    ledger: Path | None = None,
+) -> Result:
+    """Run a scenario."""
+    population = settled(population or populate(scenario))
+    filled = population.scenario
+    spec = RunSpec(filled, population.public)
+    collusion = collusion_of(population)
+    users = population.ratings.users
+    job = Job(
+        ratings=population.ratings,
+        secret=derive(filled.seed, "devices"),
+        budget=spec.budget,
+        policy=spec.policy,
+        learner=spec.learner,
+        layout=plan_layout(devices=users, workers=session.workers, devices_per_actor=devices_per_actor),
+        most_rounds=filled.most_rounds,
+        rounds=rounds or NoStore(),
+        ledger=ledger,
+        absence=filled.absence,
+        collusion=collusion,
+        population=population,
+        spec=spec,
+    )
+    if not job.rounds.trusted:
+        require_same(job.policy, job.learner, job.rounds, devices=users, budget=job.budget)
+    workers = session.choose_workers(job.plan, users * filled.answers_per_device)
+    layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
+    job = replace(job, layout=layout)
+    advised, listed = _advised(population), _listed(population, spec)
+    features = population.descriptions.features if population.descriptions else None
+    return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
+
+
+def _advised(population: Population) -> int:
+    """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
+    return min(1000, population.ratings.users) if population.split is None else population.people
+
+
+def _listed(population: Population, spec: RunSpec) -> bool:
+    """Return whether devices rank items by score alone, not by clusters and their own ratings of these.
+
+    They do with a ratings file, if scores rank items by popularity: clusters of such scores are a file's popular and
+    unpopular items, and tell less than the scores. In a block model all items are rated equally often, and clusters
+    let devices of different classes follow what their own class likes.
+    """
+    return population.split is not None and spec.half.ranks

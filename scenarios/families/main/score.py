@@ -1,0 +1,322 @@
+"""How a run came out: labels against the truth, popularity, advice, and what liars achieved, as the flat record.
+
+Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
+no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from actors.lying.lies import Collusion
+from actors.ratings import BlockRatings, StoredRatings
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import Epsilon, add, as_json
+from coordinator.protocol.coins import derive
+from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
+from coordinator.server.statistics.scores import ScoreStatistic
+from scenarios.backends.session import Spent
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.scenario import Scenario
+from scenarios.data.datasets import lines_skipped
+from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
+from scenarios.data.populations import class_shares, cluster_sizes, liked_share
+from scenarios.families.main.run import Result
+from scenarios.theory.liars import Outlook, by_level, outlook, sway_of, universal_limit
+from scenarios.theory.predictors import predictor
+
+TOP_ITEMS = 50
+"""Length of the list whose items are compared; all items where there are fewer."""
+
+
+def ranks(scores: Floats) -> Ints:
+    """Return every item's rank by falling score, from 1, int64, shape (N,); of equal scores the lower item comes first.
+
+    Examples
+    --------
+    >>> ranks(np.array([0.1, 0.7, 0.1])).tolist()
+    [2, 1, 3]
+    """
+    rank = np.empty(scores.size, np.int64)
+    rank[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
+    return rank
+
+
+def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
+    """Return which share of the ``top`` items of highest score belong to the truly most popular ones.
+
+    Shapes: ``scores`` (N,); ``truth`` (N,).
+
+    Examples
+    --------
+    >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
+    0.5
+    """
+    length = min(top, truth.size)
+    last = np.sort(truth)[truth.size - length]
+    return int(np.count_nonzero(truth[ranks(scores) <= length] >= last)) / length
+
+
+def _mean_ranks(values: Floats) -> Floats:
+    """Return ranks from 1 on, ties at their mean rank; scipy.stats has it, and takes a second to load."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return mean
+
+
+def rank_correlation(scores: Floats, truth: Floats) -> float | None:
+    """Return Spearman's rank correlation, ties at their mean rank; None where either has one value only."""
+    estimated, true = (_mean_ranks(values) for values in (scores, truth))
+    return float(np.corrcoef(estimated, true)[0, 1]) if np.ptp(estimated) and np.ptp(true) else None
+
+
+def ranked(scenario: Scenario) -> bool:
+    """Return whether scores rank items by popularity; of one's own mechanism a larger estimate is liked more."""
+    return half_in(scenario).ranks or isinstance(scenario.settings, OwnSettings)
+
+
+def list_scores(run: Result) -> dict[str, Any]:
+    """Return how well a run's list by score is the list by popularity; None where scores rank by something else."""
+    if not ranked(run.scenario):
+        return {"top_50": None, "rank_correlation": None}
+    scores, truth = run.outcome.model.score, liked_share(run.population)
+    return {"top_50": top_share(scores, truth), "rank_correlation": rank_correlation(scores, truth)}
+
+
+def lying_scores(run: Result) -> dict[str, Any]:
+    """Return what liars did to a run; nothing if nobody lied."""
+    collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
+    if collusion is None:
+        return {}
+    nameless = run.spec.half.paired
+    promoted = (collusion.wishes > 0) & (collusion.ordered and not nameless)
+    scores: dict[str, Any] = {
+        "malicious": scenario.malicious,
+        "attack": scenario.attack or "untargeted",
+        "lied_about": int(np.count_nonzero(collusion.wishes)),
+        "lies": _lies(run, collusion),
+        "promoted_rank": float(ranks(model.score)[promoted].mean()) if promoted.any() else None,
+    }
+    if run.population.truth is None:
+        return scores
+    predicted, sway = outlook_of(run), sway_of(scenario, collusion.makes_up)
+    if sway is not None and sway.tips_only and (collusion.wishes < 0).any():
+        sway = None  # the formula is for items that all should seem liked more
+    scores |= {
+        "labels_wrong_predicted": predicted.wrong if predicted else None,
+        "promoted_rank_predicted": predicted.rank if predicted else None,
+        "tipping_share": sway.tipping(scores["lied_about"]) if sway else None,
+        "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
+    }
+    if scenario.clusters != len(scenario.like[0]):
+        return scores
+    should = by_level(scenario)[run.population.truth]
+    wrong = model.cluster != (renamed(should, model.cluster, len(scenario.like[0])) if nameless else should)
+    posterior = run.outcome.posterior
+    decided = None if posterior is None else posterior.decided(1 - scenario.confidence)
+    return scores | {
+        "labels_wrong": int(wrong.sum()),
+        "all_right": not bool(wrong.any()),
+        "decided_wrong": None if decided is None else int((wrong & decided).sum()),
+    }
+
+
+def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
+    """Return labels under the names that make most of them equal to others, each from 0 to ``clusters`` - 1.
+
+    Examples
+    --------
+    >>> renamed(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1], np.int32), 2).tolist()
+    [1, 1, 0, 0]
+    """
+    both = np.bincount(labels * clusters + like, minlength=clusters**2).reshape(clusters, clusters)
+    names: Ints = best_matching(both)[1]
+    return names[labels]
+
+
+def _lies(run: Result, collusion: Collusion) -> float:
+    """Return how many answers should be lies, by the rounds that were asked."""
+    rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
+    sizes = (
+        (collusion.wishes.size if ask.query.pool is None else ask.query.pool.size, counts) for ask, counts in rounds
+    )
+    return sum(float(collusion.shares[size]) * counts.answered for size, counts in sizes)
+
+
+def outlook_of(run: Result) -> Outlook | None:
+    """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
+    collusion, scenario, answered = run.job.collusion, run.scenario, run.statistic.answered
+    if collusion is None:
+        return None
+    sway = sway_of(scenario, collusion.makes_up)
+    if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
+        return None
+    assert run.population.truth is not None  # looked at by the caller
+    share, labels = scenario.malicious or 0.0, run.population.truth
+    return outlook(sway, scenario, share=share, labels=labels, wishes=collusion.wishes, users=answered)
+
+
+def predict(scenario: Scenario, answered: int) -> float | None:
+    """Return the predicted share of items right.
+
+    None where nothing is predicted: another number of clusters than there are, a sensing probability of 1, nobody
+    answered, pairs in a catalogue that is too large to emulate.
+    """
+    prediction = predictor(scenario) if answered else None
+    return prediction.accuracy(answered) if prediction else None
+
+
+def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
+    """Return a run's result."""
+    scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
+    half = run.spec.half
+    trust = half.trust
+    own = run.spec.own
+    joint = own is not None or _is_joint(run.spec, queries[0].query.questions)
+    per_question = None if trust == TRUST_CURATOR or joint else as_json(queries[0].query.epsilon_per_question)
+    truth_columns = _known_truth(run) if run.population.truth is not None else _real(run, noiseless or run)
+    return {
+        "design": scenario.design,
+        **({"mechanism": own[0].name, "channel": own[1].how} if own else {}),
+        "decoder": scenario.decoder,
+        "items": scenario.items,
+        "rated": scenario.rated,
+        "users": scenario.users,
+        "clusters": scenario.clusters,
+        "theta": scenario.value("theta"),
+        **scenario.settings.model_dump(mode="json"),
+        **({"confidence": scenario.confidence} if half.sure else {}),
+        "answers_per_device": scenario.answers_per_device,
+        "dropout": scenario.dropout,
+        "straggler_share": scenario.straggler_share,
+        "straggler_delay": scenario.straggler_delay,
+        "deadline": scenario.deadline,
+        "epsilon": as_json(scenario.epsilon),
+        "from_the_file": ", ".join(run.population.from_the_file) or None,
+        "questions": 1 if joint else queries[0].query.questions,
+        "epsilon_per_question": per_question,
+        "policy": scenario.policy,
+        "policy_error": run.outcome.failure,
+        "rounds": len(queries),
+        "unlearned": _unlearned(run),
+        "undecided": _undecided(run),
+        **(_verified(run) if scenario.verify else {}),
+        "seed": scenario.seed,
+        "trust_model": trust,
+        "guarantee": run.spec.guarantee,
+        "copies_max": run.population.copies_max,
+        "person_epsilon": as_json(run.population.person_epsilon()),
+        "asked": statistic.devices,
+        "answered": statistic.answered,
+        "refused": statistic.refused,
+        "missing": statistic.missing,
+        **truth_columns,
+        **lying_scores(run),
+        **list_scores(run),
+        "seconds": run.costs.seconds,
+        "devices_per_second": statistic.devices / run.costs.seconds,
+        **_spent(run.spent),
+        "bytes_per_answer": _bytes_per_answer(run),
+        "retries": run.costs.retries,
+        "restarts": run.costs.restarts,
+        "releases_sha256": run.outcome.releases_sha256,
+        "backend": run.backend,
+        "workers": run.layout.workers,
+        "actors": run.costs.actors,
+        "devices_per_actor": run.layout.devices_per_actor,
+    }
+
+
+def _is_joint(spec: RunSpec, questions: int) -> bool:
+    """Return whether many bits are one answer, under one epsilon that is not split over them."""
+    local = spec.half.private and spec.half.trust != TRUST_CURATOR
+    return local and questions > 1 and not spec.scenario.settings.splits
+
+
+def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
+    """Return what devices have spent, by their own ledgers [nats]: the most, and the mean."""
+    total: Epsilon = Fraction(0)
+    for first, stop, spent in stretches:
+        total = add(total, None if spent is None else (stop - first) * spent)
+    devices = sum(stop - first for first, stop, _ in stretches)
+    most = None if total is None else max((spent or Fraction(0) for _, _, spent in stretches), default=Fraction(0))
+    mean = total / devices if total is not None and devices else total
+    return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
+
+
+def _bytes_per_answer(run: Result) -> float | None:
+    """Return how many bytes of messages came through the coordinator for each answer to one question."""
+    answers = run.statistic.answered * run.outcome.state.asked[0].query.questions
+    return run.outcome.size / answers if answers else None
+
+
+def _unlearned(run: Result) -> int | None:
+    """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
+    if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
+        return None
+    return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
+
+
+def _undecided(run: Result) -> int | None:
+    """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
+    posterior = run.outcome.posterior
+    return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
+
+
+def _verified(run: Result) -> dict[str, int]:
+    """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
+    state, posterior = run.outcome.state, run.outcome.posterior
+    nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
+    verified = nothing if state.verified is None else state.verified.information > 0
+    answers = sum(one.answered for ask, one in zip(state.asked, state.counts, strict=True) if ask.verifies)
+    disputed = None if posterior is None else posterior.disputed
+    return {
+        "verified": int(verified.sum()),
+        "verifying_answers": answers,
+        "disputed": 0 if disputed is None else int((disputed & verified).sum()),
+    }
+
+
+def _known_truth(run: Result) -> dict[str, Any]:
+    population, ratings = run.population, run.population.ratings
+    assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
+    sizes = cluster_sizes(run.scenario)
+    scores = clustering_scores(run.outcome.model.cluster, population.truth)
+    liked = ratings.would_like(derive(run.scenario.seed, "devices"), run.advice)[run.advice >= 0]
+    return {
+        "accuracy": scores.accuracy,
+        "exact": scores.exact,
+        "ari": scores.ari,
+        "nmi": scores.nmi,
+        "accuracy_predicted": _predicted(run),
+        "advice_liked": float(liked.mean()) if liked.size else None,
+        "random_liked": float(class_shares(run.scenario) @ np.array(run.scenario.like) @ (sizes / sizes.sum())),
+    }
+
+
+def _predicted(run: Result) -> float | None:
+    """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
+    if run.scenario.malicious:
+        return prospect.accuracy if (prospect := outlook_of(run)) else None
+    return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
+
+
+def _real(run: Result, noiseless: Result) -> dict[str, Any]:
+    split, ratings = run.population.split, run.population.ratings
+    assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
+    follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)
+    nothing = dict.fromkeys(("accuracy", "exact", "ari", "nmi", "accuracy_predicted"))
+    return {
+        **nothing,
+        **lines_skipped(run.scenario, split.train),
+        "clusters_follow": follows.verdict,
+        "popularity_share": follows.popularity,
+        "taste_share": follows.taste,
+        "noiseless_ari": follows.noiseless_ari,
+        **score_advice(run.advice, ratings, split),
+    }

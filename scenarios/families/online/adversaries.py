@@ -1,0 +1,547 @@
+"""Adversaries against the loss and against epsilon, and what each does beside the bound, in rows that are printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from actors.client import Client
+from actors.voters import TableVoters
+from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Ints
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import device_streams
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import compared_in, recommender_of
+from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
+from scenarios.backends.session import Backend
+from scenarios.config.settings import validated
+from scenarios.families.online.loss_bounds import check, loss_bound, loss_lower_bound, slow_halving_loss, strikes_to_die
+from scenarios.families.online.online_run import run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
+from scenarios.families.online.privacy_bounds import (
+    conjecture,
+    epsilon_needed,
+    epsilon_proved,
+    own_lower_bound,
+    theorem_15,
+)
+from scenarios.show.tables import text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Voters and a client."""
+
+    likes: Bools2 = field(repr=False)  # shape (rounds, m); What the client likes
+    votes: Bits2 = field(repr=False)  # shape (rounds, groups); A column a group of voters that vote alike
+    group: Indices = field(repr=False)  # shape (voters,); Each voter's column
+
+
+class _Written:
+    """Voters and client that do as it is written."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern, self._client = pattern, Client(0, pattern.likes)
+
+    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
+        return np.arange(self._pattern.group.size, dtype=np.int32)
+
+    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
+        votes: Bits2 = self._pattern.votes[ballot.first : ballot.stop][:, self._pattern.group[electors]]
+        return np.ascontiguousarray(votes)
+
+    def offer(self, client: int, round_number: int, recommendation: int) -> bool:  # noqa: ARG002 (a protocol)
+        return self._client.answer(round_number, recommendation)
+
+
+def replay(recommender: str, promise: Promise, pattern: Pattern, pick: Pick) -> Served:
+    """Serve the client of a pattern."""
+    rounds, objects = pattern.likes.shape
+    service = Service(client=0, recommender=recommender, rounds=rounds, objects=objects, epsilon=None)
+    return serve(service, promise, _Written(pattern), pick)
+
+
+def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
+    """Return a table of likes from the objects liked in each round."""
+    likes: Bools2 = np.zeros((len(liked), objects), np.bool_)
+    for row, liked_objects in zip(likes, liked, strict=True):
+        row[list(liked_objects)] = True
+    return likes
+
+
+UNFINISHED = 1e-6
+"""Chance that a split of slow halving is left before its wrong half is kicked out."""
+
+
+def halving_world(scenario: OnlineScenario) -> OnlineWorld:
+    """Return Theorem 6's adversary.
+
+    In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
+    groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
+    random. After that all agree with the client. One group never errs after the first part: the client's peers.
+
+    Parameters
+    ----------
+    scenario : OnlineScenario
+        Its rounds, objects, voters, peers, radius and seed; the client's diversity is 0.
+
+    Raises
+    ------
+    InputError
+        If ``N / P`` is no power of two, or there are too few rounds.
+    """
+    splits = splits_of(scenario)
+    radius, rounds = scenario.radius or 0, scenario.rounds or 0
+    if radius + splits > rounds:
+        raise InputError(f"rounds is {rounds}; Theorem 6 takes {radius} + {splits} here (radius, halvings)")
+    random = _random(scenario)
+    path = random.integers(2, size=splits)
+    liked = np.zeros(rounds, np.uint8)
+    liked[:radius] = random.integers(scenario.objects, size=radius)
+    liked[radius : radius + splits] = path
+    table = np.zeros((rounds, 1 << splits), np.uint8)
+    table[radius : radius + splits] = _halves(splits)
+    return _world(scenario, table, liked, path, diversity=0)
+
+
+def slow_halving_world(scenario: OnlineScenario) -> OnlineWorld:
+    """Return slow halving: every split is repeated until strikes have surely kicked out the half that errs.
+
+    D is promised as T, so that only R-strikes kill; the loss is about ``B log2(N / P)``, B strikes a split. Rounds are
+    as many as that takes, whatever the scenario says.
+    """
+    splits = splits_of(scenario)
+    repeats = repeats_of(strikes_to_die(scenario.recommender, 0, scenario.radius or 0))
+    path = _random(scenario).integers(2, size=splits)
+    table = np.repeat(_halves(splits), repeats, axis=0)
+    liked = np.repeat(path, repeats).astype(np.uint8)
+    rounds = max(len(table), 2)
+    table, liked = np.resize(table, (rounds, 1 << splits)), np.resize(liked, rounds)
+    return _world(scenario, table, liked, path, diversity=rounds)
+
+
+def repeats_of(strikes: int) -> int:
+    """Return after how many even rounds so many losses have come but for a chance of `UNFINISHED`."""
+    count = 2 * strikes
+    while scipy.stats.binom.cdf(strikes - 1, count, 0.5) > UNFINISHED:
+        count += 1
+    return count
+
+
+def splits_of(scenario: OnlineScenario) -> int:
+    """Return ``log2(N / P)``."""
+    voters, peers = scenario.voters or 0, scenario.peers or 1
+    groups = voters // peers
+    if groups * peers != voters or groups & (groups - 1):
+        raise InputError(f"voters is {voters}, peers {peers}; halving needs peers times a power of two as voters")
+    return groups.bit_length() - 1
+
+
+def _random(scenario: OnlineScenario) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(derive(scenario.seed, "world")))
+
+
+def _halves(splits: int) -> Bits2:
+    """Return what each of ``2**splits`` groups votes for in each split: its bits."""
+    groups = np.arange(1 << splits)
+    halves: Bits2 = (groups[None, :] >> np.arange(splits)[:, None] & 1).astype(np.uint8)
+    return halves
+
+
+def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, diversity: int) -> OnlineWorld:
+    """Return the world of these votes; beyond the splits, all vote as the client likes (object 0)."""
+    rounds, groups = table.shape
+    likes = np.zeros((rounds, scenario.objects), np.bool_)
+    likes[np.arange(rounds), liked] = True
+    group = np.repeat(np.arange(groups, dtype=np.int32), scenario.peers or 1)
+    client = ClientWorld(
+        client=Client(0, likes),
+        rounds=rounds,
+        objects=scenario.objects,
+        diversity=diversity,
+        radius=scenario.radius or 0,
+        peer=group == int((path << np.arange(path.size)).sum()),
+        name="the client",
+    )
+    return OnlineWorld(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
+
+
+class ChainStep(NamedTuple):
+    """One step of a chain: one voter more, or one less."""
+
+    step: int  # From 1
+    first: int  # Voters of either group after the step
+    second: int
+    ratio: float  # ``ln Pr[sequence]`` before the step, less after it [nats]; at most epsilon
+    total: float  # Sum of the ratios so far [nats]
+
+
+def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[ChainStep]:
+    """Return Claim 1's chain, in which D = R = 0.
+
+    In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
+    removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
+
+    Examples
+    --------
+    >>> steps = claim_1(1000, 10)
+    >>> round(steps[-1].total, 9), round(max(step.ratio for step in steps), 6)
+    (6.907755279, 1.721811)
+    """
+    check(rounds, objects, 2 * peers, peers)
+    votes: Bits2 = np.array([[0, 0], [0, 1], [0, 0]], np.uint8)
+    likes = likes_of([(0,)] * 3, objects)
+    sizes = [(peers, left) for left in range(peers, -1, -1)]
+    promise = Promise(rounds=rounds, objects=objects, peers=peers)
+    return _chain(recommender, promise, likes, votes, sizes, [0, 1, 0])
+
+
+def theorem_15_chain(
+    rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
+) -> list[ChainStep]:
+    """Return Theorem 15's chain against p-REC itself.
+
+    The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
+    those D rounds and in R more, where it is disliked. Object 0 is recommended throughout. From the first P voters the
+    chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one stands for them.
+
+    Parameters
+    ----------
+    rounds, peers, diversity, radius : int
+        T, in the weighting, P, D and R; ``D + R <= T``.
+    recommender : str
+        Which one is measured.
+    objects : int
+        m.
+
+    Returns
+    -------
+    list of ChainStep
+        2P steps; for p-rec with two objects their total is ``(D + R) ln(2T - 1)`` exactly.
+
+    Raises
+    ------
+    InputError
+        If the rounds do not hold D + R disagreements.
+
+    Examples
+    --------
+    >>> round(theorem_15_chain(8, 3, 2, 1)[-1].total, 12)
+    8.124150603307
+    """
+    check(rounds, objects, 2 * peers, peers, diversity, radius)
+    apart = diversity + radius
+    if apart > rounds:
+        raise InputError(f"diversity {diversity} and radius {radius} do not fit into {rounds} rounds; give D + R <= T")
+    played = min(rounds, apart + 1)
+    votes: Bits2 = np.zeros((played, 2), np.uint8)
+    votes[:apart, 1] = 1
+    likes = likes_of([(0, 1)] * diversity + [(0,)] * (played - diversity), objects)
+    joining = [(peers, more) for more in range(peers + 1)]
+    leaving = [(left, peers) for left in range(peers - 1, -1, -1)]
+    promise = Promise(rounds=rounds, objects=objects, diversity=diversity, radius=radius, peers=peers)
+    return _chain(recommender, promise, likes, votes, joining + leaving, [0] * played)
+
+
+def _chain(
+    recommender: str,
+    promise: Promise,
+    likes: Bools2,
+    votes: Bits2,
+    sizes: list[tuple[int, int]],
+    sequence: list[int],
+) -> list[ChainStep]:
+    """Return the steps between patterns of two groups of voters."""
+    pick = by_sequence(np.array(sequence, np.uint8))
+    logs = [
+        replay(recommender, promise, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
+        for size in sizes
+    ]
+    steps, total = list[ChainStep](), 0.0
+    for number in range(1, len(sizes)):
+        ratio = logs[number - 1] - logs[number]
+        total += ratio
+        steps.append(ChainStep(number, *sizes[number], ratio, total))
+    return steps
+
+
+def groups(first: int, second: int) -> Indices:
+    """Return the columns of ``first`` voters of the first group and ``second`` of the second."""
+    return np.repeat(np.arange(2, dtype=np.int32), [first, second])
+
+
+LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}
+"""What the client likes in Settings 1 to 4."""
+VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
+"""What v and v' vote for."""
+
+
+class LossSample(NamedTuple):
+    """One configuration and one sequence of recommendations, drawn under v."""
+
+    seed: int  # The seed; rounds in which v and v' disagree; disliked recommendations
+    apart: int
+    loss: int
+    ratio: float  # ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence
+
+
+class LossMeasurement(NamedTuple):
+    """What a recommender does under random configurations, beside the bounds on epsilon [nats]."""
+
+    recommender: str
+    loss: float  # Mean disliked recommendations, mean log-ratio of v to v', and the latter's standard error
+    ratio: float
+    ratio_error: float
+    implied: float  # ``ratio / 2P``: epsilon is at least that
+    paper: float  # Theorem 15's lower bound at this loss, for any algorithm; and our strengthening of it, a conjecture
+    conjectured: float
+    own: float | None  # What p-REC's chain proves for p-REC; None for others
+    proved: float | None  # The proved epsilon
+    loss_bound: float | None  # What loss is expected at most
+
+
+def measure(
+    recommender: str,
+    rounds: int,
+    peers: int,
+    diversity: int,
+    radius: int,
+    seeds: Sequence[int],
+    *,
+    share: float | None = None,
+    epsilon: float = math.inf,
+) -> LossMeasurement:
+    """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2)."""
+    if not seeds:
+        raise InputError("no seeds: a mean needs at least one")
+    samples = [
+        draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds
+    ]
+    loss = float(np.mean([one.loss for one in samples]))
+    ratios: Floats = np.array([one.ratio for one in samples])
+    spread = float(ratios.std(ddof=1)) if len(samples) > 1 and np.isfinite(ratios).all() else math.nan
+    size = (rounds, 2, 2 * peers, peers, diversity, radius)
+    at_least = max(loss, 1 / len(samples))  # a mean of 0 in so few runs is no expectation of 0
+    return LossMeasurement(
+        recommender,
+        loss,
+        float(ratios.mean()),
+        spread / math.sqrt(len(samples)),
+        float(ratios.mean()) / (2 * peers),
+        theorem_15(*size, at_least),
+        conjecture(*size, at_least),
+        own_lower_bound(*size) if recommender_of(recommender).bounded else None,
+        epsilon_proved(recommender, *size, epsilon),
+        loss_bound(recommender, *size),
+    )
+
+
+def draw(
+    recommender: str,
+    rounds: int,
+    peers: int,
+    diversity: int,
+    radius: int,
+    seed: int,
+    *,
+    share: float | None = None,
+    epsilon: float = math.inf,
+) -> LossSample:
+    """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place."""
+    check(rounds, 2, 2 * peers, peers, diversity, radius)
+    settings = configuration(rounds, diversity, radius, seed, share=share)
+    likes = likes_of([LIKED[setting] for setting in settings], 2)
+    votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
+    promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers, epsilon=epsilon)
+    pattern, other = (Pattern(likes=likes, votes=votes, group=groups(*size)) for size in ((peers, 0), (0, peers)))
+    served = replay(recommender, promise, pattern, by_coin(derive(seed, "recommendations")))
+    against = replay(recommender, promise, other, by_sequence(served.chosen))
+    apart = sum(setting > 2 for setting in settings)
+    return LossSample(seed, apart, served.loss, served.log_likelihood - against.log_likelihood)
+
+
+def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:
+    """Return the Settings of all rounds.
+
+    Settings 1 and 2 alike often, else v and v' disagree: D times in Setting 3, then R times in Setting 4, then no more
+    (Setting 1), so that both stay peers of the client.
+    """
+    share = (diversity + radius) / (4 * rounds) if share is None else share
+    if not 0 <= share <= 1:
+        raise InputError(f"share of disagreements is {share:g}: it is a probability; give 0 to 1, or D + R <= 4T")
+    streams = device_streams(as_words(derive(seed, "theorem 15")), 0, rounds)
+    points = (streams >> np.uint64(11)) * 2.0**-53
+    apart = points < share
+    used: Ints = np.cumsum(apart)
+    settings = np.where(points < (1 + share) / 2, 1, 2)
+    settings[apart] = np.where(used <= diversity, 3, np.where(used <= diversity + radius, 4, 1))[apart]
+    return [int(setting) for setting in settings]
+
+
+def show_rows(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print rows as a table that stands on its side: names down, a column a row; what does not apply is left out.
+
+    Rows for which a line has no room stand in a table of their own below.
+    """
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    words = [name.replace("_", " ") for name in names]
+    columns = [["" if row[name] is None else text_of(row[name]) for name in names] for row in rows]
+    frame = len(" │ │")
+    while columns:
+        room, shown = console.width - max(map(len, words)) - frame, 0
+        while shown < len(columns) and (room := room - max(map(len, columns[shown])) - len(" │ ")) >= 0:
+            shown += 1
+        beside, columns = columns[: shown or 1], columns[shown or 1 :]
+        table = Table(title=Text(title), title_justify="left", show_header=False)
+        for cells in zip(words, *beside, strict=True):
+            table.add_row(*map(Text, cells))
+        console.print(table)
+
+
+Row = dict[str, Any]
+Adversary = Callable[[OnlineScenario, int, Backend], Row]
+
+
+def halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
+    """Return Theorem 6's adversary against one recommender: loss over seeds beside what no algorithm avoids."""
+    bound = loss_lower_bound(
+        scenario.rounds or 0, scenario.objects, scenario.voters or 0, scenario.peers or 0, scenario.radius or 0
+    )
+    return _loss_row(scenario, seeds, session, halving_world, {"no_algorithm_expects_less": bound})
+
+
+def slow_halving(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:
+    """Return slow halving against one recommender: loss over seeds beside ``B log2(N / P)``."""
+    about = slow_halving_loss(scenario.recommender, scenario.voters or 0, scenario.peers or 0, 0, scenario.radius or 0)
+    return _loss_row(scenario, seeds, session, slow_halving_world, {"strikes_times_halvings": about})
+
+
+def _loss_row(
+    scenario: OnlineScenario, seeds: int, session: Backend, build: Callable[[OnlineScenario], OnlineWorld], bound: Row
+) -> Row:
+    losses, kicked = [], 0
+    for seed in range(scenario.seed, scenario.seed + seeds):
+        world = build(scenario.model_copy(update={"seed": seed}))
+        client = run_online(world.scenario, session, world=world).clients[0]
+        losses.append(client.served.loss)
+        kicked += int(np.count_nonzero(~client.served.alive & client.world.peer))
+    client_world = client.world
+    return {
+        "recommender": scenario.recommender,
+        "rounds": client_world.rounds,
+        "loss": float(np.mean(losses)),
+        "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
+        **bound,
+        "loss_bound": loss_bound(
+            scenario.recommender,
+            rounds=client_world.rounds,
+            objects=client_world.objects,
+            voters=client_world.voters,
+            peers=client_world.peers,
+            diversity=client_world.diversity,
+            radius=client_world.radius,
+        ),
+        "seeds": seeds,
+        "peers_kicked": kicked,
+    }
+
+
+def chain_1(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # noqa: ARG001 (an adversary like the others)
+    """Return Claim 1's chain of adjacent patterns against one recommender, D = R = 0."""
+    rounds, peers = scenario.rounds or 0, scenario.peers or 0
+    steps = claim_1(rounds, peers, recommender=scenario.recommender, objects=scenario.objects)
+    size = (rounds, scenario.objects, 2 * peers, peers)
+    return {
+        **_chain_row(scenario, steps),
+        "log_of_rounds": math.log(rounds),
+        "epsilon_needed": epsilon_needed(*size, 0, 0, loss_bound(scenario.recommender, *size)),
+        "epsilon_proved": epsilon_proved(scenario.recommender, *size),
+    }
+
+
+def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # noqa: ARG001 (an adversary like the others)
+    """Return Theorem 15's chain against one recommender, and its random configuration's divergence over seeds."""
+    rounds, peers = scenario.rounds or 0, scenario.peers or 0
+    shape = (rounds, peers, scenario.diversity or 0, scenario.radius or 0)
+    steps = theorem_15_chain(*shape, recommender=scenario.recommender, objects=scenario.objects)
+    measurement = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
+    return {
+        **_chain_row(scenario, steps),
+        "p_rec_total": sum(shape[2:]) * math.log(2 * rounds - 1),
+        "loss": measurement.loss,
+        "divergence": _finite(measurement.ratio),
+        "divergence_error": _finite(measurement.ratio_error),
+        "epsilon_implied": _finite(measurement.implied),
+        "epsilon_at_least": measurement.paper,
+        "epsilon_conjectured": measurement.conjectured,
+        "epsilon_proved": measurement.proved,
+        "seeds": seeds,
+    }
+
+
+def _chain_row(scenario: OnlineScenario, steps: list[ChainStep]) -> Row:
+    largest = max(abs(step.ratio) for step in steps)
+    return {
+        "recommender": scenario.recommender,
+        "steps": len(steps),
+        "total": _finite(steps[-1].total),
+        "largest_step": _finite(largest),
+    }
+
+
+def _finite(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return "inf" if math.isinf(value) else value
+
+
+ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {
+    "theorem-6": (
+        halving,
+        {"rounds": 500, "radius": 32, "diversity": 0},
+        "R rounds in which nobody can know, then voters halve: what any algorithm loses",
+    ),
+    "slow-halving": (
+        slow_halving,
+        {"radius": 5, "diversity": 0},
+        "every split repeated until the wrong half is out: B log2(N/P), which (L) cannot go below",
+    ),
+    "claim-1": (
+        chain_1,
+        {"peers": 10, "diversity": 0, "radius": 0},
+        "P adjacent steps that must leak ln T in all (p-rec-sim)",
+    ),
+    "theorem-15": (
+        chain_15,
+        {"peers": 3, "diversity": 2, "radius": 1},
+        "2P adjacent steps between two groups of peers; and their random configuration's divergence",
+    ),
+}
+"""By name: the adversary, its own defaults, and a line about it; recommenders declare that they are compared in it."""
+
+
+def rows_against(
+    name: str, recommenders: tuple[str, ...] | None, options: Row, seeds: int, session: Backend
+) -> list[Row]:
+    """Return an adversary's rows, one a recommender."""
+    if name not in ADVERSARIES:
+        raise InputError(f"adversary is {name!r}; choose among {', '.join(ADVERSARIES)}")
+    if seeds < 1:
+        raise InputError(f"repeat is {seeds}; it must be at least 1")
+    adversary, defaults, _ = ADVERSARIES[name]
+    values = {**defaults, **{key: value for key, value in options.items() if value is not None}}
+    return [
+        adversary(validated(OnlineScenario, None, {**values, "recommender": recommender}), seeds, session)
+        for recommender in recommenders or compared_in(name)
+    ]

@@ -1,0 +1,236 @@
+"""One online run: a world, its clients served one after the other, each kept as soon as it is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from actors.client import ClientDevices
+from actors.voters import VotingDevices
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.coins import derive
+from coordinator.server.fleet.cohorts import Layout, plan_layout
+from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
+from scenarios.backends.session import (
+    Backend,
+    BackendJob,
+    Costs,
+    DeviceGroup,
+    ExperimenterView,
+    Progress,
+    SessionResult,
+    silent,
+)
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_worlds import (
+    ClientWorld,
+    OnlineWorld,
+    planted_world,
+    with_liars,
+    world_from_file,
+    world_of_ratings,
+)
+from scenarios.families.online.privacy_bounds import epsilon_proved
+from scenarios.store.journal import AnsweredRange, NoStore, require_booked
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+
+
+def _answered(one: ServedClient) -> AnsweredRange:
+    return AnsweredRange(f"client {one.number}", one.service, 0, MOST_DEVICES, one.served.electors.size)
+
+
+def _tell(one: ServedClient) -> Numbers:
+    numbers = {"number": one.number, "service": one.service.hex(), "seconds": one.seconds}
+    return numbers, {part.name: np.asarray(getattr(one.served, part.name)) for part in fields(Served)}
+
+
+def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> ServedClient:
+    likelihood = float(arrays.pop("log_likelihood"))
+    return ServedClient(
+        number=numbers["number"],
+        service=bytes.fromhex(numbers["service"]),
+        served=Served(log_likelihood=likelihood, **arrays),
+        seconds=numbers["seconds"],
+    )
+
+
+CLIENTS_KIND: Codec[ServedClient] = Codec(
+    noun="client",
+    number=lambda one: one.number,
+    encode=_tell,
+    decode=_read,
+    require_booked=lambda stored_clients, book: require_booked(map(_answered, stored_clients), book),
+)
+"""How a client that was served is kept."""
+
+
+class KeptClients(RecordLog[ServedClient]):
+    """The clients of one seed; see `scenarios.store.record_log.RecordLog`."""
+
+    codec = CLIENTS_KIND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRun:
+    """One client as it was served."""
+
+    world: ClientWorld = field(repr=False)
+    promise: Promise  # What the recommender was told
+    epsilon: float | None  # What is proved: the largest privacy loss of a voter in this service [nats]
+    served: Served
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineResult(SessionResult[tuple[ClientRun, ...]]):
+    """What came of a run, whose outcome are the clients as they were served."""
+
+    scenario: OnlineScenario
+    world: OnlineWorld = field(repr=False)
+
+    @property
+    def clients(self) -> tuple[ClientRun, ...]:
+        """The outcome."""
+        return self.outcome
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all services, each from its announcement to its last recommendation."""
+        return sum(client.seconds for client in self.outcome)
+
+
+def build_world(scenario: OnlineScenario) -> OnlineWorld:
+    """Return the world of a scenario: planted, of a ratings file, or written down."""
+    if scenario.ratings is not None:
+        return with_liars(world_of_ratings(scenario))
+    return with_liars(planted_world(scenario) if scenario.world is None else world_from_file(scenario, scenario.world))
+
+
+def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> float | None:
+    """Return what is proved of a recommender in a client's world [nats]; None where nothing is."""
+    shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
+    epsilon = math.inf
+    alike = recommender_of(recommender).epsilon_of
+    if alike is not None:
+        epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, alike) or math.inf
+    return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
+
+
+def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
+    """Return P: what the scenario says; where peers were counted, one fewer, so that the promise covers peers, too."""
+    if scenario.peers is not None:
+        return scenario.peers
+    return max(world.peers - 1, 1)
+
+
+def run_online(
+    scenario: OnlineScenario,
+    session: Backend,
+    *,
+    devices_per_actor: int | None = None,
+    world: OnlineWorld | None = None,
+    over: Progress = silent,
+    stored_clients: KeptClients | None = None,
+) -> OnlineResult:
+    """Serve all clients of a scenario."""
+    world = world or build_world(scenario)
+    layout = plan_layout(devices=world.voters.users, workers=session.workers, devices_per_actor=devices_per_actor)
+    promises = [(client, *_promised(scenario, client)) for client in world.clients]
+    coins = derive(scenario.seed, "recommender")
+    plan = ServingPlan(
+        clients=tuple(
+            ClientPlan(
+                service=client.service(scenario.recommender, cost(scenario, epsilon)),
+                promise=promise,
+                coin=derive(coins, client.name),
+            )
+            for client, promise, epsilon in promises
+        ),
+        voters=world.voters.users,
+    )
+
+    def finish(clients: list[ServedClient], _: ExperimenterView, costs: Costs) -> OnlineResult:
+        return OnlineResult(
+            scenario=scenario,
+            world=world,
+            outcome=tuple(
+                ClientRun(world=client, promise=promise, epsilon=epsilon, served=one.served, seconds=one.seconds)
+                for (client, promise, epsilon), one in zip(promises, clients, strict=True)
+            ),
+            costs=costs,
+            backend=session.name,
+            layout=layout,
+        )
+
+    return session.run(_work(scenario, world, plan, layout, stored_clients, finish), over)
+
+
+def _work(
+    scenario: OnlineScenario,
+    world: OnlineWorld,
+    plan: ServingPlan,
+    layout: Layout,
+    stored_clients: KeptClients | None,
+    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
+) -> BackendJob[ServedClient, list[ServedClient], OnlineResult]:
+    """Return a run as places take it: voters in cohorts, and clients."""
+    clients = {one.client.number: one.client for one in world.clients}
+    return BackendJob(
+        plan=plan,
+        device_groups={
+            VOTERS: DeviceGroup(
+                kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
+            ),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+        },
+        secret=world.secret,
+        layout=layout,
+        finish=finish,
+        records=NoStore() if stored_clients is None else stored_clients,
+        ledger=None if stored_clients is None else stored_clients.ledger,
+    )
+
+
+def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
+    """Return what the recommender of a client is told, and what is proved of it [nats]."""
+    epsilon = proved(scenario, client, scenario.recommender)
+    promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
+    if not recommender_of(scenario.recommender).promised:
+        promise = replace(promise, diversity=0, radius=0)
+    return promise, epsilon
+
+
+def cost(scenario: OnlineScenario, epsilon: float | None) -> Epsilon:
+    """Return what a service costs a voter: as it was given, else as it is proved."""
+    return exact(epsilon) if scenario.epsilon is None else scenario.epsilon
+
+
+def exact(epsilon: float | None) -> Epsilon:
+    """Return a proved bound as the ledger's exact number, rounded up to a millionth of a nat, and at least that.
+
+    Nothing is booked as free: where no vote is used, a millionth is an upper bound.
+    """
+    return None if epsilon is None else Fraction(max(1, math.ceil(epsilon * 10**6)), 10**6)
+
+
+def privacy_losses(run: ClientRun) -> tuple[float, float]:
+    """Return the run's largest exact privacy loss: of voters that are no peers, and of all voters [nats].
+
+    A voter's loss is ``|ln Pr[recommendations] - ln Pr[recommendations without this voter]|``. Where the client has
+    exactly P peers, the bound speaks of the others: without a peer there are fewer than P. NaN where nobody voted or
+    where voters' weights differ.
+    """
+    size = np.abs(run.served.exposure)
+    if not size.size or np.isnan(size).any():
+        return math.nan, math.nan
+    spare = run.world.peers > run.promise.peers
+    covered = size if spare else size[~run.world.peer[run.served.electors]]
+    return float(covered.max(initial=0.0)), float(size.max())

@@ -1,0 +1,139 @@
+"""An online scenario as a value: what `blindrec online` takes, from flags or a file, checked before anybody votes."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from coordinator.protocol.ballots import MOST_OBJECTS
+from coordinator.protocol.budget import as_float
+from coordinator.server.online.recommenders import recommender_of, still_names
+from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
+from scenarios.config.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    LIKE_FROM,
+    SEED,
+    BadLines,
+    Duplicates,
+    ExperimentScenario,
+    Seed,
+    like_bar,
+)
+
+MOST_VOTERS = 10**9
+MOST_ROUNDS = 10**8
+REFERENCE = "p-rec"
+"""The recommender unless another is named; its proved epsilon chooses the radius, so that worlds are alike for all."""
+PLANTED = {"rounds": 1000, "voters": 256, "peers": 4, "diversity": 5, "radius": 5}
+"""The random environment, where nothing else is said."""
+
+
+class OnlineScenario(ExperimentScenario):
+    """One run: the clients, their voters and the recommender. Nothing here is about speed."""
+
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ("voters",), "world": ("voters", "rounds", "clients")}
+
+    recommender: str = Field(default=REFERENCE, description=f"Which of those above recommends [{REFERENCE}].")
+    rounds: Annotated[int, Field(ge=2, le=MOST_ROUNDS)] | None = Field(
+        default=None, description="Rounds T of every client [1000; of a file: all a client has]."
+    )
+    objects: Annotated[int, Field(ge=2, le=MOST_OBJECTS)] = Field(default=2, description="Objects m of a round [2].")
+    voters: Annotated[int, Field(ge=1, le=MOST_VOTERS)] | None = Field(
+        default=None, description="Voters N [256; of a file: its other users]."
+    )
+    peers: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Peers P of every client [4; of a file: as measured, and at most that]."
+    )
+    diversity: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Rounds D with several liked objects [5; of a file: as measured, and at least that]."
+    )
+    radius: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least].",
+    )
+    clients: Annotated[int, Field(ge=1)] = Field(default=1, description="Clients, served one after the other [1].")
+    budget: Exact = Field(
+        default=None, description="What all clients may learn of a voter, in nats; it stays away from more [no limit]."
+    )
+    epsilon: Exact = Field(
+        default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
+    )
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the voters that lies, by the coin of each; 0: nobody, told as if some did [none].",
+    )
+    attack: Literal["halving", "untargeted"] | None = Field(
+        default=None,
+        description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "
+        "and votes as the client likes before) [untargeted].",
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    ratings: NamedPath | None = Field(
+        default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
+    )
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    world: NamedPath | None = Field(default=None, description="A TOML file with one client's rounds.")
+
+    @property
+    def liked_from(self) -> float | None:
+        """The rating from which on an item is liked; see `scenarios.config.settings.like_bar`."""
+        return like_bar(self.columns, self.like_from)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _random_environment(cls, values: Any) -> Any:
+        """Fill in the random environment's numbers, where no file brings its own."""
+        if not isinstance(values, dict) or values.get("ratings") is not None or values.get("world") is not None:
+            return values
+        settings = {name: value for name, value in values.items() if value is not None}
+        alike = {"diversity": 0, "radius": 0} if settings.get("recommender") in still_names() else {}
+        return {**PLANTED, **alike, **settings}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> OnlineScenario:
+        named = recommender_of(self.recommender)
+        self._check_files()
+        if self.epsilon is not None and named.epsilon_of is None:
+            raise ValueError(f"epsilon is {as_float(self.epsilon):g}, which is naive composition's; leave it out")
+        if self.epsilon is not None and math.isinf(as_float(self.epsilon)):
+            raise ValueError("epsilon is larger than any float; leave it out, or give a smaller one")
+        if self.budget is not None and not named.private:
+            raise ValueError(
+                f"budget is {as_float(self.budget):g}, but nothing is proved of {self.recommender}; leave it out"
+            )
+        if named.sharp and self.objects != 2:
+            raise ValueError(f"objects is {self.objects}; {self.recommender} is for 2 objects")
+        if self.attack is not None and self.malicious is None:
+            raise ValueError(f"attack is {self.attack}, but nobody lies; give --malicious too")
+        if self.ratings is None and self.world is None:
+            self._check_planted()
+        return self
+
+    def _check_files(self) -> None:
+        """Refuse what a file brings itself, and what is about files where there is none."""
+        if self.ratings is not None and self.world is not None:
+            paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
+            raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
+        for name in ("columns", "duplicates", "bad_lines", "like_from") if self.ratings is None else ():
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
+        for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
+            if name in self.model_fields_set and getattr(self, name) is not None:
+                raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")
+
+    def _check_planted(self) -> None:
+        """Check the random environment's numbers against each other."""
+        rounds, voters, peers = self.rounds or 0, self.voters or 0, self.peers or 0
+        for name in ("diversity", "radius"):
+            if getattr(self, name) > rounds:
+                raise ValueError(f"{name} is {getattr(self, name)}, but there are {rounds} rounds; give at most that")
+        if peers * self.clients > voters:
+            whom = f" for each of {self.clients} clients" if self.clients > 1 else ""
+            raise ValueError(f"voters is {voters}, fewer than {peers} peers{whom}; give more")

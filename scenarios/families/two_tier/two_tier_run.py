@@ -1,0 +1,179 @@
+"""A run's course at a place: the server's share of it, private devices, and what is stored of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from actors.ledger import LedgerClient
+from actors.lying.crowds import Poison, Poisoners
+from actors.second_order.answers import Answers
+from actors.second_order.cohort import DEVICES_A_COHORT, Consent, PrivateDevices
+from coordinator.protocol.checked import MOST_DEVICES
+from coordinator.protocol.errors import LedgerError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows, stacked
+from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course, announced, public_only, start
+from coordinator.server.completion.crowd import local_crowd
+from coordinator.server.completion.fitting import FittedModel, centre, iterate
+from coordinator.server.fleet.cohorts import plan_layout
+from scenarios.backends.session import (
+    Backend,
+    BackendJob,
+    Costs,
+    DeviceGroup,
+    ExperimenterView,
+    Progress,
+    SessionResult,
+    silent,
+)
+from scenarios.store.journal import NoStore
+from scenarios.store.record_log import Codec, Numbers, RecordLog
+
+
+def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None:
+    """Refuse batches whose releases private devices have not all booked."""
+    answers = Answers(0, MOST_DEVICES, book)
+    answers.look()
+    for one in stored_batches:
+        for device, payload in zip(one.devices, one.payloads, strict=True):
+            if (answer := answers.get(device)) is None or answer.payload != payload:
+                raise LedgerError(
+                    f"batch {one.batch} was answered by private device {device}, whose ledger does not tell so; a "
+                    "part of it is missing: put its files back as they were, or start in a new folder"
+                )
+
+
+def _tell(one: Batch) -> Numbers:
+    numbers = {
+        "query": one.query_id.hex(),
+        "model": one.model.hex(),
+        "batch": one.batch,
+        "mechanism": one.mechanism,
+        "weight": one.weight,
+        "weighed": one.weighed,
+    }
+    sizes = np.array([len(payload) for payload in one.payloads], np.int64)
+    payloads = np.frombuffer(b"".join(one.payloads), np.uint8)
+    return numbers, {"devices": np.array(one.devices, np.int64), "sizes": sizes, "payloads": payloads}
+
+
+def _read(numbers: dict[str, Any], arrays: dict[str, Any]) -> Batch:
+    ends = np.cumsum(arrays["sizes"]).tolist()
+    said = arrays["payloads"].tobytes()
+    return Batch(
+        query_id=bytes.fromhex(numbers["query"]),
+        model=bytes.fromhex(numbers["model"]),
+        batch=numbers["batch"],
+        mechanism=numbers["mechanism"],
+        devices=arrays["devices"].tolist(),
+        payloads=[said[start:end] for start, end in zip([0, *ends], ends, strict=False)],
+        weight=numbers["weight"],
+        weighed=numbers["weighed"],
+    )
+
+
+BATCHES: Codec[Batch] = Codec(
+    noun="batch", number=lambda one: one.batch, encode=_tell, decode=_read, require_booked=_require_booked
+)
+"""How a batch that has answered is stored."""
+
+
+class KeptBatches(RecordLog[Batch]):
+    """The batches of a run; see `scenarios.store.record_log.RecordLog`."""
+
+    codec = BATCHES
+
+
+Score = Callable[[ItemFeatures], float]
+"""Root mean squared error of features on the test ratings; the experimenter's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoursePlan:
+    """What a course needs to know."""
+
+    server: BatchPlan  # What the server learns
+    private: Rows  # What private devices hold
+    secret: bytes = field(repr=False)  # Their master secret
+    full: bool = False  # The rival in which private users' ratings themselves are released
+    poison: Poison | None = None  # What liars among them agreed on; None if nobody lies
+
+    def kind(self, consent: Consent) -> PrivateDevices:
+        """Return the kind of the private devices."""
+        if self.poison is None:
+            return PrivateDevices(consent=consent)
+        return Poisoners(consent=consent, poison=self.poison)
+
+
+def follow(
+    plan: CoursePlan, session: Backend, stored_batches: KeptBatches | None = None, progress: Progress = silent
+) -> SessionResult[Course]:
+    """Run a mechanism, or its rival ``full`` or ``none``."""
+    workers = session.workers
+    layout = plan_layout(devices=max(plan.private.users, 1), workers=workers, devices_per_actor=None)
+    if plan.full:
+        with ThreadPoolExecutor(workers) as threads:
+            course = _follow_full(plan, threads, workers)
+        return SessionResult(outcome=course, costs=Costs(), backend=session.name, layout=layout)
+
+    def finish(course: Course, _: ExperimenterView, costs: Costs) -> SessionResult[Course]:
+        return SessionResult(outcome=course, costs=costs, backend=session.name, layout=layout)
+
+    server, crews = plan.server, {}
+    if server.mechanism is not None:
+        consent = Consent(mechanisms=frozenset({server.mechanism}), epsilon=server.epsilon, own_h=server.own_h)
+        crews[PRIVATE] = DeviceGroup(
+            kind=plan.kind(consent),
+            holdings=plan.private,
+            bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
+            hosts=workers,
+        )
+    work: BackendJob[Batch, Course, SessionResult[Course]] = BackendJob(
+        plan=server,
+        device_groups=crews,
+        secret=plan.secret,
+        layout=layout,
+        finish=finish,
+        records=NoStore() if stored_batches is None else stored_batches,
+        ledger=None if stored_batches is None else stored_batches.ledger,
+    )
+    return session.run(work, progress)
+
+
+def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
+    """Return private devices so far, and the score of the model then."""
+    return [(devices, score(features)) for devices, features in course.models]
+
+
+def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> Course:
+    """Let the private users' ratings join the public ones batch by batch, means included: full EM, not private."""
+    server, alone = plan.server, local_crowd(plan.server.public, threads, workers)
+    model = start(server, alone)
+    models = [(0, model.features)]
+    for first, stop in server.blocks():
+        crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
+        mean, first_order = centre(crowd)
+        degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
+        model = FittedModel(
+            features=replace(model.features, mean=mean, mean_degree=degree),
+            counts=first_order.counts.astype(np.float64),
+            near=model.near,
+            steps=model.steps,
+        )
+        model = iterate(model, crowd, server.fitting, server.batch_iterations)
+        if stop == server.private:
+            model = announced(model, crowd)
+        if server.returns_model_after(first, stop):
+            models.append((stop, model.features))
+    return Course(
+        features=model.features,
+        model=model,
+        models=models,
+        answered=server.private,
+        alone=public_only(server, alone) if server.beside else None,
+    )

@@ -1,0 +1,311 @@
+"""A two-tier run as a value: what `blindrec two-tier` takes, and the set S of ratings that there are."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
+from coordinator.protocol.second_order_mechanisms.paper import OWN_H
+from coordinator.protocol.second_order_public import A_RELEASE
+from coordinator.server.completion import mechanisms
+from coordinator.server.completion.reading import HALF
+from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
+from scenarios.config.lying_settings import POISON
+from scenarios.config.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    SEED,
+    SEEN,
+    BadLines,
+    Duplicates,
+    ExperimentScenario,
+    Seed,
+)
+
+if TYPE_CHECKING:
+    from coordinator.server.completion.fitting import Fitting
+    from scenarios.data.datasets import RatingTable
+
+
+MOST_UNDECLARED = 32
+"""More different ratings than this are no scale that was meant as one."""
+MOST_DECLARED = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Range and levels of ratings.
+
+    Attributes
+    ----------
+    lowest, highest : float
+    levels : tuple of float, or None
+        S, ascending; None where ratings are continuous.
+    """
+
+    lowest: float
+    highest: float
+    levels: tuple[float, ...] | None
+
+
+def read_scale(value: Any) -> Any:
+    """Read ``"1,2,3,4,5"`` or ``"0.5:5:0.5"`` (lowest, highest, step) as ascending levels."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if ":" in value:
+            low, high, step = (float(part) for part in value.split(":"))
+            count = min(round((high - low) / step), MOST_DECLARED)  # one more than that is refused below
+            levels = tuple(low + k * step for k in range(count + 1))
+        else:
+            levels = tuple(float(part) for part in value.split(","))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError(f"scale is {brief(value)}; write it like 1,2,3,4,5 or 0.5:5:0.5") from None
+    if not np.isfinite(levels).all() or any(b <= a for a, b in itertools.pairwise(levels)):
+        raise ValueError(f"scale is {brief(value)}; give finite ratings, ascending")
+    if not 1 <= len(levels) <= MOST_DECLARED:
+        raise ValueError(f"scale is {brief(value)}; give 1 to {MOST_DECLARED} ratings")
+    return levels
+
+
+HALF_STARS = tuple(k / 2 for k in range(1, 11))
+PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}
+"""Scales that are known by the source's name."""
+
+
+def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
+    """Return the scale: the declared one, or what public users' ratings show."""
+    if declared is not None:
+        return Scale(lowest=declared[0], highest=declared[-1], levels=declared)
+    levels = np.unique(public)
+    few = tuple(float(level) for level in levels) if levels.size <= MOST_UNDECLARED else None
+    return Scale(lowest=float(levels[0]), highest=float(levels[-1]), levels=few)
+
+
+def onto_scale(table: RatingTable, levels: tuple[float, ...]) -> RatingTable:
+    """Return the table with every rating moved to the nearest level, the lower one of two."""
+    sorted_levels = np.array(levels)
+    middles = (sorted_levels[1:] + sorted_levels[:-1]) / 2
+    return replace(table, values=sorted_levels[np.searchsorted(middles, table.values)])
+
+
+def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism: str, *, declared: bool) -> None:
+    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it.
+
+    Raises
+    ------
+    InputError
+    """
+    if levels is None:
+        raise InputError(
+            f"scale is not declared and ratings have more than {MOST_UNDECLARED} different values; "
+            f"{mechanism} needs a scale S, give --scale, and --round-ratings if ratings are continuous"
+        )
+    if len(levels) < 2:
+        raise InputError(
+            f"scale has K = {len(levels)} rating, {levels[0]:g}; {mechanism} needs at least 2 to choose from"
+        )
+    name = "declared scale" if declared else "scale of public ratings"
+    off = ~np.isin(table.values, levels)
+    if off.any():
+        place = int(np.argmax(off))
+        raise InputError(
+            f"{table.describe(place)} with {table.values[place]:g}, which is not on the {name}; "
+            "give --scale, and --round-ratings to move ratings onto it"
+        )
+
+
+RIVALS = FULL, NONE = "full", "none"
+"""Rivals in which no private device answers: their ratings become public, or nothing of them is used."""
+GUARANTEES = {
+    FULL: "none: private users' ratings themselves are released",
+    NONE: "private devices let nothing out",
+    **{name: half.promise for name, half in second_order_public_halves().items()},
+}
+"""What a private device is promised, by mechanism."""
+PRIVATE = 400
+"""Private devices that answer, as in the paper."""
+DEFAULT_MECHANISM = "pmc"
+DEFAULT_EPSILON = "1"
+MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
+"""Numbers of planted users, items and ratings, from and to; the largest are more than a machine holds."""
+
+
+def takes_epsilon(mechanism: str) -> bool:
+    """Return whether a mechanism, or rival, has an epsilon."""
+    return mechanism not in RIVALS and half_of(mechanism).takes_epsilon
+
+
+def needs_scale(mechanism: str) -> bool:
+    """Return whether a mechanism, or rival, needs ratings of a finite set S."""
+    return mechanism not in RIVALS and half_of(mechanism).needs_scale
+
+
+def _share(value: Any) -> Any:
+    """Read ``"100"``, ``"0.05"`` or ``"5%"``."""
+    text = str(value).strip()
+    percent = text.endswith("%")
+    try:
+        number = float(text.removesuffix("%")) / (100 if percent else 1)
+    except ValueError:
+        raise ValueError(f"public is {brief(value)}, neither a number of users, nor a share like 0.05 or 5%") from None
+    if percent and number >= 1:
+        raise ValueError(f"public is {brief(value)}; give less than 100%, or all users by their number")
+    if not math.isfinite(number) or number <= 0 or (number > 1 and number != round(number)):
+        raise ValueError(f"public is {brief(value)}; give a whole number from 1, or a share above 0 and below 1")
+    return number if number < 1 and not text.isdigit() else round(number)
+
+
+def _shape(value: Any) -> Any:
+    """Read ``"2000,500,60000"``."""
+    if not isinstance(value, str):
+        return value
+    like = "give users,items,ratings, such as 69878,10677,10000000"
+    try:
+        users, items, ratings = (int(part) for part in value.split(","))
+    except ValueError:
+        raise ValueError(f"planted is {brief(value)}; {like}") from None
+    for name, count, (fewest, most) in zip(MOST_PLANTED, (users, items, ratings), MOST_PLANTED.values(), strict=True):
+        if not fewest <= count <= most:
+            raise ValueError(f"planted is {brief(value)}, with {count} {name}; {name} must be {fewest} to {most}")
+    return users, items, ratings
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+_WITH_EPSILON = ", ".join(
+    name if half.epsilon_of == A_RELEASE else f"{name} ({half.epsilon_of})"
+    for name, half in second_order_public_halves().items()
+    if half.takes_epsilon
+)
+
+
+class TwoTier(ExperimentScenario):
+    """One run of the two-tier model. Nothing here is about speed."""
+
+    brought: ClassVar[dict[str, tuple[str, ...]]] = {"ratings": ()}
+
+    ratings: NamedPath | None = Field(default=None, description="A file of ratings: MovieLens, Jester, CSV, Parquet.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    planted: Annotated[tuple[int, int, int] | None, BeforeValidator(_shape)] = Field(
+        default=None, description="users,items,ratings of planted data instead of a file."
+    )
+    public: Annotated[float, BeforeValidator(_share)] = Field(
+        default=100, description="Public users: a number, or a share like 0.05 or 5% [100]."
+    )
+    private: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description=f"Private devices that answer, once each; other users only receive the model [{PRIVATE}, or all].",
+    )
+    public_by: Literal["most", "random"] = Field(
+        default="most", description="Public users: most (ratings first) or random [most]."
+    )
+    private_by: Literal["most", "random"] = Field(default="most", description="Private devices: most or random [most].")
+    mechanism: str = Field(default=DEFAULT_MECHANISM, description=f"{', '.join(GUARANTEES)} [{DEFAULT_MECHANISM}].")
+    epsilon: Exact = Field(default=None, description=f"Privacy in nats, of {_WITH_EPSILON} [{DEFAULT_EPSILON}].")
+    rank: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Directions r of the features [validated on held-out public users]."
+    )
+    regularisation: Positive | None = Field(default=None, description="kappa of the trace norm [validated].")
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Of a release against a public user's row [0.5 as in the paper, or validated]."
+    )
+    norm: Literal["uniform", "weighted"] = Field(
+        default="uniform", description="Trace norm: uniform or weighted [uniform]."
+    )
+    m_step: Literal["keep", "prox"] = Field(default="keep", description="keep (the paper's) or prox (exact) [keep].")
+    scale: Annotated[tuple[float, ...] | None, BeforeValidator(read_scale)] = Field(
+        default=None, description="The set S of ratings, 1,2,3,4,5 or 0.5:5:0.5 [what public users gave]."
+    )
+    round_ratings: bool = Field(default=False, description="Move every rating to the nearest in S first.")
+    holdout: Annotated[int, Field(ge=1)] = Field(default=10, description="Test ratings of every user [10].")
+    iterations: Annotated[int, Field(ge=1)] = Field(default=20, description="EM iterations on public users alone [20].")
+    batch: Annotated[int, Field(ge=1)] = Field(default=20, description="Private devices between two models [20].")
+    batch_iterations: Annotated[int, Field(ge=1)] = Field(default=2, description="EM iterations after each batch [2].")
+    own_h: bool = Field(
+        default=False, description="PMC: devices tell how large their signs are; nothing is private then."
+    )
+    clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
+    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the private devices that lies, by the coin of each; 0: nobody, told as if some did "
+        "[none].",
+    )
+    attack: Literal["poison-features"] | None = Field(
+        default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
+    )
+    seed: Seed = Field(default=0, description=SEED)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TwoTier:
+        if self.mechanism not in GUARANTEES:
+            raise InputError(f"mechanism is {brief(self.mechanism)}; choose one of {', '.join(GUARANTEES)}")
+        if (self.ratings is None) == (self.planted is None):
+            raise InputError("ratings and planted: give one of them, a file or users,items,ratings of planted data")
+        for name in ("columns", "duplicates", "bad_lines") if self.ratings is None else ():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
+        if self.columns is not None and len(self.columns) == SEEN:
+            raise InputError(f"columns is {','.join(self.columns)}, without ratings, which a model is for; name three")
+        if self.epsilon is not None and not takes_epsilon(self.mechanism):
+            raise InputError(f"epsilon is {as_float(self.epsilon):g}, but {self.mechanism} has none; leave it out")
+        if "epsilon" in self.model_fields_set and self.epsilon is None:
+            bare = next(name for name, half in second_order_public_halves().items() if not half.private)
+            raise InputError(f"epsilon is inf for {self.mechanism}; give a finite one, or ask for {bare}")
+        if self.mechanism not in RIVALS:  # refuses an epsilon that devices could not answer with
+            check_mechanism(self.mechanism, self.asked_epsilon)
+        self._check_liars()
+        if self.round_ratings and self.scale is None:
+            raise InputError("round_ratings is True, but no scale is declared; give --scale")
+        return self
+
+    def _check_liars(self) -> None:
+        if self.attack is not None and self.malicious is None:
+            raise InputError(f"attack is {self.attack}, but nobody lies; give --malicious too")
+        if self.malicious is not None and self.mechanism in RIVALS:
+            raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
+        if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).tells_own_h):
+            names = " and ".join(name for name, half in second_order_public_halves().items() if half.tells_own_h)
+            raise InputError(f"own_h is True, which is about {names}; the mechanism is {self.mechanism}, leave it out")
+        if self.clip and not self.own_h:
+            raise InputError("clip is True, but all releases are of one size without own_h; leave it out")
+
+    @property
+    def guarantee(self) -> str:
+        """What a private device is promised."""
+        return OWN_H if self.own_h else GUARANTEES[self.mechanism]
+
+    @property
+    def asked_epsilon(self) -> Epsilon:
+        """The epsilon that devices are asked with."""
+        return (self.epsilon or parse_epsilon(DEFAULT_EPSILON)) if takes_epsilon(self.mechanism) else None
+
+    @property
+    def weight_set(self) -> float | None:
+        """The weight of a release against a public user's row: as given, or the mechanism's; None: to be validated."""
+        if self.weight is not None:
+            return self.weight
+        return HALF if self.mechanism in RIVALS else mechanisms.half_of(self.mechanism).weight
+
+    def fitting(self, rank: int, kappa: float) -> Fitting:
+        """Return how features are fitted at a rank and kappa."""
+        from coordinator.server.completion.fitting import Fitting  # noqa: PLC0415 (reading settings compiles nothing)
+
+        return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
+
+
+TwoTierScenario = TwoTier
+"""Its public name."""

@@ -1,0 +1,195 @@
+"""Who is public and who is private, which ratings are held out, and planted ratings of MovieLens 10M's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.hashing import draw, siphash1
+from coordinator.protocol.rows import Rows, starts_of
+from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.weighing import Fold, Weighing
+from scenarios.data.datasets import RatingTable
+from scenarios.data.rating_split import draw_ratings
+from scenarios.families.two_tier.two_tier_scenario import PRIVATE
+
+FEWEST = 20
+"""Ratings of the least active user, as in MovieLens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedShape:
+    """How much there is of what."""
+
+    users: int = 69_878  # Numbers of users and items
+    items: int = 10_677
+    ratings: int = 10_000_000  # Ratings in all, about
+    rank: int = 8  # Directions of taste, beside the users' and the items' biases
+    fewest: int = FEWEST  # Ratings that every user has at least
+    taste: float = 0.55  # Standard deviation of what the directions explain of a rating together [stars]
+    noise: float = 0.7  # Standard deviation of what nothing explains [stars]
+
+
+MEAN, USER_BIAS, ITEM_BIAS = 3.5, 0.35, 0.45
+"""Of ratings, and standard deviations of users' and items' biases [stars]."""
+DECAY = 0.95
+"""Every direction's size against the one before."""
+ACTIVITY, POPULARITY = 1.0, 2.2
+"""Standard deviations of the logarithms of users' and items' numbers of ratings."""
+MOST_OF_ITEMS = 0.7
+"""Share of the items that the most active user rated."""
+
+
+def planted_ratings(shape: PlantedShape, seed: int) -> RatingTable:
+    """Draw a table of planted ratings."""
+    coins = np.random.default_rng(np.frombuffer(derive(seed, "planted ratings"), np.uint32))
+    degrees = _degrees(shape, coins)
+    popularity = np.exp(POPULARITY * coins.standard_normal(shape.items))
+    sizes = DECAY ** np.arange(shape.rank)
+    sizes *= np.sqrt(shape.taste / np.sqrt(np.square(np.square(sizes)).sum()))
+    tastes = coins.standard_normal((shape.users, shape.rank)) * sizes
+    vectors = coins.standard_normal((shape.items, shape.rank)) * sizes
+    liked = USER_BIAS * coins.standard_normal(shape.users)
+    good = ITEM_BIAS * coins.standard_normal(shape.items)
+    starts = starts_of(degrees)
+    items = _draw_items(as_words(derive(seed, "planted items")), starts, np.cumsum(popularity) / popularity.sum())
+    values = MEAN + shape.noise * coins.standard_normal(items.size)
+    _add_tastes(values, starts, items, tastes, vectors, liked, good)
+    return RatingTable(
+        starts=starts,
+        items=items,
+        values=np.clip(np.round(values * 2) / 2, 0.5, 5.0),
+        count=shape.items,
+        user_labels=np.arange(1, shape.users + 1).astype(str).astype(np.object_),
+        item_labels=np.arange(1, shape.items + 1).astype(str).astype(np.object_),
+        source="planted",
+    )
+
+
+def _degrees(shape: PlantedShape, coins: np.random.Generator) -> Ints:
+    """Return users' numbers of ratings, scaled until they add up to about the wanted number."""
+    raw, most = np.exp(ACTIVITY * coins.standard_normal(shape.users)), int(MOST_OF_ITEMS * shape.items)
+    low, high = 0.0, float(shape.ratings)
+    for _ in range(60):
+        middle = (low + high) / 2
+        total = np.clip(raw * middle, shape.fewest, most).sum()
+        low, high = (middle, high) if total < shape.ratings else (low, middle)
+    return np.clip(np.round(raw * low), shape.fewest, most).astype(np.int64)
+
+
+@compiled
+def _draw_items(key: Words, starts: Ints, cumulative: Floats) -> Indices:
+    """Draw every user's items, in proportion to popularity, each once, ascending."""
+    items_drawn, seen = np.empty(starts[-1], np.int32), np.full(cumulative.size, -1, np.int64)
+    for user in range(starts.size - 1):
+        stream, lane, place = siphash1(key[0], key[1], np.uint64(user)), np.uint64(0), starts[user]
+        while place < starts[user + 1]:
+            coin = (draw(stream, lane) >> np.uint64(11)) * 2.0**-53
+            lane += np.uint64(1)
+            item = min(int(np.searchsorted(cumulative, coin, side="right")), cumulative.size - 1)
+            if seen[item] != user:
+                seen[item] = user
+                items_drawn[place] = item
+                place += 1
+        items_drawn[starts[user] : starts[user + 1]].sort()
+    return items_drawn
+
+
+@compiled
+def _add_tastes(
+    values: Floats, starts: Ints, items: Indices, tastes: Floats2, vectors: Floats2, liked: Floats, good: Floats
+) -> None:
+    for user in range(starts.size - 1):
+        for place in range(starts[user], starts[user + 1]):
+            item = items[place]
+            total = liked[user] + good[item]
+            for k in range(tastes.shape[1]):
+                total += tastes[user, k] * vectors[item, k]
+            values[place] += total
+
+
+OBSERVED = 60
+"""Ratings that a held-out user shows at most, and never more than half of its own."""
+SHARE, MOST, DRAWS = 0.2, 100, 4
+"""Validation users: their share of public users, how many there are at most, and draws of the ratings they show."""
+
+
+def fold_of(public: Rows, holdout: Ints, seed: int, purpose: str = "two-tier shown ratings") -> Fold:
+    """Hold some public users out, given by their numbers; seed and purpose draw which of their ratings are shown."""
+    users, rest = public.of(np.sort(holdout)), np.setdiff1d(np.arange(public.users), holdout)
+    shown = draw_ratings(users, np.minimum(OBSERVED, users.degrees // 2), seed, purpose)
+    return Fold(train=public.of(rest), seen=users.where(shown), targets=users.where(~shown))
+
+
+def weighing_of(public: Rows, fitting: Fitting, seed: int) -> Weighing:
+    """Draw the validation users; a function of the seed and the public ratings."""
+    if public.users < 2:
+        raise InputError(f"public is {public.users}; validation holds public users out, give --weight")
+    coins = np.random.default_rng(as_words(derive(seed, "two-tier validation users")))
+    holdout = coins.permutation(public.users)[: min(MOST, max(1, round(SHARE * public.users)))]
+    folds = [fold_of(public, holdout, seed, f"two-tier validation ratings {draw}") for draw in range(DRAWS)]
+    return Weighing(folds=folds, fitting=fitting)
+
+
+TEST = "two-tier test ratings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserSplit:
+    """Users and ratings as one experiment deals them out."""
+
+    train: Rows  # Every user's ratings to learn from, and those held out
+    test: Rows
+    public: Ints  # Users of both kinds, in the order in which they join; the others only receive the model
+    private: Ints
+
+    @property
+    def public_rows(self) -> Rows:
+        """What the server sees."""
+        return self.train.of(self.public)
+
+    @property
+    def private_rows(self) -> Rows:
+        """What private devices hold."""
+        return self.train.of(self.private)
+
+
+def split_users(
+    table: RatingTable, *, public: float, private: int | None, public_by: str, private_by: str, holdout: int, seed: int
+) -> UserSplit:
+    """Deal out users and ratings."""
+    rows = table.valued(table.values)
+    if rows.users and int(rows.degrees.min()) < holdout:
+        poor = int(np.argmin(rows.degrees))
+        raise InputError(
+            f"user {table.user_labels[poor]!r} has {rows.degrees[poor]} ratings, fewer than the {holdout} that are "
+            "held out; lower --holdout or leave such users out"
+        )
+    in_holdout = draw_ratings(rows, np.full(rows.users, holdout, np.int64), seed, TEST)
+    train = rows.where(~in_holdout)
+    public_count = how_many(public, rows.users)
+    private = max(0, min(PRIVATE, rows.users - public_count)) if private is None else private
+    if public_count + private > rows.users:
+        raise InputError(
+            f"public is {public_count} and private is {private}, but there are {rows.users} users; lower one of them"
+        )
+    order = _order(train, public_by, seed, "two-tier public users")
+    rest = _order(train, private_by, seed, "two-tier private users")
+    rest = rest[~np.isin(rest, order[:public_count])]
+    return UserSplit(train=train, test=rows.where(in_holdout), public=order[:public_count], private=rest[:private])
+
+
+def how_many(public: float, users: int) -> int:
+    """Return the number of public users: a share below 1 of all of them, at least one, or the number itself."""
+    return max(1, round(public * users)) if public < 1 else int(public)
+
+
+def _order(rows: Rows, by: str, seed: int, purpose: str) -> Ints:
+    if by == "most":
+        return np.argsort(-rows.degrees, kind="stable")
+    return np.random.default_rng(as_words(derive(seed, purpose))).permutation(rows.users)

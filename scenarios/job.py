@@ -1,0 +1,76 @@
+"""The cluster's side of a submission: ``python -m scenarios.job VERSION COMMAND ...``.
+
+It is the job's entry point: checks that Python and the data are as the sender means them, runs the command, and puts
+its result into the log.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+BAD_INPUT = 2
+
+
+def main(version: str, arguments: list[str]) -> NoReturn:
+    """Run a command of blindrec as a Ray job, and end with its exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what stops a job; ignored where a script started Ray
+    mine = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if version != mine:
+        _refuse(f"the cluster runs Python {mine}, the submitting machine {version}; use the same on both")
+    from coordinator.protocol.errors import InputError  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.cli import command_line  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.cli import main as run  # noqa: PLC0415 (a Python of another version cannot read it)
+    from scenarios.cluster.job_request import (  # noqa: PLC0415 (a Python of another version cannot read it)
+        check_request,
+        takes_json,
+    )
+
+    tree = command_line()
+    try:
+        data = check_request(tree, arguments, Path.cwd()).data
+    except InputError as error:
+        _refuse(str(error))
+    for path in data:
+        if not Path(path).exists():
+            _refuse(
+                f"{path} is not on the cluster (node {platform.node()}), and data is not sent; place the file there, "
+                "under the same path"
+            )
+    from scenarios.experiment.progress import (  # noqa: PLC0415 (a Python of another version cannot read it)
+        JobLogHandler,
+    )
+    from scenarios.log import listening  # noqa: PLC0415 (a Python of another version cannot read it)
+
+    if not takes_json(tree, arguments):
+        run(arguments)
+    with tempfile.TemporaryDirectory() as folder, listening(JobLogHandler()):
+        result = Path(folder) / "result.json"
+        try:
+            run([*arguments, "--json", str(result)])
+        finally:
+            _send(result)
+
+
+def _send(result: Path) -> None:
+    """Put the result, if there is one, into the log, each line in one piece."""
+    from scenarios.cluster.job_log import send_result  # noqa: PLC0415 (a Python of another version cannot read it)
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if result.exists():
+        send_result(result.read_bytes(), lambda line: os.write(1, f"{line}\n".encode()))
+
+
+def _refuse(line: str) -> NoReturn:
+    sys.stderr.write(f"blindrec: {line}\n")
+    sys.exit(BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,323 @@
+"""Tables on a terminal: numbers stand right, words left, and what designs are called."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.protocol.custom import UNCHECKED
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.config.files import printable
+from scenarios.config.mechanism_settings import server_half
+from scenarios.show.columns import Column
+from scenarios.show.records import STDOUT, deliver
+
+if TYPE_CHECKING:
+    from coordinator.server.rounds.state import RunProgress
+    from scenarios.backends.session import Progress as Told
+
+
+WIDTH = 170
+"""Columns of tables that no terminal limits."""
+WORDS = 16
+"""Columns that words take where there is little room; they go on in the next line, and numbers never do."""
+GAP, EDGES = 3, 2
+"""Columns between two of a table's, and at its ends."""
+Value = float | str | None
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+
+def printed() -> Console:
+    """Return the console of results: as wide as the terminal, or wide enough for any table."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def show_table(
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str] | None],
+    *,
+    title: str = "",
+    words: Collection[str] = (),
+    names: int = 1,
+) -> None:
+    """Print a table, none of whose numbers is cut or split where it fits in by folding."""
+    cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
+    every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
+    least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
+    groups = next(
+        (
+            found
+            for lines in range(1, len(columns))
+            if _fits(found := _groups(names, len(columns), lines), least, console)
+        ),
+        [[place] for place in range(len(columns))],
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for group in groups:
+        left = columns[group[0]] in words
+        heading = Text("\n".join(columns[place] for place in group))
+        table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
+    for row in cells:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*(Text("\n".join(row[place] for place in group)) for group in groups))
+    if title:
+        console.print(Text(title, style="italic"))
+    console.print(table)
+
+
+Cell = str | Callable[[Mapping[str, Any]], str]
+"""What a column shows of a row: the number of that name, or what a function makes of the row."""
+
+
+def show_rows(
+    console: Console, columns: Sequence[tuple[str, Cell]], rows: Iterable[Mapping[str, Any] | None], **how: Any
+) -> None:
+    """Print rows as a table of declared columns; None draws a line between rows, ``how`` is as in `show_table`."""
+    cells = [
+        None if row is None else [number(row[cell]) if isinstance(cell, str) else cell(row) for _, cell in columns]
+        for row in rows
+    ]
+    show_table(console, [heading for heading, _ in columns], cells, **how)
+
+
+def _narrowest(cells: Sequence[str]) -> int:
+    """Return how narrow a column of words may be: no word is split."""
+    longest = max(len(word) for cell in cells for word in cell.split() or [""])
+    return min(max(map(len, cells)), max(longest, WORDS))
+
+
+def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
+    """Return which columns stand below each other where a row takes so many lines."""
+    across = -(-(columns - names) // lines)
+    rest = [list(range(first, columns, across)) for first in range(names, names + across)]
+    return [*([place] for place in range(names)), *rest]
+
+
+def _fits(groups: Sequence[Sequence[int]], widths: Sequence[int], console: Console) -> bool:
+    return sum(max(widths[place] for place in group) + GAP for group in groups) - GAP + EDGES <= console.width
+
+
+def remark(console: Console, *lines: str) -> None:
+    """Print lines below a table."""
+    for line in lines:
+        console.print(Text(line))
+
+
+def number(value: Value) -> str:
+    """Return a number with four digits; nothing for None."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def whole(value: float | None) -> str:
+    """Return a number of users; in words where it was not reached."""
+    return "not reached" if value is None else f"{value:,.0f}"
+
+
+def short(people: float) -> str:
+    """Return a number of people in two digits.
+
+    >>> [short(people) for people in (588_737, 9_960, 610, 1_230_000)]
+    ['590k', '10k', '610', '1.2M']
+    """
+    rounded = float(f"{people:.2g}")
+    size, unit = next((pair for pair in _UNITS if rounded >= pair[0]), (1.0, ""))
+    return f"{rounded / size:.3g}{unit}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio; nothing for None."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share in percent; nothing for None."""
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def interval(low: Value, high: Value, write: Callable[[Any], str] = number, *, missing: str = "") -> str:
+    """Return an interval; nothing where neither end is known, and ``missing`` in the place of one that is not."""
+    if low is None and high is None:
+        return ""
+    return f"[{missing if low is None else write(low)}, {missing if high is None else write(high)}]"
+
+
+def interval_of(row: Mapping[str, Any], name: str = "", write: Callable[[Any], str] = number, **how: str) -> str:
+    """Return the interval whose ends a row holds as ``NAME_low`` and ``NAME_high``, or as ``low`` and ``high``."""
+    low, high = (row.get(f"{name}_{end}".strip("_")) for end in ("low", "high"))
+    return interval(low, high, write, **how)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a finite number, or the text of one."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+SAFE, OPEN = "protects all a device holds", "not private"
+"""Headings of what may be recommended, unless epsilon is infinite, and of designs without a guarantee."""
+
+
+def trust_of(row: Mapping[str, Any]) -> str:
+    """Return the heading that a row of a plan stands under; `SAFE` ones may be recommended."""
+    if not row["private"]:
+        return OPEN
+    if row["trust_model"] == TRUST_CURATOR:
+        return "trusted curator"
+    if row.get("channel") == UNCHECKED:
+        return UNCHECKED
+    return "rated items public" if row.get("rated_items") == "public" else SAFE
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Return design, what tells it apart, and decoder, where a design has more than one."""
+    half = server_half(str(row["design"]))
+    return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])
+
+
+PANELS = {
+    "flip_found": "flip found",
+    "like_right": "like or dislike guessed right",
+    "rmse": "RMSE of the guess",
+}
+_COLUMNS = {**PANELS, "exact_right": "rating guessed exactly", "rated_auc": "which items were rated, AUC"}
+
+
+def label_of(row: Mapping[str, Any]) -> str:
+    """Return what a mechanism is called: its name, and its epsilon where it has one."""
+    return str(row["mechanism"]) if row["epsilon"] is None else f"{row['mechanism']}, epsilon {row['epsilon']:g}"
+
+
+def attack_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return an attack's rows, of `Guessed.as_json`, with their labels."""
+    points = pd.DataFrame(rows)
+    points.insert(0, "label", [label_of(row) for row in rows])
+    return points
+
+
+def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print an attack's rows, of `Guessed.as_json`; what does not apply is a dash."""
+    cells = [
+        [label_of(row), str(row["known"]), *("-" if row[name] is None else f"{row[name]:.3f}" for name in _COLUMNS)]
+        for row in rows
+    ]
+    title = "What one release tells a server that knows k ratings"
+    show_table(console, ["release", "k", *_COLUMNS.values()], cells, title=title, words=("release",), names=2)
+
+
+EVERY = 5.0
+"""Seconds between progress lines where there is no terminal."""
+
+
+def report_record(
+    result: Mapping[str, Any], json_target: str | None, title: str, columns: Sequence[Column] = ()
+) -> None:
+    """Deliver a result as JSON where that was asked for, and as a table where standard output is free."""
+    deliver(json_target, dict(result))
+    if json_target != STDOUT:
+        show(Console(), result, title, columns)
+    sys.stdout.flush()
+
+
+def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column]) -> None:
+    """Print a result as a table: a line a column that it has, with the interval where there is one."""
+    table = _table(title)
+    for words, text in lines_of(result, columns):
+        table.add_row(Text(words), Text(printable(text)))  # Text: brackets are no markup
+    console.print(table)
+
+
+def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str]]:
+    """Return what `show` prints, as words and values."""
+    intervals = result.get("intervals", {})
+    return [
+        (column.words, text_of(result[column.name]) + _reach(intervals.get(column.name)))
+        for column in columns
+        if column.shown(result)
+    ]
+
+
+def _reach(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else f"  [{text_of(interval[0])}, {text_of(interval[1])}]"
+
+
+def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
+    """Print what `scenarios.data.rating_split.describe` says as a table."""
+    table = _table(title)
+    for name, value in described.items():
+        inner = (
+            ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
+        )
+        description = "above each user's own mean" if value is None else inner or text_of(value)
+        table.add_row(name.replace("_", " "), Text(printable(description)))
+    console.print(table)
+
+
+def _table(title: str) -> Table:
+    """Return an empty table of two columns; a long value goes on in the next line, digests are not cut off."""
+    table = Table(title=Text(title), show_header=False, title_justify="left")
+    table.add_column()
+    table.add_column(overflow="fold")
+    return table
+
+
+def text_of(value: Any) -> str:
+    """Return a number, a truth or a word as reports show it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.4f}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{int(value):,}" if isinstance(value, (int, float)) else str(value)
+
+
+def shows_bars(console: Console) -> bool:
+    """Return whether a bar can move there: on a terminal, or in a notebook that has the widgets it is made of."""
+    return console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None)
+
+
+@contextmanager
+def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[Told]:
+    """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere."""
+    if shows_bars(console):
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(label, total=devices)
+            yield lambda tally: bar.update(task, completed=tally.count)
+        return
+    said, counted = time.monotonic(), 0
+
+    def line(tally: RunProgress) -> None:
+        nonlocal said, counted
+        if tally.count != counted and time.monotonic() - said >= EVERY:
+            said, counted = time.monotonic(), tally.count
+            console.print(f"{label}: {tally.count:,} of {devices:,} {done}", highlight=False)
+
+    yield line
+
+
+def failing(failure: float, mistakes: int) -> str:
+    """Return in words what lower bounds allow a learner.
+
+    >>> failing(0.5, 0), failing(0.05, 3)
+    ('to fail with probability 0.5 at most', 'to have more than 3 items wrong with probability 0.05 at most')
+    """
+    what = f"have more than {mistakes:,} item{'s' if mistakes > 1 else ''} wrong" if mistakes else "fail"
+    return f"to {what} with probability {failure:g} at most"

@@ -1,0 +1,184 @@
+"""A comparison as a sweep: its units, their summary, and how both are shown."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from scenarios.config.settings import validated
+from scenarios.data.datasets import lines_skipped
+from scenarios.studies.compare.comparison_settings import COORDINATOR, TRUST_MODELS, Comparison
+from scenarios.studies.compare.crossing import REACHED, refined
+from scenarios.studies.compare.row import Row
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.scoring import (
+    SERVED,
+    TOP,
+    CompareKey,
+    CompareMeasurement,
+    CompareUnit,
+    check_own,
+    measure,
+    panel_of,
+    rows_of,
+    served_in,
+    show_panel,
+)
+from scenarios.studies.compare.summary import show, summarize
+from scenarios.studies.compare.worlds import table_of
+from scenarios.studies.sweep.online_sweep import ClientsMeasurement as Served
+from scenarios.studies.sweep.sweeps import Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
+    """A comparison to be measured, or that was measured."""
+
+    settings: Comparison
+    key, measurement, family = CompareKey, CompareMeasurement, "compare"
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        return self.settings.content()
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print a table for each trust model, and the coordinator's panel."""
+        show(console, result, title)
+        if result["coordinator"] is not None:
+            show_panel(console, result["coordinator"])
+
+    def units(
+        self, done: Mapping[CompareKey, CompareMeasurement]
+    ) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
+        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
+
+        Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
+        """
+        settings, table = self.settings, table_of(self.settings)
+        rows = [row for row in rows_of(settings).values() if row.fits(table)]
+        seeds = range(settings.seed, settings.seed + settings.seeds)
+        served, _ = served_in(settings)
+        keys = [
+            key
+            for seed in seeds
+            for key in (
+                *(key for row in rows for key in _keys(settings, row, table.users, seed)),
+                *(CompareKey(COORDINATOR, name, "", table.users, "", seed) for name in served),
+            )
+        ]
+        every = {key: partial(measure, CompareUnit(settings=settings, key=key)) for key in keys}
+        few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
+        more = _refining(settings, rows, table.users, done)
+        refined = {
+            key: CompareUnit(settings=few if aggregate else settings, key=key) for key, aggregate in more.items()
+        }
+        return every | {key: partial(measure, unit) for key, unit in refined.items()}
+
+    def in_words(self, rows: pd.DataFrame) -> str:
+        """Return how many rows there are."""
+        return f"{len(rows)} rows"
+
+    def table(self, units: Mapping[CompareKey, CompareMeasurement]) -> pd.DataFrame:
+        """Return what every unit measured, one row each with features and without."""
+        names = ("features", "hit_rate", "ndcg", "recall", "coverage", "people")
+        return pd.DataFrame(
+            [
+                {**key._asdict(), **{name: getattr(one, name) for name in names}, "seconds": unit.seconds}
+                for key, unit in units.items()
+                for one in unit.scores
+            ]
+        )
+
+    def result(self, units: Mapping[CompareKey, CompareMeasurement]) -> dict[str, Any]:
+        """Return every row with its intervals, and their summary."""
+        table = table_of(self.settings)
+        summary = summarize(self.settings, units, table)
+        losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
+        served = {key: Served(clients=unit.losses, seconds=unit.seconds) for key, unit in losses.items()}
+        of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
+        own, (_, why) = check_own(self.settings, table.users, table.count), served_in(self.settings)
+        return {
+            **summary,
+            "coordinator": panel_of(self.settings, served) if served else None,
+            **lines_skipped(self.settings, table),
+            "remarks": [*table.remarks, *summary["remarks"], *of_rows, *own, *([why] if why else [])],
+        }
+
+    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
+        """Return the rows as a table."""
+        return pd.DataFrame(result["rows"])
+
+
+def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:
+    """Yield the units of a row for a seed."""
+    epsilons = _epsilons(settings) if "epsilon" in row.asks else [""]
+    scales = settings.scale if "scale" in row.asks else (1,)
+    shares = [f"{share:g}" for share in settings.public] if "public" in row.asks else [""]
+    for epsilon in epsilons:
+        for scale in (one for one in scales if row.reaches(people * one, settings)):
+            for share in shares:
+                yield CompareKey(row.trust_model, row.mechanism, epsilon, people * scale, share, seed)
+
+
+def _refining(
+    settings: Comparison, rows: Sequence[Row], people: int, done: Mapping[CompareKey, CompareMeasurement]
+) -> dict[CompareKey, bool]:
+    """Return further units, which locate numbers of people more closely, and whether their sums are sampled."""
+    seeds, more = range(settings.seed, settings.seed + settings.seeds), dict[CompareKey, bool]()
+    plain = [done.get(CompareKey("none", "popularity", "", people, "", seed)) for seed in seeds]
+    asking = [row for row in rows if row.asks == {"epsilon", "scale"} and row.trust_model in TRUST_MODELS]
+    if not all(plain):
+        return more
+    height = REACHED * float(np.mean([unit.scores[0].ndcg for unit in plain if unit]))
+    by_row: dict[tuple[str, str, str], dict[int, dict[int, CompareMeasurement]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
+    for key, unit in done.items():
+        by_row[key[:3]][key.users][key.seed] = unit
+    for row in asking:
+        grid = [people * scale for scale in settings.scale if row.reaches(people * scale, settings)]
+        for epsilon in _epsilons(settings):
+            units = by_row[row.trust_model, row.mechanism, epsilon]
+            complete = {users: [of[seed] for seed in seeds] for users, of in units.items() if of.keys() >= {*seeds}}
+            if not grid or not {*grid} <= complete.keys():
+                continue
+            for variant in range(len(complete[grid[0]][0].scores)):  # without public features, and with them
+                worth = {
+                    users: float(np.mean([one.scores[variant].ndcg for one in of])) for users, of in complete.items()
+                }
+                for users in refined(grid, worth, height, people):
+                    keys = (CompareKey(row.trust_model, row.mechanism, epsilon, users, "", seed) for seed in seeds)
+                    more |= dict.fromkeys(keys, row.reaches(settings.devices + 1, settings))
+    return more
+
+
+def _epsilons(settings: Comparison) -> list[str]:
+    return ["inf" if one is None else str(one) for one in settings.epsilon]
+
+
+def comparison(values: Mapping[str, Any]) -> CompareSweep:
+    """Check what is to be compared; None stands for a default."""
+    settings = validated(Comparison, None, dict(values))
+    names = {row.mechanism for row in registered_rows().values()} | set(SERVED)
+    for name in settings.mechanisms or ():
+        if name not in names:
+            raise InputError(f"mechanism {name!r} is unknown; choose among {', '.join(sorted(names))}")
+    if table_of(settings).count <= 2 * TOP:
+        raise InputError(
+            f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
+        )
+    check_own(settings, table_of(settings).users, table_of(settings).count)
+    served, why = served_in(settings)
+    if not rows_of(settings) and why is not None:
+        raise InputError(why)
+    if not rows_of(settings) and not served:
+        raise InputError("none of the mechanisms is of these trust models; name others, or leave one of them out")
+    return CompareSweep(settings)

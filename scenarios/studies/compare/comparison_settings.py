@@ -1,0 +1,224 @@
+"""The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.files import ColumnNames, NamedPath, brief, file_sha256
+from scenarios.config.mechanism_settings import own_designs
+from scenarios.config.settings import (
+    BAD_LINES,
+    COLUMNS,
+    DUPLICATES,
+    FEATURES,
+    LIKE_FROM,
+    OWN,
+    SEED,
+    BadLines,
+    Duplicates,
+    Seed,
+    like_bar,
+)
+
+TRUST_MODELS = ("none", "curator", "two-tier", "local")
+"""Who is trusted: whoever learns, a curator who adds noise, a server with some people's public ratings, or nobody."""
+PUBLIC_RATES = "public-rates"
+"""Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
+it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
+COORDINATOR = "coordinator"
+"""A panel beside these, with a metric of its own."""
+EARLIER_NAMES = {
+    "pairs, EASE": "pairs with EASE",
+    "popularity, set": "popularity with set",
+    "lifts, set": "lifts with set",
+}
+"""Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
+EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
+SEEDS = 3
+"""With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two."""
+PUBLIC = (
+    *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
+    *("curated", "top", "co_liked", "lift_items", "paired"),
+)
+"""Constants that are declared and never taken from a file."""
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _epsilons(value: Any) -> Any:
+    epsilons = [None if part is None else parse_epsilon(part) for part in _parts(value)]
+    if len(set(epsilons)) < len(epsilons) or not epsilons:
+        raise InputError(f"epsilon is {brief(value)}; name each value once")
+    return tuple(sorted(epsilons, key=lambda epsilon: (epsilon is None, epsilon)))
+
+
+def _scales(value: Any) -> Any:
+    try:
+        scales = {int(part) for part in _parts(value)}
+    except (TypeError, ValueError):
+        scales = {0}
+    if min(scales, default=0) < 1:
+        raise InputError(f"scale is {brief(value)}, no list of whole numbers from 1 on; write it like 1,10,100")
+    return tuple(sorted(scales))
+
+
+def _shares(value: Any) -> Any:
+    try:
+        shares = {float(part) for part in _parts(value)}
+    except (TypeError, ValueError):
+        shares = {0.0}
+    if not all(0 < share < 1 for share in shares) or not shares:
+        raise InputError(f"public is {brief(value)}, no list of shares between 0 and 1; write it like 0.01,0.05")
+    return tuple(sorted(shares))
+
+
+def _models(value: Any) -> Any:
+    names = _parts(value)
+    for name in names:
+        if name not in EVERY_MODEL:
+            choices = ", ".join(EVERY_MODEL)
+            raise InputError(f"trust model {brief(name)} is unknown; choose among {choices}")
+    return tuple(name for name in EVERY_MODEL if name in names)
+
+
+def _seeds(number: Any) -> Any:
+    if number is not None and not isinstance(number, bool) and str(number).isdigit() and int(number) < SEEDS:
+        raise InputError(
+            f"seeds is {int(number)}; an interval over splits takes {SEEDS} or more of them; raise --seeds"
+        )
+    return number
+
+
+def _names(value: Any) -> Any:
+    return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(value))
+
+
+def _designs(value: Any) -> Any:
+    return own_designs(_parts(value))
+
+
+class Comparison(BaseModel):
+    """The settings of a comparison. The constants w, p, k and M are declared here for any file: they are public."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ratings: NamedPath = Field(description="The file of ratings.")
+    columns: ColumnNames = Field(default=None, description=COLUMNS)
+    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
+    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
+    min_ratings: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="People with fewer ratings are left out [1]."
+    )
+    split_by: Literal["random", "time"] = Field(
+        default="random",
+        description="Hold out ratings at random, or everybody's latest, where the file has times [random].",
+    )
+    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    features: NamedPath | None = Field(default=None, description=FEATURES)
+    held_out: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.2, description="Share of everybody's likes, and of dislikes, that is held out [0.2]."
+    )
+    epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
+        default="0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
+    )
+    scale: Annotated[tuple[int, ...], BeforeValidator(_scales)] = Field(
+        default=(1, 10, 100, 1000),
+        description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
+    )
+    trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
+        default=(*TRUST_MODELS, COORDINATOR),
+        description=f"Some of {', '.join(EVERY_MODEL)}, by ',' [all but {PUBLIC_RATES}].",
+    )
+    mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
+        default=None, description="Rows to measure, by ',', such as set or EASE [all]."
+    )
+    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(_designs)] = Field(
+        default=(), description=f"Custom mechanisms, each measured as one more row: {OWN}, by ','."
+    )
+    public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
+        default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
+    )
+    seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
+        default=SEEDS, description=f"Splits, each with its own coins; at least {SEEDS} [{SEEDS}]."
+    )
+    seed: Seed = Field(default=0, description=SEED)
+    devices: Annotated[int, Field(ge=0)] = Field(
+        default=1_000_000,
+        description="Up to this many devices answer one by one; for more, their sum is sampled from its law [1000000].",
+    )
+    clients: Annotated[int, Field(ge=2)] = Field(
+        default=20, description="Coordinator: people of the file who are served as clients in each seed [20]."
+    )
+    likes: Annotated[int, Field(ge=1)] = Field(
+        default=50, description="Public: likes w that sets are padded or cut to, and a typical person has [50]."
+    )
+    counted: Annotated[float, Field(ge=0, lt=0.3)] = Field(
+        default=0.0,
+        description="Local set and pairs: share of devices that first report how many items they like, with their "
+        "whole epsilon; w follows from that, not from --likes [0].",
+    )
+    sensed: Annotated[float, Field(gt=0)] = Field(
+        default=0.5, description="Public: MaxSense senses an item with this probability over --likes [0.5]."
+    )
+    neighbours: Annotated[int, Field(ge=1)] = Field(default=100, description="Item kNN: neighbours of an item [100].")
+    rank: Annotated[int, Field(ge=1)] = Field(default=16, description="Truncated SVD: its rank [16].")
+    ridge: Annotated[float, Field(gt=0)] = Field(default=200.0, description="EASE: its ridge [200].")
+    curated: Annotated[int, Field(ge=1)] = Field(
+        default=10, description="Public: likes of a person that a curator counts with discrete Laplace noise [10]."
+    )
+    top: Annotated[int, Field(ge=11, le=MOST_ITEMS)] = Field(
+        default=200, description="Public: items M whose pairs are counted, by a curator and locally [200]."
+    )
+    lift_items: Annotated[int, Field(ge=11)] = Field(
+        default=800, description="Public: the most liked items, whose lifts are estimated from public people [800]."
+    )
+    co_liked: Annotated[int, Field(ge=0, le=MOST_LIKES)] = Field(
+        default=0,
+        description="Public: likes w of a person whose pairs are counted, by a curator and locally, 0 for half of "
+        "--likes, 2 to 20 [0]; a curator's Gaussian counts have as many.",
+    )
+    paired: Annotated[int, Field(ge=2, le=1024)] = Field(
+        default=70, description="Public: items M, the most liked ones, whose pairs' signs devices report [70]."
+    )
+
+    @property
+    def liked_from(self) -> float | None:
+        """The least rating of a liked item, or None for above a person's mean; without ratings all is liked."""
+        return like_bar(self.columns, self.like_from)
+
+    def content(self) -> dict[str, Any]:
+        """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
+        names = (
+            "like_from",
+            "held_out",
+            "duplicates",
+            "bad_lines",
+            "min_ratings",
+            "split_by",
+            "devices",
+            "clients",
+            *PUBLIC,
+        )
+        shared = {name: getattr(self, name) for name in names}
+        digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
+        columns = None if self.columns is None else list(self.columns)
+        return {"sweep": "compare", "columns": columns, **digests, **shared}
+
+    def includes(self, trust_model: str, mechanism: str) -> bool:
+        """Return whether a row is to be measured."""
+        return trust_model in self.trust_models and (self.mechanisms is None or mechanism in self.mechanisms)
+
+
+def _digest(path: Path | None) -> str | None:
+    return None if path is None else file_sha256(path, "file")

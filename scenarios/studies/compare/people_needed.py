@@ -1,0 +1,252 @@
+"""How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import LikedSet
+from scenarios.data.item_files import read_descriptions
+from scenarios.show.tables import interval_of, remark, short, show_table
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.crossing import among_files, crossings, over_seeds_and_people
+from scenarios.studies.compare.row import LearnedScores, RowRequest
+from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
+from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.scoring import TOP, score
+from scenarios.studies.compare.sum_laws import mean_of_likers
+from scenarios.studies.compare.worlds import FileWorld, LikesFold, table_of, world_of
+
+RUNGS = 10 ** np.arange(1, 10.25, 0.5)
+"""Numbers of people that are tried."""
+EVALUATED = 200
+"""People of the file whose lists are scored in each split, at most."""
+ROWS: tuple[LocalRow, ...] = (SET, PAIRS)
+"""The best local mechanisms for single items and for pairs of them."""
+Reach = tuple[float, float, float]
+"""A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ForecastSplit:
+    """A split of the file."""
+
+    seed: int
+    world: FileWorld
+    people: Ints  # The people who are evaluated
+    # shape (1 + samples,); NDCG of plain popularity among them, and among samples of them with replacement
+    plain: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The worth of private advice among people like a file's, as shares of plain popularity's."""
+
+    settings: Comparison  # The file, its splits (``seeds``), and public constants; epsilons and scales do not matter
+
+    @cached_property
+    def splits(self) -> list[ForecastSplit]:
+        """The splits."""
+        splits = []
+        for seed in range(self.settings.seed, self.settings.seed + self.settings.seeds):
+            world = world_of(self.settings, seed)
+            coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
+            people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
+            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0, seed=seed)
+            plain = _worth(world, Popularity().advise(world, request), request, people, features=False)
+            if not plain[0]:
+                raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
+            splits.append(
+                ForecastSplit(seed=seed, world=world, people=people, plain=np.where(plain > 0, plain, plain[0]))
+            )
+        return splits
+
+    def worth(self, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
+        """Return the worth of advice with this many people, by whether devices use public features."""
+        return _shares(self, row, epsilon, users)
+
+    def here(self, row: LocalRow, epsilon: Epsilon, users: int, *, features: bool) -> Reach:
+        """Return the worth of advice with this many people, with its interval."""
+        shares = self.worth(row, epsilon, users)[features]
+        return over_seeds_and_people(shares[:, 0].tolist(), list(shares[:, 1:]))
+
+    def people(self, row: LocalRow, epsilon: Epsilon, *, features: bool, share: float, guess: float) -> Reach | None:
+        """Return how many people it takes until advice is worth a share of plain popularity; None where none suffice.
+
+        The search starts at a guess, which only saves time as long as more people never make advice worse.
+        Between `RUNGS` it interpolates on the logarithm of people, split by split and sample by sample. That the
+        file's people are a sample, whose tenth most liked item has a share f, makes the number uncertain as well:
+        it goes with ``1 / f^2``.
+        """
+
+        def at(rung: int) -> Floats2:
+            return self.worth(row, epsilon, round(float(RUNGS[rung])))[features]
+
+        def enough(rung: int) -> bool:
+            return bool(at(rung)[:, 0].mean() >= share)
+
+        if not enough(RUNGS.size - 1):
+            return None
+        first = min(int(np.searchsorted(RUNGS, guess)), RUNGS.size - 1)
+        while first and enough(first - 1):
+            first -= 1
+        while not enough(first):
+            first += 1
+        near = range(max(0, first - 2), min(first + 2, RUNGS.size))
+        crossed = crossings(np.stack([at(rung) for rung in near]), np.log(RUNGS[near.start : near.stop]), share)
+        mean, _, high = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
+        world = self.splits[0].world
+        reach = math.hypot(high - mean, among_files(world.popularity, world.people, 2))
+        return math.exp(mean), math.exp(mean - reach), math.exp(mean + reach)
+
+
+@lru_cache(maxsize=1 << 12)
+def _shares(forecast: Forecast, row: LocalRow, epsilon: Epsilon, users: int) -> Mapping[bool, Floats2]:
+    settings = forecast.settings.model_copy(update={"devices": 0})
+    shares: dict[bool, list[Floats]] = {}
+    for split in forecast.splits:
+        request = RowRequest(settings=settings, epsilon=epsilon, users=users, public=0, seed=split.seed)
+        learned = row.advise(split.world, request)
+        for features in (False, True) if split.world.features is not None else (False,):
+            worth = _worth(split.world, learned, request, split.people, features=features)
+            shares.setdefault(features, []).append(worth / split.plain)
+    return {features: np.stack(values) for features, values in shares.items()}
+
+
+def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people: Ints, *, features: bool) -> Floats:
+    """Return NDCG at 10 among some people, and among samples of them, shape (1 + samples,)."""
+    scores = score(world, replace(learned, people=people), request, features=features)
+    return np.array([scores.ndcg, *scores.resampled["ndcg"]])
+
+
+SPLITS = 5
+EPSILONS = ("1", "2", "4")
+"""The epsilons where none is named."""
+WORTH, BEATS = 0.95, 1.05
+"""Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
+NOISE = 0.1
+"""Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
+USEFUL = 0.5
+"""Share of plain popularity below which volunteers or a curator serve better than local mechanisms."""
+ELSEWHERE = "volunteers or curator"
+
+
+def needs(
+    settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
+) -> list[dict[str, Any]]:
+    """Return how many people private advice takes, among people like a file's, and which advice to use.
+
+    ``epsilons`` in nats.
+    """
+    table, forecast = table_of(settings), Forecast(settings)
+    if table.count <= 2 * TOP:
+        raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")
+    here, forecasts = users or table.users, list[dict[str, Any]]()
+    for epsilon in epsilons or tuple(map(parse_epsilon, EPSILONS)):
+        thumb = by_formula(forecast.splits[0].world.fold, settings, epsilon)
+        rows = [
+            {**_row(forecast, row, epsilon, (here, worth, thumb), features=features), "by_formula": round(thumb)}
+            for row in ROWS
+            for features in ((False, True) if settings.features is not None else (False,))
+        ]
+        best = max(rows, key=lambda row: float(row["here"]))
+        use = advice_of(best) if best["here"] >= USEFUL else ELSEWHERE
+        forecasts += [{**row, "use": use} for row in rows]
+    return forecasts
+
+
+def needs_or_why(settings: Comparison, **options: Any) -> tuple[list[dict[str, Any]], str | None]:
+    """Return `needs`, or the reason why a readable file has none."""
+    table = table_of(settings)
+    if settings.features is not None:
+        read_descriptions(settings.features, table.item_labels)
+    try:
+        return needs(settings, **options), None
+    except InputError as error:
+        return [], str(error)
+
+
+def _row(
+    forecast: Forecast, row: LocalRow, epsilon: Epsilon, target: tuple[int, float, float], *, features: bool
+) -> dict[str, Any]:
+    users, worth, guess = target
+    columns: dict[str, Any] = {"epsilon": as_json(epsilon), "mechanism": row.mechanism, "features": features}
+    columns |= {"worth": worth, "users_here": users}
+    for name, share in (("people", worth), ("people_to_beat", BEATS)):
+        people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
+        guess = guess if people is None else people[0]
+        columns |= _named(name, people and (round(people[0]), round(people[1]), round(people[2])))
+    return columns | _named("here", forecast.here(row, epsilon, users, features=features))
+
+
+def _named(name: str, reach: Reach | None) -> dict[str, float | None]:
+    names = (name, f"{name}_low", f"{name}_high")
+    return dict(zip(names, reach or (None,) * 3, strict=True))
+
+
+def by_formula(fold: LikesFold, settings: Comparison, epsilon: Epsilon) -> float:
+    """Return a rule of thumb for the people that a list by the set mechanism takes: ``v / (0.1 f)^2``.
+
+    v is the variance of one report about the tenth most liked item, whose share of people's sets is f.
+    """
+    items = fold.liked.count
+    rated = min(settings.likes, items)
+    inclusion = np.minimum(1.0, rated / np.maximum(fold.liked.degrees, 1))
+    share = float(np.sort(mean_of_likers(fold, inclusion))[-TOP])
+    design = LikedSet(items=items, rated=rated, padded=rated)
+    query = design.query(round_number=0, public_seed=bytes(16), epsilon=epsilon)
+    spread = float(subset_rates(query).spread(np.array([share]))[0])
+    return spread / (NOISE * share) ** 2 if share else math.inf
+
+
+def advice_of(row: Mapping[str, Any]) -> str:
+    """Return the name of advice, such as "set + features"."""
+    return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])
+
+
+HONEST = (
+    "drawn from exact laws of what devices would answer, on this file's own split; intervals of 95 % cover splits, "
+    "coins and the choice of people, but from few people pairs look easier than they are; blindrec compare "
+    "measures it, with volunteers and a curator beside it, who need far fewer people"
+)
+
+
+def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | None) -> None:
+    """Print the rows of `scenarios.studies.compare.people_needed.needs`, or why there are none."""
+    title = "what private advice takes among people like this file's"
+    if not rows:
+        remark(console, f"{title}: nothing can be told; {why}")
+        return
+    first, cells = rows[0], list[list[str] | None]()
+    for epsilon, group in groupby(rows, key=lambda row: row["epsilon"]):
+        for place, row in enumerate(group):
+            people = (_reach(row, name) for name in ("people", "people_to_beat"))
+            cells.append(["" if place else _epsilon(epsilon), advice_of(row), *people, f"{100 * row['here']:.0f} %"])
+        cells.append(None)
+    users = int(first["users_here"])
+    columns = ("epsilon", "advice", f"people for {first['worth']:.0%}", f"for {BEATS:.0%}", f"with {short(users)}")
+    show_table(console, columns, cells[:-1], title=f"{title}, in plain popularity's NDCG", words=("advice",), names=2)
+    for use in dict.fromkeys(row["use"] for row in rows):
+        named = dict.fromkeys(_epsilon(row["epsilon"]) for row in rows if row["use"] == use)
+        remark(console, f"to use with {users:,} people at epsilon {', '.join(named)}: {use}")
+    remark(console, HONEST)
+
+
+def _epsilon(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _reach(row: Mapping[str, Any], name: str) -> str:
+    return "never" if row[name] is None else f"{short(row[name])} {interval_of(row, name, short)}"

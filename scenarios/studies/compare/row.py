@@ -1,0 +1,101 @@
+"""A row of a comparison: a trust model and a mechanism, by which the scores are learned that devices rank items by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.item_models import floor_of
+from scenarios.data.datasets import RatingTable
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.worlds import FileWorld
+
+Scorer = Callable[[Any], Floats2]
+"""Takes people's own likes, a sparse matrix of shape (people, N), and returns their scores of the same shape."""
+DEVICES, AGGREGATE = "devices", "aggregate"
+"""Whether devices answered one by one, or the sum of their answers was drawn from its law."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowRequest:
+    """The request that a row answers with learned scores."""
+
+    settings: Comparison  # The constants
+    epsilon: Epsilon  # Every person's privacy budget [nats]; None for no noise
+    users: int  # People who contribute
+    public: float  # Share of the file's people whose ratings are public; 0 outside two-tier
+    seed: int  # The seed of the split and of all coins
+
+    @cached_property
+    def coins(self) -> np.random.Generator:
+        """The experimenter's random generator, for everything that is not random on a device."""
+        purpose = f"comparison {self.epsilon} {self.users} {self.public}"
+        return np.random.default_rng(int.from_bytes(derive(self.seed, purpose)))
+
+    def ranked(self, values: Floats) -> Ints:
+        """Return the indices of values, the largest first, and equal ones in a random order that all rows share.
+
+        Their own order would not do: a file's is no accident, since old items have small numbers and many know them.
+        """
+        order = np.random.default_rng(int.from_bytes(derive(self.seed, "equal items"))).permutation(values.size)
+        places: Ints = order[np.argsort(-values[order], kind="stable")]
+        return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedScores:
+    """Scores that a row learned, and how devices rank items by them."""
+
+    # shape (N,); Estimated popularity in any unit, by which items are ranked where there is no `scorer`
+    popularity: Floats = field(repr=False)
+    floor: float  # Smaller scores count as this one where features multiply them
+    noise: float = 0.0  # Standard error of popularity; see `coordinator.protocol.item_models.damped`
+    scorer: Scorer | None = None  # It computes each device's scores from its own likes
+    # shape (N,); All items in the order in which equal scores are ranked; None ranks these at random
+    order: Indices | None = field(default=None, repr=False)
+    simulated: str | None = None  # `DEVICES` or `AGGREGATE`; None where no device answers anything
+    # The people who are evaluated; None for everybody with a like that is held out
+    people: Ints | None = field(default=None, repr=False)
+    # shape (people of the file, N); The matrix whose rows a scorer takes, if these are not people's likes
+    holds: Any = field(default=None, repr=False)
+
+    @classmethod
+    def noisy(cls, popularity: Floats, noise: float, simulated: str | None = None) -> LearnedScores:
+        """Return scores that are estimates of popularity alone, all with this standard error."""
+        return cls(popularity=popularity, floor=floor_of(noise), noise=noise, simulated=simulated)
+
+
+class Row:
+    """A row; subclasses define `advise`."""
+
+    trust_model: ClassVar[str]  # Its name, without commas: lists of names have these between them
+    mechanism: str
+    order: int  # Its position in tables, within its trust model
+    # The settings that it depends on, among ``epsilon``, ``scale`` (of people) and ``public`` (their share)
+    asks: ClassVar[frozenset[str]] = frozenset()
+    # The probability that its guarantee fails; None where it never does, or where there is none
+    delta: ClassVar[float | None] = None
+    featured: ClassVar[bool] = True  # Whether it is also shown with public features
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Learn from a world the scores that devices rank items by."""
+        raise NotImplementedError
+
+    def fits(self, table: RatingTable) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether the row can be computed for such a file; by default it can for any."""
+        return True
+
+    def reaches(self, users: int, settings: Comparison) -> bool:  # noqa: ARG002 (rows override it)
+        """Return whether it can be measured with so many people; by default it can with any number."""
+        return True
+
+    def remarks(self, settings: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
+        """Return sentences about the row that stand below the tables; by default none."""
+        return ()

@@ -1,0 +1,197 @@
+"""Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.special import ndtr
+
+from coordinator.protocol.arrays import Floats, Floats2, Ints
+from coordinator.protocol.coins import derive
+from coordinator.protocol.features import ItemFeatures, tastes
+from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
+from coordinator.protocol.rows import Rows
+from coordinator.server.completion.fitting import Fitting
+from coordinator.server.decoding.count_decoding import PublicCounts
+from scenarios.backends.in_process import InProcess
+from scenarios.data.datasets import RatingTable
+from scenarios.data.populations import public_people
+from scenarios.families.two_tier import two_tier_experiment as experiment
+from scenarios.families.two_tier.two_tier_run import follow
+from scenarios.families.two_tier.two_tier_scenario import (
+    MOST_UNDECLARED,
+    NONE,
+    PRIVATE,
+    PUBLISHED,
+    TwoTier,
+    needs_scale,
+    scale_of,
+)
+from scenarios.families.two_tier.two_tier_worlds import UserSplit
+from scenarios.studies.compare.advisors import ease, neighbours, of_gram, pair_advice
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
+from scenarios.studies.compare.rows.local import SET
+from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
+
+KAPPA = 1.0
+"""Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1."""
+
+
+def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:
+    """Return who is public and who is private, the same people in all rows of a seed; at least one of each."""
+    return public_people(world.people, request.public, request.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicModelRow(Row):
+    """A model of public people's likes alone, which private people apply to their own."""
+
+    mechanism: str
+    order: int
+    # Takes the public likes and the constants; None to rank items by how many public people like them
+    fit: Callable[[Any, Comparison], Scorer] | None = None
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"public"})
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Learn from public people."""
+        public, private = split_people(world, request)
+        likes = world.matrix[public]
+        counts = likes.sum(axis=0).astype(np.float64)
+        scorer = None if self.fit is None else self.fit(likes, request.settings)
+        return LearnedScores(
+            popularity=counts, floor=0.5 if scorer is None else LEAST_SCORE, scorer=scorer, people=private
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedRow(Row):
+    """Popularity that combines public people's and private devices' estimates, weighted by their precision."""
+
+    mechanism: str
+    order: int
+    lifts: bool  # Whether public people's co-occurrences, as lifts, are multiplied by it and EASE applied
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Ask private devices by the set mechanism, and combine both estimates."""
+        public, private = split_people(world, request)
+        likes = world.matrix[public]
+        declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
+        model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
+        sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
+        of_public = PublicCounts(counts=counts, sizes=sizes)
+        popularity, _ = of_public.posterior(model.score, model.error, request.settings.likes)
+        if not self.lifts:
+            return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
+        pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
+        weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge)
+        lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
+        advice = pair_advice(lifts, popularity, request.coins.permutation(world.items), noise=0.0)
+        return replace(advice, people=private)
+
+
+def lifted(likes: Any, popularity: Floats) -> Floats2:
+    """Return co-occurrences of such popularity whose lifts are those of public people, shape (M, M), in public people.
+
+    ``G_ij = P f_i f_j (n_ij + k) / (P g_i g_j + k)``, g the public rates; the diagonal is ``P f_i``.
+    """
+    people = likes.shape[0]
+    rates = likes.sum(axis=0) / people
+    together = (likes.T @ likes).toarray() + KAPPA
+    gram: Floats2 = people * np.outer(popularity, popularity) * together / (people * np.outer(rates, rates) + KAPPA)
+    np.fill_diagonal(gram, people * popularity)
+    return gram
+
+
+def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
+    """Return everybody's ratings without those that are held out."""
+    train = world.fold.train
+    in_training = np.isin(table.owners * table.count + table.items, train.owners * table.count + train.items)
+    return table.valued(np.asarray(table.values, np.float64)).where(in_training)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRow(Row):
+    """Ratings predicted from public people's, and one release by each private device about its completed ratings."""
+
+    mechanism: str
+    order: int
+    how: str  # The mechanism of `blindrec two-tier`; `NONE` where private devices release nothing
+
+    trust_model: ClassVar[str] = "two-tier"
+    asks: ClassVar[frozenset[str]] = frozenset({"public"})
+
+    def fits(self, table: RatingTable) -> bool:
+        """Return whether ratings differ, and have a finite scale where devices sample a rating."""
+        levels = np.unique(table.values).size
+        return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Fit public people's ratings, and absorb what private devices release."""
+        dealt, fitting = settled(request.settings, request.public, request.seed)
+        plan = experiment.plan_of(
+            replace(dealt, settings=_two_tier_settings(request.settings, request.seed, self.how)), fitting
+        )
+        features = follow(plan, InProcess(1)).outcome.features
+        rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
+        rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
+        spread = max(float(np.std(public_rows.values)), 1e-9)
+
+        def scores(own: Any) -> Floats2:
+            means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
+            chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+            return chances
+
+        holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
+        _, private = split_people(world, request)
+        return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+
+
+def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
+    return TwoTier(ratings=settings.ratings, mechanism=how, seed=seed)
+
+
+@lru_cache(maxsize=8)
+def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
+    """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
+    world, table = world_of(settings, seed), table_of(settings)
+    people = split_people(
+        world, RowRequest(settings=settings, epsilon=None, users=world.people, public=public, seed=seed)
+    )
+    rows = ratings_left(table, world)
+    order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
+    split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
+    scale = scale_of(PUBLISHED.get(table.source), split.public_rows.values)
+    dealt = experiment.TwoTierWorld(settings=_two_tier_settings(settings, seed, NONE), split=split, scale=scale)
+    return dealt, experiment.settle(dealt, InProcess(1))[0]
+
+
+def completed(features: ItemFeatures, own: Any) -> Floats2:
+    """Return the ratings ``mu + V u`` that devices complete their own to, shape (devices, N)."""
+    starts, items = own.indptr.astype(np.int64), own.indices.astype(np.int32)
+    ratings: Floats2 = (
+        features.mean + tastes(features, starts, items, own.data - features.mean[items]) @ features.vectors.T
+    )
+    return ratings
+
+
+ROWS = (
+    PublicModelRow("popularity", 10),
+    PublicModelRow("item kNN", 20, lambda likes, settings: neighbours(likes, settings.neighbours)),
+    PublicModelRow("EASE", 30, lambda likes, settings: ease(likes, settings.ridge)),
+    WeightedRow("popularity with set", 40, lifts=False),
+    WeightedRow("lifts with set", 50, lifts=True),
+    CompletionRow("trace norm", 60, NONE),
+    CompletionRow("PMC", 70, "pmc"),
+    CompletionRow("PMD", 80, "pmd"),
+)

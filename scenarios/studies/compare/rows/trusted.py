@@ -1,0 +1,236 @@
+"""Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+from scipy import sparse
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.item_models import LEAST_SCORE
+from coordinator.server.decoding.open_ratings import DiscreteLaplace
+from coordinator.server.decoding.pair_model import item_to_item
+from coordinator.server.decoding.threads import one_thread
+from scenarios.data.datasets import RatingTable
+from scenarios.studies.compare.advisors import alternating, decomposed, ease, neighbours, pair_advice, pair_design
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
+from scenarios.studies.compare.worlds import FileWorld
+
+MOST = 20_000
+"""Matrices of up to this many rows are inverted."""
+
+
+class Chance(Row):
+    """A random list of each person."""
+
+    trust_model, mechanism, order = "none", "chance", 10
+    featured = False
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Score items at random."""
+        return LearnedScores(
+            popularity=np.ones(world.items), floor=1.0, scorer=lambda own: request.coins.random(own.shape)
+        )
+
+
+class Popularity(Row):
+    """Items by how many people like them."""
+
+    trust_model, mechanism, order = "none", "popularity", 20
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:  # noqa: ARG002 (no coins)
+        """Count likes."""
+        return LearnedScores(popularity=world.popularity, floor=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow(Row):
+    """A model of items that is fitted to all likes."""
+
+    mechanism: str
+    order: int
+    fit: Callable[[Any, Comparison], Scorer]  # Takes the likes and the constants
+    inverts: bool = False  # Whether a matrix as large as people or items is inverted
+
+    trust_model: ClassVar[str] = "none"
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Fit the model."""
+        return LearnedScores(
+            popularity=world.popularity, floor=LEAST_SCORE, scorer=self.fit(world.matrix, request.settings)
+        )
+
+    def fits(self, table: RatingTable) -> bool:
+        """Return whether a matrix that is inverted is small enough."""
+        return not self.inverts or min(table.users, table.count) <= MOST
+
+
+MODELS = (
+    ModelRow("item kNN", 30, lambda likes, settings: neighbours(likes, settings.neighbours)),
+    ModelRow("SVD", 40, lambda likes, settings: decomposed(likes, settings.rank)),
+    ModelRow("EASE", 50, lambda likes, settings: ease(likes, settings.ridge), inverts=True),
+)
+CHECK = ModelRow("ALS", 60, lambda likes, settings: alternating(likes, settings.rank, 1.0))
+"""The model of an external library, for comparison; the row exists only where that package is installed."""
+
+
+COPIES = 4
+"""Where a person is sampled more often, this many of its copies choose which likes count."""
+DELTA = 1e-6
+"""Delta of the curator's totals with Gaussian noise."""
+CHOICE = 10
+"""One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired."""
+
+
+def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:
+    """Return the standard deviation of Gaussian noise that is (epsilon, delta)-private; 0 for no noise.
+
+    Source: Balle and Wang, *Improving the Gaussian mechanism*, ICML 2018, Theorem 8: with D the sensitivity (L2),
+    ``Phi(D/2s - eps s/D) - e^eps Phi(-D/2s - eps s/D) <= delta``.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> round(gaussian_noise(Fraction(1), 1.0, 1e-5), 2)
+    3.73
+    """
+    if epsilon is None:
+        return 0.0
+    nats = as_float(epsilon)
+
+    def excess(log_noise: float) -> float:
+        half, more = 0.5 / math.exp(log_noise), nats * math.exp(log_noise)
+        normal = scipy.stats.norm
+        return float(normal.cdf(half - more) - math.exp(nats + normal.logcdf(-half - more))) - delta
+
+    return sensitivity * math.exp(scipy.optimize.brentq(excess, math.log(1e-3), math.log(1e6)))
+
+
+def contributors(world: FileWorld, request: RowRequest) -> Floats:
+    """Return how many of the people who contribute each person of the file stands for, shape (people,)."""
+    if request.users == world.people:
+        return np.ones(world.people)
+    return request.coins.multinomial(request.users, np.full(world.people, 1 / world.people)).astype(np.float64)
+
+
+def limited_likes(world: FileWorld, request: RowRequest, people: Floats, most: int, pool: Indices | None = None) -> Any:
+    """Return people's likes among the items of a pool, by default all: a sparse matrix of shape (people x copies, M).
+
+    A person has ``most`` of these at most, drawn at random. A row is a copy of a person whose likes were drawn anew,
+    weighted by the root of how many people it stands for, so that ``X'X`` counts pairs.
+    """
+    liked, copies, parts = world.fold.liked, min(COPIES, request.users // world.people), []
+    if pool is not None:
+        place = np.full(world.items, -1, np.int32)
+        place[pool] = np.arange(pool.size)
+        liked = liked.where(place[liked.items] >= 0)
+    columns = liked.items if pool is None else place[liked.items]
+    for _ in range(copies):
+        order = np.lexsort((request.coins.random(liked.items.size), liked.owners))
+        rank = np.arange(order.size) - np.repeat(liked.starts[:-1], liked.degrees)
+        among = order[rank < most]
+        roots = np.sqrt(people[liked.owners[among]] / copies)
+        shape = (world.people, world.items if pool is None else pool.size)
+        parts.append(sparse.coo_array((roots, (liked.owners[among], columns[among])), shape).tocsr())
+    return sparse.vstack(parts).tocsr()
+
+
+def counts_of(likes: Any) -> Floats:
+    """Return how many people like each item, float64, shape (N,)."""
+    return np.asarray(likes.power(2).sum(axis=0), np.float64)
+
+
+class CuratorCounts(Row):
+    """Counts of likes, with discrete Laplace noise: epsilon-private where a person's ratings are replaced."""
+
+    trust_model, mechanism, order = "curator", "popularity", 10
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Count at most ``curated`` likes of each person."""
+        most = request.settings.curated
+        noise = laplace_noise(request.epsilon, most)
+        counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
+        noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
+        return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
+
+
+class GaussianCounts(Row):
+    """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
+
+    trust_model, mechanism, order, delta = "curator", "popularity (Gaussian)", 15, DELTA
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Count as many likes of each person as pairs do."""
+        most = pair_design(request.settings, world.items).device_likes
+        noise = gaussian_noise(request.epsilon, item_change(most))
+        counts = counts_of(limited_likes(world, request, contributors(world, request), most))
+        return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+
+
+class CuratorPairs(Row):
+    """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
+
+    trust_model, mechanism, order, delta = "curator", "pairs with EASE", 20, DELTA
+    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Choose items with a tenth of the budget, and count their pairs with the rest."""
+        people, design = contributors(world, request), pair_design(request.settings, world.items)
+        most = design.device_likes
+        # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
+        unit = gaussian_noise(request.epsilon, 1.0)
+        noise = unit * item_change(most) * math.sqrt(CHOICE)
+        deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
+        counts = counts_of(limited_likes(world, request, people, most))
+        counts += request.coins.normal(0, noise, counts.size)
+        pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
+        likes = limited_likes(world, request, people, most, pool)
+        gram = (likes.T @ likes).toarray() + symmetric(request.coins.normal(0, deviation, (pool.size, pool.size)))
+        with one_thread():
+            model = item_to_item(pool, np.diag(gram) / request.users, gram / request.users, deviation / request.users)
+        return pair_advice(model, counts, request.coins.permutation(world.items), noise=noise)
+
+
+def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
+    """Return the noise of counts; replacing a person's ratings removes ``most`` likes and adds as many others."""
+    return DiscreteLaplace(budget=epsilon, sensitivity=2 * most)
+
+
+def item_change(most: int) -> float:
+    """Return the L2 sensitivity of counts where the ratings of a person with ``most`` likes are replaced."""
+    return math.sqrt(2 * most)
+
+
+def pair_change(most: int) -> float:
+    """Return the L2 sensitivity of totals of pairs and of single items where a person's ratings are replaced.
+
+    Of w likes ``w (w + 1) / 2`` totals are 1 less, and as many others 1 more.
+    """
+    return math.sqrt(most * (most + 1))
+
+
+def symmetric(noise: Floats2) -> Floats2:
+    """Return a symmetric matrix from the upper triangle of one, its diagonal included."""
+    upper: Floats2 = np.triu(noise)
+    return upper + np.triu(noise, 1).T
+
+
+ROWS = (
+    Chance(),
+    Popularity(),
+    *MODELS,
+    *([CHECK] if find_spec("implicit") else []),
+    CuratorCounts(),
+    GaussianCounts(),
+    CuratorPairs(),
+)

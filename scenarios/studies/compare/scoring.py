@@ -1,0 +1,301 @@
+"""Scores of advice, for each unit of a comparison: devices' top ten; with p-REC's losses and custom mechanisms.
+
+It is what `blindrec sweep online --ratings` measures, on the same ratings as the comparison's other rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints
+from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.compiled import compiled
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.item_models import damped
+from scenarios.backends.session import stop_if_abandoned
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.files import file_sha256
+from scenarios.config.identity import identity
+from scenarios.config.run_spec import RunSpec
+from scenarios.families.online.online_scenario import REFERENCE
+from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
+from scenarios.show.tables import number, percent, remark, show_table
+from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
+from scenarios.studies.compare.row import DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.rows.local import LocalRow
+from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
+from scenarios.studies.sweep.online_sweep import BESIDE, ClientsKey, RatingsSweep, client_rows
+from scenarios.studies.sweep.online_sweep import ClientsMeasurement as Served
+
+SHOWN = 8
+"""Digits of the digest of source and settings that a row's name carries: changed code is another row."""
+ORDER = 1000
+
+
+@cache
+def _row(own: OwnSettings) -> LocalRow:
+    mechanism, helpers = own.mechanism(), own.helpers
+    name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
+    return LocalRow(name, ORDER, mechanism, None, lambda *_: {"helpers": helpers})
+
+
+def own_rows(settings: Comparison) -> Mapping[str, LocalRow]:
+    """Return the rows of custom mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
+    return {f"{row.trust_model}: {row.mechanism}": row for row in map(_row, settings.design)}
+
+
+def rows_of(settings: Comparison) -> Mapping[str, Row]:
+    """Return all rows that are to be measured, by name, in the order of tables."""
+    named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
+    return {**named, **own_rows(settings)}
+
+
+def check_own(settings: Comparison, people: int, items: int) -> list[str]:
+    """Check the channels of custom mechanisms at every epsilon, before anything is measured, and describe them."""
+    remarks = []
+    for own, row in zip(settings.design, own_rows(settings).values(), strict=True):
+        path, people_at_least = own.half.name, people * settings.scale[0]
+        if row.trust_model not in settings.trust_models:
+            raise InputError(f"design is {path}, a row of trust model {row.trust_model}; add that to --trust-models")
+        if not row.reaches(people_at_least, settings):
+            raise InputError(
+                f"design is {path}, of which at most {settings.devices} devices answer, as there is no law to draw "
+                f"the sum of {people_at_least} answers from; raise --devices, or lower --scale"
+            )
+        hows = []
+        for epsilon in settings.epsilon:
+            request = RowRequest(
+                settings=settings, epsilon=epsilon, users=people_at_least, public=0, seed=settings.seed
+            )
+            if checked := RunSpec(row.scenario_of(items, request)).own:
+                hows.append(checked[1].how)
+        values = "".join(f", {name} {value}" for name, value in own.values().items())
+        remarks.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")
+        if left := [f"{people * scale:,}" for scale in settings.scale if not row.reaches(people * scale, settings)]:
+            remarks.append(
+                f"{row.mechanism} is not measured with {', '.join(left)} people: it has no law to draw the sum of "
+                f"their answers from, and at most {settings.devices:,} devices answer; raise --devices"
+            )
+    return remarks
+
+
+SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
+"""The recommenders of the panel."""
+
+
+def grid_of(settings: Comparison) -> RatingsSweep:
+    """Return the panel as a sweep of online recommenders."""
+    named = tuple(name for name in SERVED if settings.includes(COORDINATOR, name))
+    return RatingsSweep(
+        base={"ratings": settings.ratings, "like_from": settings.liked_from, "clients": settings.clients},
+        sha256=file_sha256(settings.ratings, "ratings file"),
+        recommenders=named,
+        seeds=settings.seeds,
+    )
+
+
+@lru_cache(maxsize=2)
+def clients_of(settings: Comparison, seed: int) -> OnlineWorld:
+    """Return a seed's clients, whom all recommenders serve."""
+    return world_of_table(grid_of(settings).scenario(REFERENCE, seed), table_of(settings))
+
+
+def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
+    """Return which recommenders can serve clients of the file, and why none can."""
+    names = grid_of(settings).recommenders or ()
+    try:
+        for seed in range(settings.seed, settings.seed + settings.seeds) if names else ():
+            clients_of(settings, seed)
+    except InputError as error:
+        return (), f"{COORDINATOR}: {error}"
+    return names, None
+
+
+def serve(settings: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
+    """Serve a seed's clients, and return a record of each."""
+    return client_rows(grid_of(settings).scenario(recommender, seed), clients_of(settings, seed))
+
+
+def panel_of(settings: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
+    """Return what all seeds say, as JSON values; see `scenarios.studies.sweep.online_sweep.RatingsSweep.summary`."""
+    return grid_of(settings).summary({ClientsKey(*key): one for key, one in served.items()})
+
+
+def show_panel(console: Console, panel: Mapping[str, Any]) -> None:
+    """Print the panel's table, 80 columns wide."""
+    columns = ("recommender", "loss", "less random", "less plurality", "epsilon")
+    cells = [
+        [
+            row["recommender"],
+            percent(row["share"]),
+            *(_difference(row, name) for name in ("to_random_share", "to_plurality_share")),
+            number(row["epsilon_median"]),
+        ]
+        for row in panel["recommenders"]
+    ]
+    title = f"{COORDINATOR}: hides votes from {panel['distinct_clients']} clients; disliked of one in two items"
+    show_table(console, columns, cells, title=title, words=("recommender",))
+    remark(console, "differences are in per cent of the rounds, client by client, below 0 is better; epsilon: median")
+
+
+def _difference(row: Mapping[str, Any], name: str) -> str:
+    """Return a difference and half of its interval, in per cent."""
+    mean, low, high = (row.get(f"{name}{end}") for end in ("", "_low", "_high"))
+    if mean is None or low is None or high is None:
+        return ""
+    return f"{100 * mean:.1f} ± {50 * (high - low):.1f}"
+
+
+TOP = 10
+"""Length of a list."""
+RESAMPLED = 100
+"""Number of samples of people with replacement, the same ones for all rows of all seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListScores:
+    """The worth of lists; means over people with held-out likes."""
+
+    features: bool  # Whether devices used public features beside the learned scores
+    hit_rate: float  # Share of people with a held-out like among their ten items
+    ndcg: float  # Normalised discounted cumulative gain at 10
+    recall: float  # Share of a person's held-out likes among its ten items
+    coverage: float  # Share of the catalogue that is recommended to at least one person
+    people: int  # Number of people who were evaluated
+    resampled: dict[str, tuple[float, ...]] = field(repr=False)  # Hit rate, NDCG and recall of each sample of people
+
+
+def score(world: FileWorld, learned: LearnedScores, request: RowRequest, *, features: bool) -> ListScores:
+    """Score the lists that follow from learned scores, with or without public features on the device."""
+    people = world.fold.evaluated if learned.people is None else np.intersect1d(world.fold.evaluated, learned.people)
+    if not people.size:
+        raise InputError(f"none of the people to be evaluated has a like held out; lower --public, {request.public:g}")
+    order = request.coins.permutation(world.items)  # the order in which equal scores are ranked
+    if learned.order is not None:
+        order = learned.order.astype(np.int64)
+    rows = [_lists(world, learned, block, order, features=features) for block in world.blocks(people)]
+    lists = np.concatenate(rows)
+    per_person = _scores_per_person(world, people, lists)
+    weights = _weights(world.people)[:, people]
+    weights[weights.sum(axis=1) == 0] = 1  # a sample of nobody, where there are very few
+    total = weights.sum(axis=1)
+    resampled = {name: tuple(np.round(weights @ one / total, 6).tolist()) for name, one in per_person.items()}
+    covered = np.unique(lists[lists >= 0]).size / world.items
+    means = {name: float(one.mean()) for name, one in per_person.items()}
+    return ListScores(features=features, **means, coverage=covered, people=people.size, resampled=resampled)
+
+
+def _lists(world: FileWorld, learned: LearnedScores, people: Ints, order: Ints, *, features: bool) -> Indices2:
+    """Return people's lists, int32, shape (people, TOP); -1 where too few unrated items are left."""
+    own = world.matrix[people]
+    if learned.scorer is not None:
+        scores = learned.scorer(own if learned.holds is None else learned.holds[people])
+    else:
+        popularity = damped(learned.popularity, learned.noise) if features else learned.popularity
+        scores = np.broadcast_to(popularity, (people.size, world.items))
+    if features and world.features is not None:
+        gains = world.features.gains(own @ world.features.has, own.sum(axis=1), learned.popularity)
+        scores = np.log(np.maximum(scores, learned.floor)) + gains
+    rated = world.fold.train.of(people)
+    lists = np.full((people.size, TOP), -1, np.int32)
+    _take(np.ascontiguousarray(scores, np.float64), order, rated.starts, rated.items, lists)
+    return lists
+
+
+@compiled
+def _take(scores: Floats2, order: Ints, starts: Ints, rated: Indices, lists: Indices2) -> None:
+    """Write each person's best unrated items, best first; equal ones stand in the given order."""
+    best = np.empty(lists.shape[1])
+    hidden = np.zeros(scores.shape[1], np.bool_)
+    for row in range(scores.shape[0]):
+        hidden[rated[starts[row] : starts[row + 1]]] = True
+        size = 0
+        for item in order:
+            value = scores[row, item]
+            if hidden[item] or (size == best.size and not value > best[size - 1]):
+                continue
+            place = min(size, best.size - 1)
+            while place > 0 and value > best[place - 1]:
+                best[place], lists[row, place] = best[place - 1], lists[row, place - 1]
+                place -= 1
+            best[place], lists[row, place] = value, item
+            size = min(size + 1, best.size)
+        hidden[rated[starts[row] : starts[row + 1]]] = False
+
+
+def _scores_per_person(world: FileWorld, people: Ints, lists: Indices2) -> dict[str, Floats]:
+    """Return hit, NDCG and recall of each person, float64, shape (people,)."""
+    holdout = world.fold.holdout.of(people)
+    relevant = holdout.degrees
+    keys = holdout.owners * world.items + holdout.items
+    recommended = np.arange(people.size)[:, None] * world.items + lists
+    hits = (np.isin(recommended, keys) & (lists >= 0)).astype(np.float64)
+    gains = 1 / np.log2(np.arange(2, TOP + 2))
+    ideal = np.cumsum(gains)[np.minimum(relevant, TOP) - 1]
+    return {"hit_rate": hits.max(axis=1), "ndcg": hits @ gains / ideal, "recall": hits.sum(axis=1) / relevant}
+
+
+@lru_cache(maxsize=1)
+def _weights(people: int) -> Floats2:
+    """Return how often each person of the file is in each sample, shape (RESAMPLED, people)."""
+    coins = np.random.default_rng(int.from_bytes(derive(0, "people drawn again")))
+    return coins.poisson(1.0, (RESAMPLED, people)).astype(np.float64)
+
+
+class CompareKey(NamedTuple):
+    """A unit's row and request; ``epsilon`` is empty where the row has none, ``public`` where no ratings are public."""
+
+    trust_model: str
+    mechanism: str
+    epsilon: str
+    users: int
+    public: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareUnit:
+    """A unit of a comparison: the settings and the key of what is measured."""
+
+    settings: Comparison
+    key: CompareKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareMeasurement:
+    """The measurement of one unit."""
+
+    scores: tuple[ListScores, ...]  # Without public features, and with them where the file has any
+    simulated: str | None  # See `scenarios.studies.compare.row.LearnedScores`
+    seconds: float  # Time taken
+    losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
+
+
+def measure(unit: CompareUnit) -> CompareMeasurement:
+    """Measure one unit, in this process."""
+    stop_if_abandoned()
+    begin, key, settings = time.perf_counter(), unit.key, unit.settings
+    if key.trust_model == COORDINATOR:
+        losses = serve(settings, key.mechanism, key.seed)
+        return CompareMeasurement(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
+    world, row = world_of(settings, key.seed), rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
+    request = RowRequest(
+        settings=settings,
+        epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,
+        users=key.users,
+        public=float(key.public or 0),
+        seed=key.seed,
+    )
+    learned = row.advise(world, request)
+    variants = (False, True) if world.features is not None and row.featured else (False,)
+    scores = tuple(score(world, learned, request, features=features) for features in variants)
+    return CompareMeasurement(scores=scores, simulated=learned.simulated, seconds=time.perf_counter() - begin)

@@ -1,0 +1,310 @@
+"""The summary of a comparison over all seeds, and its tables on a terminal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from coordinator.protocol.arrays import Floats
+from scenarios.data.datasets import RatingTable
+from scenarios.show.intervals import CONFIDENCE
+from scenarios.show.tables import interval_of, percent, remark, short, show_table, whole
+from scenarios.studies.compare.comparison_settings import PUBLIC, PUBLIC_RATES, Comparison
+from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
+from scenarios.studies.compare.row import AGGREGATE
+from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores, rows_of
+from scenarios.studies.compare.worlds import world_of
+
+NEIGHBOURS = "replace"
+"""In every row with an epsilon, neighbours differ in one person's ratings; the number of people is public."""
+NEIGHBOURS_NOTE = (
+    "every epsilon is about one person's ratings replaced by any others, in all trust models alike; how many people "
+    "there are is public"
+)
+POWERS = {"local": 2, "curator": 1}
+"""The power by which the required number of people depends on a share f of likes, by trust model: ``1 / f^power``."""
+RESAMPLED_NOTE = (
+    "more people than the file has are drawn from it with replacement: the noise is what so many people would have, "
+    "and nobody in the file is protected by it"
+)
+
+
+def summarize(
+    settings: Comparison, units: Mapping[CompareKey, CompareMeasurement], table: RatingTable
+) -> dict[str, Any]:
+    """Return the result of a comparison as JSON values."""
+    grouped: dict[tuple[Any, ...], list[tuple[CompareKey, CompareMeasurement, ListScores]]] = defaultdict(list)
+    for key, unit in units.items():
+        for one in unit.scores:
+            grouped[(*key[:-1], one.features)].append((key, unit, one))
+    plain = {key.seed: one for key, _, one in grouped.get(_plain_of(units), ())}
+    deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(settings).values()}
+    rows = [
+        _row(of, plain) | _promised(of[0][0], deltas)
+        for of in grouped.values()
+        if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
+    ]
+    constants = {name: getattr(settings, name) for name in PUBLIC}
+    return {
+        "ratings": settings.ratings.name,
+        "people_in_file": table.users,
+        "items": table.count,
+        "split_by": settings.split_by,
+        "held_out": settings.held_out,
+        "like_from": settings.like_from,
+        "public_constants": constants,
+        "from_the_file": ["items"],
+        "duplicates": settings.duplicates,
+        "min_ratings": settings.min_ratings,
+        "level": CONFIDENCE,
+        "rows": rows,
+        "neighbours": NEIGHBOURS,
+        "people": _reached(settings, grouped, plain),
+        "remarks": [
+            *([RESAMPLED_NOTE] if any(row["users"] > table.users for row in rows) else []),
+            *([NEIGHBOURS_NOTE] if any(row["neighbours"] for row in rows) else []),
+            *_too_often(rows),
+            _taken(settings),
+        ],
+    }
+
+
+def _promised(key: CompareKey, deltas: Mapping[tuple[str, str], float | None]) -> dict[str, Any]:
+    """Return the neighbours and the delta of a row's guarantee, None for each where it has none."""
+    private = key.epsilon not in {"", "inf"}
+    return {
+        "compared": key.trust_model != PUBLIC_RATES,
+        "neighbours": NEIGHBOURS if private else None,
+        "delta": deltas.get((key.trust_model, key.mechanism)) if private else None,
+    }
+
+
+def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Warn of guarantees that may fail for somebody, whose delta is above 1 / n."""
+    failing: dict[tuple[str, float], int] = {}
+    for row in rows:
+        if row["delta"] is not None and row["delta"] * row["users"] > 1:
+            name = f"{row['trust_model']}: {row['mechanism']}", row["delta"]
+            failing[name] = min(failing.get(name, row["users"]), row["users"])
+    return [
+        f"{name}: from {users:,} people on its delta, {delta:g}, exceeds 1 / n, here {1 / users:.2g}: so rarely even a "
+        "release of one person's ratings as they are would fail, so read no guarantee into these cells"
+        for (name, delta), users in failing.items()
+    ]
+
+
+def _taken(settings: Comparison) -> str:
+    """Say where the constants of mechanisms come from."""
+    group = (
+        f", and w of set and pairs what {percent(settings.counted)} of their devices tell" if settings.counted else ""
+    )
+    of_file = "of the file only its number of items is taken, but by rows that say so"
+    return f"constants of mechanisms are declared{group}; {of_file}"
+
+
+def _plain_of(units: Mapping[CompareKey, CompareMeasurement]) -> tuple[Any, ...]:
+    keys = [key for key in units if key[:2] == ("none", "popularity")]
+    return (*keys[0][:-1], False) if keys else ()
+
+
+def _row(
+    of: Sequence[tuple[CompareKey, CompareMeasurement, ListScores]], plain: Mapping[int, ListScores]
+) -> dict[str, Any]:
+    key, unit, first = of[0]
+    scores = [one for *_, one in of]
+    columns: dict[str, Any] = {
+        "trust_model": key.trust_model,
+        "mechanism": key.mechanism,
+        "features": first.features,
+        "epsilon": _number(key.epsilon),
+        "users": key.users,
+        "public": float(key.public) if key.public else None,
+        "simulated": unit.simulated,
+    }
+    for name in ("hit_rate", "ndcg", "recall"):
+        columns |= _named(name, [getattr(one, name) for one in scores], [one.resampled[name] for one in scores])
+    pairs = [(one, plain[key.seed]) for key, _, one in of if key.seed in plain and plain[key.seed].people == one.people]
+    if len(pairs) == len(of):
+        columns |= _named(
+            "over_popularity",
+            [one.ndcg - other.ndcg for one, other in pairs],
+            [np.subtract(one.resampled["ndcg"], other.resampled["ndcg"]) for one, other in pairs],
+            least=-1.0,
+        )
+    return {
+        **columns,
+        "coverage": float(np.mean([one.coverage for one in scores])),
+        "seeds": len(of),
+        "people": first.people,
+        "seconds": float(np.mean([unit.seconds for _, unit, _ in of])),
+    }
+
+
+def _named(
+    name: str, values: Sequence[float], resampled: Sequence[Floats | Sequence[float]], least: float = 0.0
+) -> dict[str, float]:
+    mean, low, high = over_seeds_and_people(values, resampled)
+    return {name: mean, f"{name}_low": max(low, least), f"{name}_high": min(high, 1.0)}
+
+
+def _number(epsilon: str) -> float | str | None:
+    if not epsilon or epsilon == "inf":
+        return epsilon or None
+    over, _, under = epsilon.partition("/")
+    return float(over) / float(under or 1)
+
+
+def _reached(
+    settings: Comparison,
+    grouped: Mapping[tuple[Any, ...], Sequence[tuple[CompareKey, CompareMeasurement, ListScores]]],
+    plain: Mapping[int, ListScores],
+) -> list[dict[str, Any]]:
+    """Return how many people each mechanism needs for a share of plain popularity's NDCG; see `crossing.people_for`."""
+    curves: dict[tuple[Any, ...], dict[int, Floats]] = defaultdict(dict)
+    for (*_, features), units in grouped.items():
+        key = units[0][0]
+        if key.epsilon and not key.public and key.trust_model != PUBLIC_RATES and plain:
+            name = key.trust_model, key.mechanism, features, _number(key.epsilon)
+            curves[name][key.users] = _with_samples({of.seed: one for of, _, one in units})
+    if not curves:
+        return []
+    names, height = ("trust_model", "mechanism", "features", "epsilon"), _with_samples(plain)
+    world = world_of(settings, settings.seed)
+    file_errors = {model: among_files(world.popularity, world.people, power) for model, power in POWERS.items()}
+    return [
+        {
+            **dict(zip(names, name, strict=True)),
+            "share": REACHED,
+            **people_for(curve, height, REACHED, file_errors[name[0]]),
+        }
+        for name, curve in curves.items()
+    ]
+
+
+def _with_samples(scores: Mapping[int, ListScores]) -> Floats:
+    """Return NDCG of each seed, in their order, among everybody and among samples, shape (seeds, 1 + samples)."""
+    return np.array([[scores[seed].ndcg, *scores[seed].resampled["ndcg"]] for seed in sorted(scores)])
+
+
+_TITLES = {
+    "none": "no privacy: whoever learns has all ratings",
+    "curator": "a trusted curator publishes noisy totals",
+    "two-tier": "some people's ratings are public; the others are evaluated",
+    "local": "a device answers one question under its whole epsilon",
+    "public-rates": "as local, but totals of all ratings are public; not compared",
+}
+WITH = "+ features"
+
+
+def show(console: Console, result: Mapping[str, Any], title: str) -> None:
+    """Print the measurements, a table for each trust model."""
+    summary = f"{result['people_in_file']:,} people, {result['items']:,} items, split {result['split_by']}"
+    remark(console, f"{title}: {result['ratings']}, {summary}")
+    for model, rows in groupby(result["rows"], key=lambda row: str(row["trust_model"])):
+        listed = list(rows)
+        if any(row["public"] for row in listed):
+            _pivoted(console, listed, "public", percent, f"{model}: {_TITLES[model]}; NDCG by their share")
+        elif any(row["epsilon"] is not None for row in listed):
+            _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
+        else:
+            _one_by_one(console, listed, f"{model}: {_TITLES[model]}")
+    reached = [row for row in result["people"] if not row["features"]]
+    if reached:
+        _people(console, reached)
+    remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['mechanism']} {WITH if row['features'] else ''}".strip()
+
+
+def _epsilon(value: Any) -> str:
+    return "" if value is None else str(value) if isinstance(value, str) else f"{value:g}"
+
+
+def _one_by_one(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    columns = ("mechanism", "NDCG", "95 %", "hit rate", "recall", "catalogue")
+    cells = [
+        [
+            _name(row),
+            _three(row["ndcg"]),
+            interval_of(row, "ndcg", _three),
+            _three(row["hit_rate"]),
+            _three(row["recall"]),
+            percent(row["coverage"]),
+        ]
+        for row in rows
+    ]
+    show_table(console, columns, cells, title=title, words=("mechanism",))
+
+
+def _pivoted(
+    console: Console, rows: Sequence[Mapping[str, Any]], across: str, write: Callable[[float], str], title: str
+) -> None:
+    """Print NDCG, a line for each mechanism and epsilon, and a column for each number or share of people."""
+    values = sorted({row[across] for row in rows})
+    columns = ("mechanism", "epsilon", *map(write, values))
+    lines = list(_lines(rows, across, values))[:-1]
+    show_table(console, columns, lines, title=title, words=("mechanism",), names=2)
+    sampled_users = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
+    if sampled_users:
+        remark(console, f"from {sampled_users[0]:,} people on the sum of their answers was drawn from its law")
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], across: str, values: Sequence[float]) -> Iterator[list[str] | None]:
+    for name in dict.fromkeys(map(_name, rows)):
+        of_mechanism = [row for row in rows if _name(row) == name]
+        for epsilon in dict.fromkeys(row["epsilon"] for row in of_mechanism):
+            by_value = {row[across]: row for row in of_mechanism if row["epsilon"] == epsilon}
+            yield [name, _epsilon(epsilon), *(_cell(by_value.get(value)) for value in values)]
+        yield None
+
+
+def _cell(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    reach = (row["ndcg_high"] - row["ndcg_low"]) / 2
+    return f"{_three(row['ndcg']).lstrip('0')}±{f'{reach:.2f}' if reach >= 0.01 else f'{reach:.3f}'}".replace("±0", "±")
+
+
+def _three(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print how many people reach 95 % of plain popularity."""
+    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
+    lines = []
+    for model, mechanism in dict.fromkeys((row["trust_model"], row["mechanism"]) for row in rows):
+        by_epsilon = {
+            row["epsilon"]: row for row in rows if (row["trust_model"], row["mechanism"]) == (model, mechanism)
+        }
+        lines.append([f"{model}: {mechanism}", *(_needed(by_epsilon.get(epsilon)) for epsilon in epsilons)])
+    title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
+    show_table(console, ("mechanism", *map(_epsilon, epsilons)), lines, title=title, words=("mechanism",))
+
+
+def _needed(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else needed(row)
+
+
+def needed(row: Mapping[str, Any]) -> str:
+    """Return how many people are needed, with the interval; an end outside of the measured range is shown as < or >.
+
+    >>> row = {"users": 50_000, "users_low": 29_000, "users_high": None, "at_most": False, "least": 610, "most": 61_000}
+    >>> needed(row), needed({**row, "users": 610, "at_most": True}), needed({**row, "users": None})
+    ('50k [29k, > 61k]', '< 610', '> 61k')
+    """
+    if row["users"] is None or row["at_most"]:
+        return f"> {short(row['most'])}" if row["users"] is None else f"< {short(row['users'])}"
+    low, high = row["users_low"], row["users_high"]
+    ends = (
+        f"< {short(row['least'])}" if low is None else short(low),
+        f"> {short(row['most'])}" if high is None else short(high),
+    )
+    return f"{short(row['users'])} [{', '.join(ends)}]"

@@ -1,0 +1,350 @@
+"""Inverse questions: the smallest number of users, or the smallest epsilon, that meets a target, for all candidates."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy
+from pydantic import ValidationError
+from scipy.special import logit
+
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.channels import LARGEST_EPSILON
+from coordinator.protocol.errors import InputError
+from coordinator.server.custom import KMEANS
+from coordinator.server.moments.probabilities import root_between
+from coordinator.server.moments.sign_moments import AnchorMoments, SignMoments
+from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
+from scenarios.backends.in_process import InProcess
+from scenarios.config.mechanism_settings import designs, server_half, variants
+from scenarios.config.run_spec import half_in
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import block_parameters, known_world, settle
+from scenarios.families.main.run import run
+from scenarios.show.intervals import mean_interval
+from scenarios.theory.anchor_prediction import users_of
+from scenarios.theory.emulated_runs import (
+    MOST_USERS,
+    Axis,
+    Estimate,
+    Place,
+    estimate,
+    goals,
+    query_emulation,
+    query_users,
+    stricter,
+    takes_too_long,
+    world_key,
+)
+from scenarios.theory.predictors import Predictor, from_moments, predictor
+from scenarios.theory.sufficient_users import inseparable
+
+_WORLD = ("items", "rated", "clusters", "like", "class_shares", "cluster_shares", "seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One design with one decoder in a given world."""
+
+    world: Scenario  # A block model; its design does not matter
+    settings: dict[str, Any]  # Design, decoder and the design's own settings
+    _made: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def design(self) -> str:
+        """Name of the design."""
+        return str(self.settings["design"])
+
+    @property
+    def half(self) -> ServerHalf:
+        """The server's half of the design."""
+        return server_half(self.design)
+
+    @property
+    def private(self) -> bool:
+        """Whether the design has a guarantee, so that epsilon matters."""
+        return self.half.private
+
+    @property
+    def protects_all(self) -> bool:
+        """Whether all that a device holds is protected from everybody: what a plan recommends among."""
+        own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
+        public = self.half.settings.model_validate(own).rated_public
+        return self.private and self.half.trust == TRUST_LOCAL and not public
+
+    def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
+        """Return the scenario at an epsilon, filled in, ``questions`` a number."""
+        if (cache_key := (epsilon, *changes.items())) in self._made:
+            return self._made[cache_key]
+        world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
+        shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
+        world |= {name: getattr(self.world.settings, name) for name in shared}
+        epsilon_or_none = epsilon if self.private else None
+        try:
+            scenario = Scenario.model_validate({**world, **self.settings, "epsilon": epsilon_or_none, **changes})
+        except ValidationError as error:
+            raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
+        return self._made.setdefault(cache_key, settle(scenario.complete()))
+
+    def blind(self, epsilon: Epsilon) -> str:
+        """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""
+        pairs = ", ".join(f"{one} and {other}" for one, other in inseparable(self.at(epsilon)))
+        return f"blind to clusters {pairs}" if pairs else ""
+
+
+def any_design() -> dict[str, Any]:
+    """Return what a world is checked as: of all mechanisms the one that takes the most epsilons."""
+    split = next((half for half in designs().values() if half.settings.splits), next(iter(designs().values())))
+    return {"design": split.name, **variants(split)[-1]}
+
+
+def own_candidates(world: Scenario, own: Mapping[str, Any] | None) -> list[Candidate]:
+    """Return a design of one's own, with its settings, as a candidate; none where there is none."""
+    return [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
+
+
+def candidates(world: Scenario) -> list[Candidate]:
+    """Return every mechanism's variants, as they are listed, with each of their decoders.
+
+    Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
+    """
+    return [
+        Candidate(world=world, settings={"design": half.name, **variant, "decoder": decoder})
+        for half in designs().values()
+        for variant in variants(half)
+        for decoder in half.decoders
+        if decoder != POSTERIOR or half.decoders == (POSTERIOR,)
+    ]
+
+
+SECONDS, FEWEST, MOST = 60.0, 3, 20
+"""Most seconds of a simulation, and its fewest and most seeds."""
+USERS = 20_000
+"""Devices of one seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """The measured information of one answer about an item."""
+
+    contrast: float  # Square root of the information that one answer brings about an item's ``2 b - 1``
+    low: float  # Its 95 % interval over seeds, Student's t
+    high: float
+    seeds: int  # How many
+
+    def users(self, needed: int) -> tuple[int | None, int | None]:
+        """Return the interval of a number of users, which falls with the contrast's square; None for no end."""
+        ends = [math.ceil(needed * (self.contrast / end) ** 2) if end > 0 else None for end in (self.high, self.low)]
+        return ends[0], ends[1]
+
+
+@lru_cache(maxsize=64)
+def simulated(scenario: Scenario) -> Simulated | None:
+    """Return the measured information in a block model; None if moments give it, or nothing can be measured.
+
+    Values are regressed on what users like; the contrast is the slope over the scatter around it, for one user.
+    """
+    if half_in(scenario).moments(scenario.settings, known_world(scenario)) is not None:
+        return None
+    begin, contrasts = time.monotonic(), list[float]()
+    likes = np.array(scenario.like)
+    shares = np.full(len(likes), 1 / len(likes)) if scenario.class_shares is None else np.array(scenario.class_shares)
+    level = 2 * (shares @ likes) - 1
+    if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
+        return None
+    while len(contrasts) < MOST and (len(contrasts) < FEWEST or time.monotonic() - begin < SECONDS):
+        sample = {
+            "users": USERS,
+            "seed": scenario.seed + len(contrasts),
+            "policy": "one-round",
+            "answers_per_device": 1,
+        }
+        ran = run(scenario.model_copy(update=sample), InProcess(1))
+        assert ran.population.truth is not None  # a block model
+        truth = level[ran.population.truth]
+        regression = scipy.stats.linregress(truth, ran.outcome.model.score)
+        scatter = float(np.std(ran.outcome.model.score - regression.intercept - regression.slope * truth, ddof=2))
+        contrasts.append(float(regression.slope) / scatter / math.sqrt(USERS))
+    mean, low, high = mean_interval(contrasts)
+    assert mean is not None  # of several seeds
+    assert low is not None
+    assert high is not None
+    return Simulated(contrast=mean, low=low, high=high, seeds=len(contrasts)) if mean > 0 else None
+
+
+_LEAST_EPSILON, _FINENESS, _STRIDE, _KNOTS = 1e-6, 1e-4, 32, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a plan must achieve; both where both are given."""
+
+    success: float | None  # Probability that all items are right, in (0, 1)
+    accuracy: float | None  # Share of items right, in (0, 1)
+
+    def __post_init__(self) -> None:
+        for name in ("success", "accuracy"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise InputError(f"{name} is {value}; it must lie above 0 and below 1")
+
+    def margin(self, prediction: Predictor, users: int) -> float:
+        """Return by how much that many answering users meet the target, in log-odds; negative where they do not."""
+        margins = []
+        if self.success is not None:
+            margins.append(_log_odds(prediction.exact(users)) - _log_odds(self.success))
+        if self.accuracy is not None:
+            margins.append(_log_odds(prediction.accuracy(users)) - _log_odds(self.accuracy))
+        return min(margins, default=0.0)
+
+    def met(self, prediction: Predictor, users: int) -> bool:
+        """Return whether that many answering users meet the target."""
+        return self.margin(prediction, users) >= 0
+
+    @property
+    def words(self) -> str:
+        """The target in words."""
+        goals_in_words = [] if self.success is None else [f"all items right with probability {self.success:g}"]
+        goals_in_words += [] if self.accuracy is None else [f"a share of {self.accuracy:g} of the items right"]
+        return " and ".join(goals_in_words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a candidate needs for a target."""
+
+    users: int | None  # Smallest number of users; None above `MOST_USERS`, or where no number is enough
+    predictor: Predictor | None  # Its predictions
+    answers: int | None = None  # Item query's yeses an item that the target asks for
+    estimate: Estimate | None = None  # Where the number was estimated from draws; of item queries, that of the yeses
+    interval: tuple[int, int | None] | None = None  # 95 % interval of the users, where they were estimated
+
+
+def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need:
+    """Return the smallest number of users with which a candidate meets the target, by prediction.
+
+    For item queries, whose policy goes on until every item is learned, it is the expected number of users asked.
+    """
+    scenario = candidate.at(epsilon)
+    if isinstance(candidate.half.moments(scenario.settings, known_world(scenario)), AnchorMoments):
+        users = users_of(scenario, 1 - (target.success or scenario.confidence))
+        return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
+    if candidate.half.learns_all:
+        return _item_query(candidate, target)
+    prediction = predictor(scenario) or simulated_predictor(scenario)
+    if prediction and prediction.emulation:
+        return _emulated(prediction, target)
+    return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
+
+
+def simulated_predictor(scenario: Scenario) -> Predictor | None:
+    """Return predictions from simulated answers of a design of one's own that brings no moments; None of others."""
+    simulation = simulated(scenario)
+    return from_moments(SignMoments(contrast=simulation.contrast), scenario) if simulation else None
+
+
+def predicted_users(prediction: Predictor, target: Target) -> int | None:
+    """Return the smallest number of users that meets a target; None above `MOST_USERS`, or where none does."""
+    if prediction.emulation:
+        return _emulated(prediction, target).users
+    return _smallest(cache(lambda users: target.margin(prediction, users)))
+
+
+def _emulated(prediction: Predictor, target: Target) -> Need:
+    assert prediction.emulation is not None
+    one = prediction.emulation.needed(accuracy=target.accuracy, success=target.success)
+    if one is None:
+        return Need(users=None, predictor=prediction)
+    interval = max(1, math.floor(one.low)), None if one.high is None else math.ceil(one.high)
+    return Need(users=math.ceil(one.value), predictor=prediction, estimate=one, interval=interval)
+
+
+def _item_query(candidate: Candidate, target: Target) -> Need:
+    world = world_key(block_parameters(candidate.at(None)))
+    one = query_emulation(world)
+    if takes_too_long(one.seconds):
+        return Need(users=None, predictor=None)
+    if (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
+        return Need(users=None, predictor=None)
+    answers, low = one.whole(yeses.value), one.whole(yeses.low)
+    high = None if yeses.high is None else one.whole(yeses.high)
+    users, fewest = (math.ceil(query_users(world, number)) for number in (answers, low))
+    most = None if high is None else math.ceil(query_users(world, high))
+    prediction = predictor(candidate.at(None, answers_per_item=answers))
+    need = Need(users=users, predictor=prediction, answers=answers, estimate=yeses, interval=(fewest, most))
+    return need if users <= MOST_USERS else Need(users=None, predictor=prediction)
+
+
+def _log_odds(probability: float) -> float:
+    """Return the log-odds, finite for 0 and 1 too."""
+    return float(logit(min(max(probability, 1e-300), 1 - 1e-16)))
+
+
+def _smallest(margin: Callable[[int], float]) -> int | None:
+    """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most."""
+    steps = [2]
+    while steps[-1] < MOST_USERS:
+        steps.append(_STRIDE * steps[-1])
+    above = next((k for k, users in enumerate(steps) if margin(users) >= 0), len(steps))
+    if above == len(steps):
+        return None
+    low, high = steps[above - 1], steps[above]
+    if high == 2:
+        return 1 if margin(1) >= 0 else 2
+    log_users = root_between(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), width=_FINENESS)
+    users = math.ceil(math.exp(log_users))
+    while margin(users) < 0:  # the root lies within the tolerance, on either side
+        users += max(1, users // 10_000)
+    return users if users <= MOST_USERS else None
+
+
+def epsilon_needed(candidate: Candidate, target: Target, users: int) -> Epsilon:
+    """Return the smallest epsilon at which that many users meet the target, to one part in 10,000; None if none does.
+
+    Where a mechanism asks ``ceil(epsilon)`` questions, its need of users jumps up behind each whole number: whole
+    numbers are looked at first, then the stretch below the first one that is enough.
+    """
+
+    def enough(epsilon: Fraction) -> bool:
+        prediction = predictor(candidate.at(epsilon))
+        return prediction is not None and target.met(prediction, users)
+
+    low, high = Fraction(_LEAST_EPSILON).limit_denominator(10**9), Fraction(LARGEST_EPSILON)
+    if candidate.half.settings.jumps:
+        high = next((Fraction(whole) for whole in range(1, LARGEST_EPSILON) if enough(Fraction(whole))), high)
+        low = max(low, high - 1)
+    if not enough(high):
+        return None
+    while high / low > 1 + _FINENESS:
+        middle = Fraction(math.sqrt(low * high)).limit_denominator(10**9)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estimate | None:
+    """Return the epsilon at which that many users meet the target, where runs are emulated; None if none does."""
+
+    def at(place: float) -> Place:
+        epsilon = to_epsilon(math.exp(place))
+        prediction = predictor(candidate.at(epsilon))
+        assert prediction is not None
+        assert prediction.emulation is not None
+        return prediction.emulation, users, math.log(epsilon)
+
+    steps = np.linspace(math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON), _KNOTS)
+    strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
+    sizes = at(0.0)[0].sizes
+    targets = goals(sizes, accuracy=target.accuracy, success=target.success)
+    return stricter([estimate(goal, Axis(steps, strengths), at, top=LARGEST_EPSILON) for goal in targets])
+
+
+def to_epsilon(value: float) -> Fraction:
+    """Return an epsilon near a number, within what there is."""
+    return min(max(Fraction(value), Fraction(_LEAST_EPSILON)), Fraction(LARGEST_EPSILON)).limit_denominator(10**9)

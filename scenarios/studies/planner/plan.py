@@ -1,0 +1,348 @@
+"""Plans: what every design would need in a world, the lower bounds that apply, and which design to use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coordinator.protocol.budget import Epsilon, as_float, as_json, parse_epsilon
+from coordinator.protocol.custom import UNCHECKED
+from coordinator.protocol.errors import InputError
+from coordinator.server.server_half import ELIMINATE
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import class_shares, cluster_sizes
+from scenarios.show.tables import name_of
+from scenarios.studies.planner.least_users import (
+    Candidate,
+    Need,
+    Target,
+    candidates,
+    epsilon_needed,
+    estimated_epsilon,
+    own_candidates,
+    simulated,
+    to_epsilon,
+    users_needed,
+)
+from scenarios.theory.bounds import all_bounds, bounds_rows
+from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
+from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
+from scenarios.theory.sufficient_users import sufficient_users
+
+ADAPTIVE = 4.5
+"""What adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured."""
+ONE_IN_TWO = 0.5
+"""Probability of failure of lower bounds, where only a share of items is to be right."""
+SIMULATED, EMULATED = "simulated", "emulated"
+"""How the note of a row begins whose needs were simulated: a design of one's own that says no precision; and the mark
+of a row whose statistics were drawn."""
+HOPELESS = 8
+"""A design whose signal over noise is so many times smaller than a target asks for is not emulated to be compared."""
+NO_EPSILON = "no epsilon is enough"
+TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignPlan:
+    """What every design needs in a world, and which of them to use."""
+
+    # One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
+    # ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with ``users_here``,
+    # or with ``users`` where that is None. One's own have ``channel``: how far it was checked
+    rows: list[dict[str, Any]]
+    bounds: list[dict[str, Any]]  # Lower bounds: ``name, users, valid`` and what `scenarios.theory.bounds.Bound` holds
+    # The design that protects all a device holds and needs the fewest users (or the least epsilon)
+    recommended: Candidate | None
+    best: dict[str, Any] | None  # Its row
+    why: str | None  # Why it is recommended, where another one needs fewer users or a smaller epsilon
+    failure: float  # Probability with which a learner may fail that the lower bounds and Theorem 15 are about
+    mistakes: int  # Wrong items that still are no failure there
+    sufficient: float | None  # Users that Theorem 15 says are enough for MaxSense
+    target: Target  # What was asked for
+    world: Scenario  # What the plan holds for
+    # Users that there are, whom accuracy and exact are told for, beside the users needed; None: those needed
+    users_here: int | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as `--json` prints it."""
+        return {
+            "target": self.target.words,
+            "items": self.world.items,
+            "rated": self.world.rated,
+            "holds_for": in_words(self.world),
+            "designs": self.rows,
+            "bounds": self.bounds,
+            "failure": self.failure,
+            "mistakes": self.mistakes,
+            "recommended": self.best,
+            "recommended_why": self.why,
+            "sufficient_users": self.sufficient,
+        }
+
+
+def plan(
+    world: Scenario,
+    target: Target,
+    *,
+    users: int | None = None,
+    inverse: bool = False,
+    own: Mapping[str, Any] | None = None,
+) -> DesignPlan:
+    """Plan for a block model."""
+    compared = [*own_candidates(world, own), *candidates(world)]
+    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
+    key = "epsilon" if inverse else "users"
+    best = _recommended(candidate_rows, key) or (None, None)
+    failure, mistakes = _failing(world, target)
+    return DesignPlan(
+        rows=[row for _, row in candidate_rows],
+        bounds=_bounds(_at(world, best[1]), failure, mistakes),
+        recommended=best[0],
+        best=best[1],
+        why=_why(_able(candidate_rows), best[1], key),
+        failure=failure,
+        mistakes=mistakes,
+        sufficient=_sufficient(_at(world, best[1]), failure),
+        target=target,
+        world=world,
+        users_here=None if inverse else users,
+    )
+
+
+def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any] | None:
+    """Return the row that `plan` recommends at the world's epsilon, None where it recommends none.
+
+    A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
+    """
+    candidate_rows: list[tuple[Candidate, dict[str, Any]]] = []
+    best = None
+    for one in candidates(world):
+        if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
+            candidate_rows.append((one, _row(one, world.epsilon, target, users, inverse=False)))
+            best = _recommended(candidate_rows, "users")
+    return best[1] if best else None
+
+
+def _recommended(
+    candidate_rows: list[tuple[Candidate, dict[str, Any]]], key: str
+) -> tuple[Candidate, dict[str, Any]] | None:
+    """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
+
+    A design of one's own whose guarantee is claimed, not checked, is none of them.
+    """
+    able = _able(candidate_rows)
+    best: tuple[Candidate, dict[str, Any]] | None = None
+    for one, row in sorted(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"])):
+        if not one.half.learns_all:
+            return (one, row) if best is None or _adaptive(one, row) < best[1]["users"] else best
+        best = best or (one, row)
+    return best
+
+
+def _able(candidate_rows: list[tuple[Candidate, dict[str, Any]]]) -> list[tuple[Candidate, dict[str, Any]]]:
+    safe = [(one, row) for one, row in candidate_rows if one.protects_all and row.get("channel") != UNCHECKED]
+    return [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
+
+
+def _why(able: list[tuple[Candidate, dict[str, Any]]], best: dict[str, Any] | None, key: str) -> str | None:
+    """Say why the design that a plan recommends is better than another one that needs less; None where none does."""
+    if best is None:
+        return None
+    least = min((row for _, row in able), key=lambda row: (as_float_or_inf(row[key]), row["users"]))
+    if as_float_or_inf(least[key]) >= as_float_or_inf(best[key]):
+        return None
+    needs = f"{least['users']:,} users" if key == "users" else f"epsilon {as_float_or_inf(least['epsilon']):.4g}"
+    return (
+        f"{name_of(least)} needs {needs}, and its rounds adapt already; {name_of(best)} is counted in one round, and "
+        f"takes a {ADAPTIVE:g}th of that or less if its rounds adapt (--policy {ELIMINATE})"
+    )
+
+
+def _adaptive(candidate: Candidate, row: Mapping[str, Any]) -> float:
+    """Return users that a one-round design needs if its rounds adapt, to compare it with a design that always does."""
+    users: int = row["users"]
+    return users / ADAPTIVE if ELIMINATE in candidate.half.policies else users
+
+
+def in_words(world: Scenario) -> str:
+    """Return the block model that a plan holds for, in words."""
+    filled = world.complete()
+    counts = cluster_sizes(world)
+    sizes = ", ".join(f"{size:,}" for size in counts.tolist())
+    shares, classes = class_shares(world).tolist(), []
+    for share, likes in zip(shares, world.like, strict=True):
+        levels = ", ".join(f"{like:g}" for like in likes)
+        classes.append(f"{levels} by {share:.3g} of the users" if len(shares) > 1 else levels)
+    return (
+        f"a block model: each user rates {filled.rated:,} of {filled.items:,} items, drawn uniformly; the items of "
+        f"each cluster are alike (sizes {sizes}; liked with probability {'; '.join(classes)}); one label for all puts "
+        f"{counts.max() / counts.sum():.4f} of them right"
+    )
+
+
+def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) -> bool:
+    try:
+        prediction = predictor(candidate.at(epsilon))
+    except InputError:
+        return False
+    if prediction is None:
+        return False
+    if one := prediction.emulation:
+        targets = goals(one.sizes, accuracy=target.accuracy, success=target.success)
+        if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in targets):
+            return False
+    return target.met(prediction, users)
+
+
+def _at(world: Scenario, best: dict[str, Any] | None) -> Scenario:
+    """Return the world at the epsilon that a plan found, where it was sought."""
+    return world if best is None else world.model_copy(update={"epsilon": parse_epsilon(best["epsilon"])})
+
+
+def as_float_or_inf(value: Any) -> float:
+    """Return a JSON epsilon or number of users as a float."""
+    return math.inf if value == "inf" else float(value)
+
+
+def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
+    half = candidate.half
+    row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
+    row |= {
+        "users_here": users,
+        "choice": candidate.settings.get("questions"),
+        "trust_model": half.trust,
+        "private": half.private,
+        "guarantee": None,
+        "note": "",
+    }
+    try:
+        if own := RunSpec(candidate.at(epsilon)).own:  # one's own is held against its claim, as before a run
+            row["channel"] = own[1].how
+        if note := candidate.blind(epsilon):
+            return row | {"epsilon": _told(candidate, epsilon), "note": note}
+        if inverse and users and candidate.private:
+            if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
+                return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
+            return row | _least_epsilon(candidate, target, users)
+        need = users_needed(candidate, epsilon, target)
+    except InputError as error:
+        return row | {"note": str(error)}
+    row |= _about(candidate, epsilon) | {"users": need.users, "answers_per_item": need.answers}
+    row |= _interval(candidate, epsilon, need)
+    at = users or need.users
+    if half.learns_all and users and need.users and users < need.users:
+        at = None  # its policy goes on until every item is learned; what fewer users tell is not predicted
+    if need.predictor and at:
+        row |= _predictions(need.predictor, at, need.estimate, need.answers or at, here=at == need.users)
+    return row
+
+
+def _predictions(
+    prediction: Predictor, users: int, fitted: Estimate | None, value: float, *, here: bool
+) -> dict[str, float]:
+    """Return the share of items right and the probability that all are; an estimate has both ``here``, at its value."""
+    accuracy = fitted.accuracy if fitted and here else prediction.accuracy(users)
+    exact = fitted.chance(value) if fitted and fitted.chance else prediction.exact(users)
+    return {"accuracy": accuracy, "exact": exact}
+
+
+def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, Any]:
+    """Return the interval of users where these were simulated or emulated; or why there are none."""
+    if need.users is None:
+        return {"note": why_not_predicted(candidate.at(epsilon)) or TOO_MANY}
+    if need.interval and need.estimate:
+        fewest, most = need.interval
+        return {"users_low": fewest, "users_high": most, EMULATED: need.estimate.draws}
+    if predictor(candidate.at(epsilon)) is None and (simulation := simulated(candidate.at(epsilon))):
+        low, high = simulation.users(need.users)
+        note = f"{SIMULATED} with {simulation.seeds} seeds; 95 % interval of users: {low} to {high}"
+        return {"users_low": low, "users_high": high, SIMULATED: simulation.seeds, "note": note}
+    return {}
+
+
+def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
+    scenario = candidate.at(epsilon)
+    return {
+        "epsilon": _told(candidate, epsilon),
+        "questions": scenario.value("questions"),
+        "guarantee": RunSpec(scenario).guarantee,
+    }
+
+
+def _told(candidate: Candidate, epsilon: Epsilon) -> float | str:
+    return as_json(epsilon) if candidate.private else "inf"
+
+
+def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
+    prediction = predictor(candidate.at(candidate.world.epsilon))
+    if note := why_not_predicted(candidate.at(candidate.world.epsilon)):
+        return {"note": note}
+    if prediction and prediction.emulation:
+        return _emulated_epsilon(candidate, target, users)
+    epsilon = epsilon_needed(candidate, target, users)
+    if epsilon is None:
+        return {"note": NO_EPSILON}
+    need = users_needed(candidate, epsilon, target)
+    row = _about(candidate, epsilon) | {"users": users}
+    if need.predictor:
+        row |= {"accuracy": need.predictor.accuracy(users), "exact": need.predictor.exact(users)}
+    return row
+
+
+def _emulated_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
+    if (one := estimated_epsilon(candidate, target, users)) is None:
+        return {"note": NO_EPSILON}
+    epsilon = to_epsilon(one.value)
+    prediction = predictor(candidate.at(epsilon))
+    assert prediction is not None
+    interval = {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
+    return (
+        _about(candidate, epsilon)
+        | interval
+        | {"users": users}
+        | _predictions(prediction, users, one, one.value, here=True)
+    )
+
+
+def _failing(world: Scenario, target: Target) -> tuple[float, int]:
+    """Return the probability of failure that bounds are about, `ONE_IN_TWO` where none was asked for; and mistakes."""
+    if target.success is not None:
+        return round(1 - target.success, 12), 0
+    items = world.complete().items or 0
+    return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
+
+
+def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
+    filled = world.complete()
+    bounds = all_bounds(
+        items=filled.items or 0,
+        rated=filled.rated or 0,
+        epsilon=as_float(world.epsilon),
+        clusters=filled.clusters or 0,
+        failure=failure,
+        mistakes=mistakes,
+    )
+    return bounds_rows(bounds)
+
+
+def _sufficient(world: Scenario, failure: float) -> float | None:
+    """Return Theorem 15's number of users; None where it says nothing."""
+    filled = world.complete()
+    items = filled.items or 0
+    try:
+        users = sufficient_users(
+            items=items,
+            rated=filled.rated or 0,
+            epsilon=as_float(world.epsilon),
+            like=world.like,
+            user_shares=world.class_shares,
+            cluster_shares=world.cluster_shares,
+            theta=world.value("theta"),
+            exponent=-math.log(failure) / math.log(items),
+        )
+    except InputError:
+        return None
+    return users if math.isfinite(users) else None

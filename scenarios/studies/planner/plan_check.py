@@ -1,0 +1,74 @@
+"""What a simulation would cost, and a plan's own check: predicted beside measured at the planned number of users."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from actors.device import Cohort
+from coordinator.protocol.coins import derive
+from coordinator.server.aggregation import aggregate
+from coordinator.server.rounds.state import ServerState
+from scenarios.backends.session import Backend
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import populate
+from scenarios.experiment.experiment import Running, run_seeds
+from scenarios.families.main.main_job import MainJob
+from scenarios.theory.predictors import predictor
+
+_SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of asking and aggregating every device once."""
+
+    devices_per_second: float  # Of one core, measured on this machine
+    core_seconds: float  # For all users
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the cost as `--json` prints it; ``cores_for_a_day`` says how large a cluster ends within a day."""
+        return {
+            "devices_per_second_and_core": self.devices_per_second,
+            "core_seconds": self.core_seconds,
+            "cores_for_an_hour": max(1, math.ceil(self.core_seconds / 3600)),
+            "cores_for_a_day": max(1, math.ceil(self.core_seconds / 86400)),
+        }
+
+
+def measure_cost(scenario: Scenario, users: int) -> Cost:
+    """Time a few devices of a scenario on one core, and scale to ``users``."""
+    sample = scenario.model_copy(update={"users": _MOST})
+    population = populate(sample)
+    spec = RunSpec(sample)
+    ask = spec.policy.next_query(ServerState(devices=_MOST))
+    if ask is None:
+        raise ValueError("a policy that asks nothing costs nothing")
+    cohort = Cohort(population.ratings, derive(sample.seed, "devices"), 0, _MOST, spec.budget)
+    aggregate(ask.query, cohort.answer(ask.query, 0, 1))  # compiles
+    first, count = 1, _FIRST
+    while True:
+        stop = min(first + count, _MOST)
+        start = time.perf_counter()
+        aggregate(ask.query, cohort.answer(ask.query, first, stop))
+        seconds = time.perf_counter() - start
+        if seconds >= _SECONDS or stop == _MOST:
+            rate = (stop - first) / seconds
+            return Cost(devices_per_second=rate, core_seconds=users / rate)
+        first, count = stop, 2 * count
+
+
+def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Console) -> dict[str, Any]:
+    """Run a scenario and return its result with what was predicted for it."""
+    measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
+    as_run = Scenario.model_validate(measurement.scenario)
+    prediction, answered = predictor(as_run), measurement.values["answered"]
+    predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
+    if prediction is not None:
+        predicted = {"accuracy_predicted": prediction.accuracy(answered), "exact_predicted": prediction.exact(answered)}
+    return {"intervals": {}, **measurement.values, **predicted}

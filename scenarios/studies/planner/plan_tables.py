@@ -1,0 +1,134 @@
+"""Plans as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from coordinator.protocol.custom import UNCHECKED
+from scenarios.show.tables import OPEN, SAFE, failing, name_of, trust_of
+from scenarios.studies.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
+from scenarios.theory.emulated_runs import MOST_USERS
+
+NOTHING_LEARNABLE = (
+    "too few ratings to say what could be learned: at no epsilon would a block model of the file's shape put more of "
+    "its items right than one label for all of them does"
+)
+
+
+def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | None = None) -> None:
+    """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
+    needed = "users" if made.users_here is None else "users needed"
+    here = "" if made.users_here is None else f"\nright and all right: with {_count(made.users_here)} users"
+    table = Table("design, decoder", needed, "epsilon", "right", "all right")
+    table.title, table.title_justify, table.box, table.pad_edge = Text(title + here), "left", box.SIMPLE_HEAD, False
+    table.columns[0].overflow = "fold"
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    noiseless = any(row["private"] and row["epsilon"] == "inf" for row in made.rows)
+    for trust, rows in groupby(made.rows, key=trust_of):
+        heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
+        table.add_row(Text(f"{heading}:", style="italic"))
+        for row in rows:
+            numbers = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            how = next((f" ({word})" for word in (SIMULATED, EMULATED) if row.get(word)), "")
+            table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
+    console.print(table)
+    valid = [row for row in made.bounds if row["valid"]]
+    bounds = [f"{row['name']} {row['users']:,.0f}{' (binds)' if row['binds'] else ''}" for row in valid]
+    notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
+    lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
+    allowed = failing(made.failure, made.mistakes)
+    lines = [*lines, f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}", recommendation(made)]
+    for row in made.rows:
+        if row.get("channel") == UNCHECKED:
+            lines.insert(-1, f"{UNCHECKED}: that {name_of(row)} protects all a device holds; it is never recommended")
+    if made.sufficient:
+        told_enough = f"to fail with probability {made.failure:g} at most"
+        lines.insert(-1, f"enough for MaxSense {told_enough}, by Theorem 15: {_count(made.sufficient)} users")
+    lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
+    for line in [*lines, *([f"why: {made.why}"] if made.why else [])]:
+        console.print(Text(line))
+
+
+def recommendation(made: DesignPlan) -> str:
+    """Return the recommendation as a line."""
+    if made.best is None:
+        return f"no design that protects all that a device holds reaches {made.target.words}"
+    best = made.best
+    sentence = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
+    if made.users_here is not None and best["accuracy"] is not None:
+        sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
+    return f"recommended: {name_of(best)}: {sentence}"
+
+
+def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
+    """Print what a simulation would cost."""
+    console.print(
+        f"to simulate it: {cost['core_seconds']:,.0f} core seconds ({cost['devices_per_second_and_core']:,.0f} devices "
+        f"a second and core, measured here); to end within an hour it takes {cost['cores_for_an_hour']:,} "
+        f"core{'' if cost['cores_for_an_hour'] == 1 else 's'}, within a day {cost['cores_for_a_day']:,}",
+        highlight=False,
+    )
+
+
+def show_check(console: Console, check: Mapping[str, Any]) -> None:
+    """Print predicted beside measured."""
+    table = Table("checked", "predicted", "measured", "95 % interval", title=Text("the plan's own check"))
+    table.title_justify = "left"
+    for name, words in (("accuracy", "items right"), ("exact", "all items right")):
+        low, high = check["intervals"].get(name, [None, None])
+        reach = "" if low is None else f"[{low:.4f}, {high:.4f}]"
+        table.add_row(words, _share(check[f"{name}_predicted"]), _share(check[name]), Text(reach))
+    console.print(table)
+
+
+def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print what a file's users could let a server learn."""
+    if not rows:
+        console.print(Text(NOTHING_LEARNABLE))
+        return
+    table = Table("epsilon", "best design", "right with these users", "users for 99 % right")
+    table.columns[3].no_wrap = True
+    table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
+    for row in rows:
+        design = "none" if row["design"] is None else name_of(row)
+        table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
+    console.print(table)
+    console.print(Text(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}"))
+
+
+def _users(row: Mapping[str, Any]) -> str:
+    if row["users"] is None:
+        return _short(str(row.get("note") or ""))
+    if "users_low" not in row:
+        return _count(row["users"])
+    low, high = ("open" if end is None else _count(end) for end in (row["users_low"], row["users_high"]))
+    return f"{_count(row['users'])}\n[{low},\n{high}]"
+
+
+def _count(users: float) -> str:
+    """Return a number of users, whole as long as it can be read at a glance."""
+    return f"{users:,.0f}" if users < 1e11 else f"{users:.4g}"
+
+
+def _short(note: str) -> str:
+    """Return what stands in the table for a note."""
+    if note == TOO_MANY:
+        return f"> {MOST_USERS:.0e}"
+    return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
+
+
+def _epsilon(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _share(value: float | bool | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,0 +1,197 @@
+"""The request for a plan, by flags or from Python, in a world or in the shape of a file of ratings; checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coordinator.protocol.budget import parse_epsilon
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.server_half import TRUST_LOCAL
+from scenarios.config.files import brief
+from scenarios.config.run_spec import load_scenario
+from scenarios.config.scenario import Scenario
+from scenarios.config.settings import BadLines, Duplicates, like_bar
+from scenarios.data.datasets import RatingTable, read_for
+from scenarios.data.populations import cluster_sizes
+from scenarios.data.rating_split import judge_likes
+from scenarios.studies.planner.least_users import Target, any_design
+from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
+
+PRIOR = 5
+"""Ratings of average taste that are added to an item's own before items are sorted."""
+NOT_THE_FILE = (
+    "this says nothing of the file itself: its items were merely sorted into clusters by their shares of likes, and "
+    "those of a cluster are not alike; its users rate more or fewer items, and popular ones more often; "
+    "blindrec run --ratings runs the file itself"
+)
+"""What stands beside every plan that was made for the shape of a file."""
+EPSILONS = (1, 2, 4, 8)
+"""What `blindrec data` tells the learnable at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A file's shape."""
+
+    world: Scenario  # Items, median number of rated items, and a fitted block model with one user class
+    users: int  # The file's users
+
+
+def shape_of(
+    table: RatingTable, *, like_from: float | None = None, clusters: int = 2, epsilon: Any = 1, theta: float = 1.0
+) -> Shape:
+    """Fit a block model to a table of ratings.
+
+    Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
+    their share of likes in the other half, so that luck that made the clusters does not count as taste.
+
+    The block model lets every user rate the same number of items, drawn uniformly; real users rate popular items more.
+    A plan made from it is for a world of this size and contrast, not for the file itself.
+    """
+    likes = judge_likes(table, like_from)
+    if likes.all():
+        raise InputError(
+            f"all {table.ratings} ratings are likes, as where what is seen is liked: they tell no clusters of taste; "
+            "give --like-from, or a file of ratings: blindrec data and compare work with this one"
+        )
+    half = np.random.default_rng(int.from_bytes(derive(0, "shape"))).random(table.ratings) < 0.5
+    items, overall = table.count, likes.mean() if likes.size else 0.5
+    seen = np.bincount(table.items[half], minlength=items)
+    liked = np.bincount(table.items[half], weights=likes[half], minlength=items)
+    cluster_of = kmeans_on_line((liked + PRIOR * overall) / (seen + PRIOR), clusters)
+    sizes = np.bincount(cluster_of, minlength=clusters)
+    other = np.bincount(cluster_of[table.items[~half]], minlength=clusters)
+    if not sizes.all() or not other.all():
+        raise InputError(
+            f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed"
+        )
+    taste = np.bincount(cluster_of[table.items[~half]], weights=likes[~half], minlength=clusters) / other
+    values = {
+        "items": items,
+        "rated": max(1, int(np.median(table.degrees))),
+        "like": (tuple(taste.round(4).tolist()),),
+        "cluster_shares": tuple((sizes / sizes.sum()).tolist()),
+        "epsilon": parse_epsilon(epsilon),
+        "theta": theta,
+    }
+    world = load_scenario(None, {**values, **any_design()})
+    return Shape(world=world, users=table.users)
+
+
+def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
+    """Return what could be learned from the file's users at each of `EPSILONS`: the best design's accuracy and need."""
+    counts = cluster_sizes(shape.world)
+    one_label, items = float(counts.max() / counts.sum()), int(counts.sum())
+    names = ("design", "decoder", "agreement", "questions", "users", "accuracy")
+    about = {"users_here": shape.users, "holds_for": in_words(shape.world), "not_for": NOT_THE_FILE}
+    rows = []
+    for epsilon in EPSILONS:
+        world = shape.world.model_copy(update={"epsilon": parse_epsilon(epsilon)})
+        best = quick_best(world, target, users=shape.users) or {}
+        accuracy = best.get("accuracy")
+        if accuracy is None or accuracy > one_label + math.sqrt(accuracy * (1 - accuracy) / items):
+            best_values = {name: best.get(name) for name in names}
+            rows.append({"epsilon": epsilon, **best_values, "one_label": one_label, **about})
+    return rows
+
+
+def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, Any]]:
+    """Return `learnable` of a table for 99 % of the items; empty where the table has no shape to plan from."""
+    try:
+        return learnable(shape_of(table, like_from=like_from), Target(success=None, accuracy=0.99))
+    except InputError:
+        return []
+
+
+_THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
+"""Settings that a file of ratings determines."""
+_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
+"""Settings that say something about files of ratings alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The request; None stands for the default that `blindrec plan --help` shows."""
+
+    success: float | None = None  # The target; see `scenarios.studies.planner.least_users.Target`
+    accuracy: float | None = None
+    # Number of users there are; without an epsilon the smallest epsilon is found for which they are enough
+    users: int | None = None
+    # A file whose shape to plan for, and how it is read; see `scenarios.data.datasets.read_ratings`
+    ratings: Path | None = None
+    columns: tuple[str, ...] | None = None
+    like_from: float | None = None
+    # Of a file, too: which rating counts where one was given again, what becomes of lines that cannot be read, public
+    # features of items, and the share of plain popularity that advice is to keep
+    duplicates: Duplicates | None = None
+    bad_lines: BadLines = "refuse"
+    features: Path | None = None
+    worth: float | None = None
+    items: int | None = None  # The world, in all forms that `scenarios.config.scenario.Scenario` takes
+    rated: int | None = None
+    epsilon: Any = None
+    like: Any = None
+    class_shares: Any = None
+    cluster_shares: Any = None
+    # Settings that several mechanisms share, by their names; see `scenarios.config.mechanism_settings.shared_settings`
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
+
+
+def planned_for(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+    """Return the plan, and what `--json` prints of it."""
+    if request.users is not None and request.users < 1:
+        raise InputError(f"users is {request.users}; it must be at least 1")
+    file_options = {"columns": request.columns and ",".join(request.columns)} | {
+        name: getattr(request, name) for name in _FILES
+    }
+    for name, value in file_options.items() if request.ratings is None else ():
+        if value not in (None, "refuse"):
+            raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
+    success = 0.95 if request.success is None and request.accuracy is None else request.success
+    target = Target(success=success, accuracy=request.accuracy)
+    inverse = request.users is not None and request.epsilon is None
+    if request.ratings is None:
+        world, users = load_scenario(None, {**_world(request, *_THEIRS), **any_design()}), request.users
+        cluster_sizes(world)
+    else:
+        world, users = _from_file(request.ratings, request)
+    made = plan(world, target, users=users, inverse=inverse, own=request.own)
+    _refuse_the_impossible(made)
+    return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
+
+
+def _world(request: Asked, *names: str) -> dict[str, Any]:
+    """Return what was given of epsilon, settings, and these."""
+    options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _from_file(file: Path, request: Asked) -> tuple[Scenario, int]:
+    """Return the world and the users of a file's shape."""
+    for name in _THEIRS:
+        if (value := getattr(request, name)) is not None:
+            raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
+    table = read_for(request).table
+    shape = shape_of(table, like_from=like_bar(request.columns, request.like_from), **_world(request))
+    return shape.world, request.users or shape.users
+
+
+def _refuse_the_impossible(made: DesignPlan) -> None:
+    """Stop a plan in which every design that protects all a device holds needs more users than anybody has."""
+    local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL]
+    if made.best is None and TOO_MANY in local:
+        others = sorted({note for note in local if note and note != TOO_MANY})
+        remedies = f" ({'; '.join(others)})" if others else ""
+        raise InputError(
+            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{remedies}; raise "
+            "epsilon or ask for less"
+        )

@@ -1,0 +1,420 @@
+"""The attacks, on answers to queries and on releases of two tiers: two inputs are told apart by scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from actors.second_order.cohort import Consent, PrivateCohort
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
+from coordinator.protocol.channels import LogRatio
+from coordinator.protocol.coins import derive
+from coordinator.protocol.features import ItemFeatures, residuals
+from coordinator.protocol.grid import on_grid
+from coordinator.protocol.rows import Rows
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_channels import basis_of
+from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
+from coordinator.protocol.second_order_public import A_RELEASE
+from scenarios.studies.scrutiny.measured_epsilon import (
+    attack_of,
+    best_event,
+    frequency_scores,
+    learned_scores,
+    parts_of,
+    power_of,
+)
+from scenarios.studies.scrutiny.mechanism import SECRET, Neighbours, Rated, Size, comparable, inputs, stored
+from scenarios.studies.scrutiny.release_laws import (
+    PILOTS,
+    AttackSample,
+    ClaimedLaw,
+    LogRatios,
+    Observation,
+    answers,
+    keys_of,
+    patterns_of,
+)
+from scenarios.studies.scrutiny.verdicts import Audit
+
+ITEMS, RANK, BLOCK = 8, 2, 1 << 14
+STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
+MOST = 60_000
+"""The largest number of releases that an attack inspects: each is a separate message."""
+
+
+def model() -> ItemFeatures:
+    """Return a small public model: two directions, stars from 1 to 5."""
+    world = np.random.default_rng(0)
+    vectors = np.linalg.qr(world.normal(size=(ITEMS, RANK)))[0] * np.array([6.0, 4.0])
+    return ItemFeatures(
+        mean=on_grid(world.normal(3.0, 0.3, ITEMS)),
+        vectors=on_grid(np.ascontiguousarray(vectors)),
+        kappa=1.0,
+        lowest=STARS[0],
+        highest=STARS[-1],
+        scale=STARS,
+        common_h=0.5,
+    )
+
+
+def second_order_inputs(features: ItemFeatures) -> Iterator[tuple[str, str, Floats, Floats]]:
+    """Yield the pairs of inputs that are distinguished, as ratings of all items; 0 stands for none."""
+    first, second = (np.where(features.vectors[:, place] > 0, 5.0, 1.0) for place in (0, 1))
+    one, others = np.zeros(ITEMS), np.where(np.arange(ITEMS) > ITEMS // 2, 1.0, 0.0)
+    one[0] = 5.0
+    yield "worst", "two opposite tastes", first, 6.0 - first
+    yield "directions", "tastes of two directions", first, second
+    yield "membership", "whether a device rated an item", one + others, others
+    yield "attribute", "whether it liked the only item that it rated", one, one / 5
+
+
+def second_order_audit(mechanism: str, epsilon: Fraction, *, releases: int, doubt: float) -> Audit:
+    """Attack the releases of a two-tier mechanism; ``doubt`` is the probability that one of the bounds is wrong."""
+    half, features = half_of(mechanism), model()
+    claimed = epsilon if half.takes_epsilon else None
+    check_mechanism(mechanism, claimed)
+    query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=claimed)
+    channel = half.channel(query, features)
+    coins, cases = np.random.default_rng(20261123), list(second_order_inputs(features))
+    parts = [True] if claimed is None or half.epsilon_of == A_RELEASE else [False, True]
+    each, attacks = doubt / len(cases) / len(parts), []
+    for whole in parts:
+        for name, meaning, *pair in cases:
+            words = meaning if whole and len(parts) == 1 else f"{meaning}, {'a release' if whole else half.epsilon_of}"
+            sample = _sample(query, features, np.stack(pair), min(releases, MOST), coins)
+            use = parts_of(sample.secret.size, coins)
+            event = best_event(_scores(sample, use, whole=whole), sample.secret, use, each)
+            times = ITEMS if whole and len(parts) > 1 else 1
+            attacks.append(attack_of(event, name=name, meaning=words, times=times, claimed=claimed))
+    return Audit(
+        design=mechanism,
+        guarantee=half.promised(query),
+        epsilon=claimed,
+        log_ratio=LogRatio.of(None) if channel is None else channel.log_ratio,
+        confidence=1 - doubt,
+        attacks=tuple(attacks),
+        power=power_of(attacks, doubt / len(attacks)),
+    )
+
+
+class TwoTierSample(NamedTuple):
+    """What the attacker observes of some devices' releases, and what they hold."""
+
+    payloads: Bits2  # as they crossed, shape (devices, bytes)
+    values: Floats2  # what they stand for: vectors, or what moments say of the two tastes, shape (devices, k)
+    tastes: Floats2  # completed vectors with input a, and with b, shape (2, m)
+    secret: Bools  # whether a device holds a
+
+
+def _sample(
+    query: SecondOrderQuery, features: ItemFeatures, pair: Floats2, devices: int, coins: np.random.Generator
+) -> TwoTierSample:
+    """Let private devices answer that each hold one of two inputs by a fair coin."""
+    secret = coins.random(devices) < 0.5
+    rows = _rows(np.where(secret[:, None], pair[0], pair[1]))
+    consent = Consent(mechanisms=frozenset({query.mechanism}), epsilon=query.epsilon)
+    cohort = PrivateCohort(rows, SECRET, 0, consent=consent)
+    cohort.pin(query.model, 0, devices)
+    releases = [
+        release
+        for first in range(0, devices, BLOCK)
+        for release in cohort.answer(query, features, first, min(first + BLOCK, devices))
+    ]
+    tastes = residuals(features, _rows(pair))
+    payloads = np.frombuffer(b"".join(one.payload for one in releases), np.uint8).reshape(devices, -1)
+    if not half_of(query.mechanism).moment:
+        return TwoTierSample(payloads, np.stack([one.as_vector(features, query) for one in releases]), tastes, secret)
+    sides = tastes @ basis_of(features)
+    sides /= np.linalg.norm(sides, axis=1)[:, None]
+    moments = np.stack([one.as_moment(features, query) for one in releases])
+    return TwoTierSample(payloads, np.einsum("nij,ki,kj->nk", moments, sides, sides), tastes, secret)
+
+
+def _rows(ratings: Floats2) -> Rows:
+    """Return ratings of all items as those that there are; 0 stands for none."""
+    users, items = np.nonzero(ratings)
+    starts = np.searchsorted(users, np.arange(len(ratings) + 1))
+    return Rows(starts=starts, items=items.astype(np.int32), values=ratings[users, items], count=ITEMS)
+
+
+def _scores(sample: TwoTierSample, use: Ints, *, whole: bool) -> dict[str, Floats]:
+    """Return scores of releases, by the name of what makes them; ``use`` is what each release is for."""
+    lean = sample.tastes[0] - sample.tastes[1]
+    if not whole:  # the coordinate, or the bit, that the two tastes differ in most
+        place = int(np.argmax(np.abs(lean)))
+        return {"coordinate": sample.values[:, place] * np.sign(lean[place])}
+    scores = {"projection": sample.values @ lean} if sample.values.shape[1] == lean.size else {}
+    scores["releases"] = frequency_scores(keys_of(sample.payloads), sample.secret, use)
+    return scores | learned_scores(sample.values.astype(np.float32), sample.secret, use)
+
+
+AT_ONCE = 1 << 20
+"""Numbers of sketches that are compared at once."""
+MOST_PAIRS = 4
+"""Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
+SEARCHED = 1 << 18
+"""The largest number of releases that a search inspects."""
+SEARCHING = derive(0, "devices that are searched")
+"""The secret of these devices: their noise is not that of the devices on which an attack is measured."""
+CHUNK, MOST_CHUNKS = 8, 8
+"""Bits of a long release that are inspected together, and the largest number of such chunks."""
+FAR = 15
+"""Differing bits are counted up to here where they are compared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackPlan:
+    """One attack, before it is run."""
+
+    name: str
+    meaning: str
+    neighbours: Neighbours
+    laws: tuple[ClaimedLaw, ...]  # of the queries that devices are asked in turn
+    fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
+    company: bool = False  # whether the attacker knows the inputs of the devices around the victim
+
+
+def attack_plans(
+    laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
+) -> Iterator[AttackPlan]:
+    """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
+    first, named = laws[0], laws[0].names_rated
+    worst, unlike = _neighbours(first, size, releases, coins)
+    rounds = f"in {len(laws)} rounds"
+    meaning = "the two inputs that the channel tells apart best"
+    yield AttackPlan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
+    meaning = "two inputs that were found by search"
+    yield AttackPlan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(
+        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first)
+    )
+    meaning = "the worst inputs, beside devices whose inputs are known"
+    yield AttackPlan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
+    yield AttackPlan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
+    meaning = f"inputs found by search, {rounds}"
+    yield AttackPlan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
+    for name, meaning, pairs in _inferences(size, named=named):
+        yield AttackPlan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+
+
+def variant_plans(
+    kind: str,
+    laws: tuple[ClaimedLaw, ...],
+    size: Size,
+    *,
+    after: ClaimedLaw,
+    releases: int,
+    coins: np.random.Generator,
+) -> Iterator[AttackPlan]:
+    """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
+    first, words = laws[0], kind.replace("pool=some", "about some items only")
+    rows = inputs(size, coins)
+    pairs = comparable(rows, names_rated=first.names_rated)
+    worst = _worst(first, rows, pairs)
+    unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
+    # What a round about all items has in common with one about some of them shows where only the latter's rating
+    # differs: of two inputs that differ in both, equal noise tells nothing.
+    single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
+    alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
+    yield AttackPlan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
+    meaning = f"inputs found by search, {words}"
+    yield AttackPlan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
+    yield AttackPlan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+
+
+def _differ_in_one(one: Rated, other: Rated) -> bool:
+    """Return whether two inputs differ in what they say of a single item."""
+    ours, theirs = dict(one), dict(other)
+    return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
+
+
+def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
+    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
+    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
+    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
+    pairs = np.array([[0, 2], [1, 3]])
+    if not named:
+        yield "membership", "whether an item was rated", Neighbours((*liked, *others), pairs)
+    yield "attribute", "whether an item is liked", Neighbours((*liked, *disliked), pairs)
+
+
+def _neighbours(
+    law: ClaimedLaw, size: Size, releases: int, coins: np.random.Generator
+) -> tuple[Neighbours, Neighbours]:
+    """Return the pairs of inputs that a channel tells apart best, and those that its releases do."""
+    rows = inputs(size, coins)
+    pairs = comparable(rows, names_rated=law.names_rated)
+    return _worst(law, rows, pairs), _most_unlike(law, rows, pairs, releases=releases, coins=coins)
+
+
+def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
+    """Return the few pairs of inputs that together lie farthest apart on most devices, as the channel claims it."""
+    ratios = LogRatios(law)
+    of_rows = [law.sketch(stored([row], [0] * PILOTS, law.query.items)) for row in rows]
+    sketches, answered = (np.stack(parts) for parts in zip(*of_rows, strict=True))
+    one_by_one = law.enumerable and not ratios.alike(sketches[pairs[0, 0]])
+    step = 1 if one_by_one else max(1, AT_ONCE // sketches[0].size)
+    far = np.zeros((len(pairs), PILOTS))
+    for start in range(0, len(pairs), step):
+        one, two = pairs[start : start + step].T
+        apart = ratios.distance(np.concatenate(sketches[one]), np.concatenate(sketches[two])).reshape(-1, PILOTS)
+        far[start : start + step] = np.where(answered[one] & answered[two], apart, 0.0)
+    best: list[int] = []
+    reached = np.zeros(PILOTS)
+    for _ in range(MOST_PAIRS):
+        gain = np.maximum(far, reached).sum(axis=1)
+        place = int(np.argmax(gain))
+        if best and gain[place] <= reached.sum() * 1.01:
+            break
+        best.append(place)
+        reached = np.maximum(reached, far[place])
+    return _of_places(rows, pairs[best])
+
+
+def _most_unlike(
+    law: ClaimedLaw, rows: list[Rated], pairs: Ints, *, releases: int, coins: np.random.Generator
+) -> Neighbours:
+    """Return the pairs of inputs whose releases differ most, whatever the channel claims, in releases of their own."""
+    devices = min(SEARCHED, releases, (1 << 24) // law.query.bits)
+    user = coins.integers(len(rows), size=devices)
+    (answer,) = answers([law], stored(rows, user, law.query.items), SEARCHING)
+    least = np.full(len(pairs), -np.inf)
+    for start in range(0, law.query.bits, CHUNK):
+        part = patterns_of(answer.bits[:, start : start + CHUNK]) + (1 << CHUNK) * ~answer.answered
+        counts = np.bincount(user * (2 << CHUNK) + part, minlength=len(rows) * (2 << CHUNK)).reshape(len(rows), -1)
+        counts = counts[:, counts.any(axis=0)]
+        least = np.maximum(least, _cautious_log_ratio(counts, np.bincount(user, minlength=len(rows)), pairs))
+    return _of_places(rows, pairs[np.argsort(-least, kind="stable")[:MOST_PAIRS]])
+
+
+def _cautious_log_ratio(counts: Ints, devices: Ints, pairs: Ints) -> Floats:
+    """Return a cautious log-ratio of one release's shares for each pair of inputs, the largest over releases."""
+    shares = np.log((counts + 0.5) / (devices + 1.0)[:, None])
+    spread = 1.0 / (counts + 0.5)
+    largest = np.full(len(pairs), -np.inf)
+    for column in range(counts.shape[1]):
+        share, noise = shares[:, column], spread[:, column]
+        apart = np.abs(share[pairs[:, 0]] - share[pairs[:, 1]])
+        largest = np.maximum(largest, apart - 4 * np.sqrt(noise[pairs[:, 0]] + noise[pairs[:, 1]]))
+    return largest
+
+
+def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
+    """Return pairs of inputs, without the inputs that no pair has."""
+    used, places = np.unique(pairs, return_inverse=True)
+    return Neighbours(tuple(rows[place] for place in used.tolist()), places.reshape(pairs.shape))
+
+
+def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
+    """Return scores of every play, larger where the victim rather holds a, by the name of what makes them.
+
+    ``parts`` says what each play is for; see `bounds.parts_of`.
+    """
+    victims = sample.victims
+    secret = sample.secret[victims]
+    log_ratio: Floats = np.sum([one.log_ratio[victims] for one in sample.observations], axis=0)
+    scores = {"stated log-ratio": log_ratio}
+    if (agreement := _agreement(sample)) is not None:
+        scores["agreement"] = agreement
+    columns = [_columns(sample, one) for one in sample.observations]
+    tables = {"releases": np.stack([part for of_query in columns for part in of_query], axis=1)}
+    if len(columns) > 1:
+        tables |= {f"release {number}": np.stack(of_query, axis=1) for number, of_query in enumerate(columns)}
+    if (noise := _equal_noise(sample)) is not None:
+        tables["equal noise"] = noise
+    tables |= _chunks(sample)
+    features = _features(sample, list(scores.values()), noise)
+    scores |= {name: frequency_scores(keys_of(table), secret, parts) for name, table in tables.items()}
+    return scores | learned_scores(features, secret, parts)
+
+
+def _columns(sample: AttackSample, one: Observation) -> list[Ints]:
+    """Return the attacker's knowledge of one query, as whole numbers: of the victim, and of its company."""
+    victims, pairs = sample.victims, one.answers.pairs
+    releases, ours, theirs = patterns_of(one.answers.bits), keys_of(one.ours), keys_of(one.theirs)
+    columns = [releases[victims], one.answers.answered[victims].astype(np.int64), ours[victims], theirs[victims]]
+    columns += [] if pairs is None else [keys_of(pairs)[victims]]
+    columns += [np.sign(one.log_ratio[victims]).astype(np.int64)]
+    for step in sample.company:
+        other = victims + step
+        columns += [releases[other], np.where(sample.secret[other], ours[other], theirs[other])]
+    return columns
+
+
+def _noises(sample: AttackSample) -> list[tuple[Bits2, Bits2]]:
+    """Return which bits of each release are noise if the device holds a, and if it holds b, where that is known."""
+    return [
+        (one.answers.bits ^ one.likely_ours, one.answers.bits ^ one.likely_theirs)
+        for one in sample.observations
+        if one.likely_ours is not None and one.likely_theirs is not None
+    ]
+
+
+def _agreement(sample: AttackSample) -> Floats | None:
+    """Return by how many bits releases are nearer to what is likeliest with a than to what is likeliest with b."""
+    noises = _noises(sample)
+    if len(noises) < len(sample.observations):
+        return None
+    nearer = [(theirs.sum(axis=1, dtype=np.int64) - ours.sum(axis=1))[sample.victims] for ours, theirs in noises]
+    agreement: Floats = np.sum(nearer, axis=0, dtype=np.float64)
+    return agreement
+
+
+def _equal_noise(sample: AttackSample) -> Ints | None:
+    """Return how many bits of noise differ between the victim's release, with either input, and what it goes with.
+
+    That is the victim's next release, or one of its company's, whose noise is known.
+    """
+    victims, noises, counts = sample.victims, _noises(sample), []
+    for step in sample.company:
+        for ours, theirs in noises:
+            noise = np.where(sample.secret[:, None], ours, theirs)[victims + step]
+            counts += [_differing_bits(ours[victims], noise), _differing_bits(theirs[victims], noise)]
+    for sides, next_sides in pairwise(noises):
+        counts += [_differing_bits(a[victims], b[victims]) for a, b in zip(sides, next_sides, strict=True)]
+    return np.stack(counts, axis=1) if counts else None
+
+
+def _differing_bits(one: Bits2, two: Bits2) -> Ints:
+    width = min(one.shape[1], two.shape[1])  # two rounds may ask for releases of different lengths
+    counts: Ints = np.minimum((one[:, :width] ^ two[:, :width]).sum(axis=1, dtype=np.int64), FAR)
+    return counts
+
+
+def _chunks(sample: AttackSample) -> dict[str, Ints]:
+    """Return a few bits of long releases, with their pair of inputs: single bits may leak more than the whole."""
+    first, victims = sample.observations[0], sample.victims
+    width, ends = first.query.bits, CHUNK * MOST_CHUNKS // 2
+    if width <= CHUNK:
+        return {}
+    starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
+    pair = sample.pair[victims]
+    return {
+        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack(
+            [patterns_of(first.answers.bits[victims, start : start + CHUNK]), pair], axis=1
+        )
+        for start in starts
+    }
+
+
+def _features(sample: AttackSample, scores: Sequence[Floats], noise: Ints | None) -> Floats:
+    """Return a learner's features: bits, the likeliest bits, other scores, and the public address."""
+    victims = sample.victims
+    columns: list[np.ndarray[Any, Any]] = [score[:, None] for score in scores]
+    columns += [] if noise is None else [noise]
+    address = [victims % 2, victims % 10, victims % 16, victims % 100, victims, sample.pair[victims]]
+    columns += [np.stack(address, axis=1)]
+    for one in sample.observations:
+        columns.append(one.answers.bits[victims])
+        if one.likely_ours is not None and one.likely_theirs is not None:
+            lean = one.likely_ours[victims].astype(np.int8) - one.likely_theirs[victims].astype(np.int8)
+            columns.append(lean * (2 * one.answers.bits[victims].astype(np.int8) - 1))
+        columns += [one.answers.bits[victims + step] for step in sample.company]
+    return np.concatenate([part.astype(np.float32) for part in columns], axis=1)

@@ -1,0 +1,153 @@
+"""Audits of a mechanism, by its name or a custom one: every attack is run, and compared with claim and channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from coordinator.protocol import second_order_mechanisms
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.channels import Likelihood, LogRatio
+from coordinator.protocol.channels.channel import DUST, ROUNDED
+from coordinator.protocol.checked import MOST_ITEMS, require_whole
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from scenarios.config.mechanism_settings import designs as local_mechanisms
+from scenarios.studies.scrutiny.attacks import (
+    AttackPlan,
+    attack_plans,
+    attack_scores,
+    second_order_audit,
+    variant_plans,
+)
+from scenarios.studies.scrutiny.measured_epsilon import attack_of, best_event, parts_of, power_of
+from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
+from scenarios.studies.scrutiny.release_laws import ClaimedLaw, sample_attack
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Failed
+
+RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
+FEWEST, MOST = 1000, 1 << 24
+"""Releases that an attack may look at."""
+MOST_HELD = 1 << 24
+"""Bits of releases and sketches in memory at once: of long ones there are fewer."""
+
+
+def local_audit(
+    subjects: Sequence[MechanismUnderTest], epsilon: Fraction, *, size: Size, releases: int, rounds: int, doubt: float
+) -> Audit:
+    """Make every attack on a mechanism of the local model, which is given as `subjects` returns it.
+
+    The first subject has a run's queries, the others further kinds of queries, as about some items only.
+    """
+    coins, main = np.random.default_rng(20261123), subjects[0]
+    queries = [[one.query(size, epsilon, round_number=number) for number in range(rounds)] for one in subjects]
+    laws = [tuple(ClaimedLaw(one, query) for query in of) for one, of in zip(subjects, queries, strict=True)]
+    first = laws[0][0]
+    claimed = first.query.epsilon if main.public.private else None
+    plans = list(attack_plans(laws[0], size, releases=releases, coins=coins))
+    for subject, variant in zip(subjects[1:], laws[1:], strict=True):
+        kind = subject.label.removeprefix(main.label).strip()
+        plans += variant_plans(kind, variant, size, after=first, releases=releases, coins=coins)
+    each = doubt / len(plans)
+    attacks = tuple(_attack(plan, releases, claimed, each, coins) for plan in plans)
+    every, rows = [law for variant in laws for law in variant], inputs(size, coins)
+    likelihood = isinstance(first.channel, Likelihood) and claimed is not None
+    return Audit(
+        design=main.label,
+        guarantee=main.public.promise,
+        epsilon=claimed,
+        log_ratio=_largest([law.log_ratio(rows) for law in every]),
+        confidence=1 - doubt,
+        attacks=attacks,
+        power=power_of(attacks, each),
+        dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
+        refused=next((law.refusal for law in every if law.refusal), ""),
+    )
+
+
+def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
+    """Return the largest log-ratio; None where one is unknown."""
+    finite_ratios = [one for one in ratios if one is not None]
+    return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
+
+
+def _attack(
+    plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
+) -> AttackResult:
+    sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
+    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
+    devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
+    sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
+    parts = parts_of(sample.victims.size, coins)
+    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
+    new = len({law.query.id for law in plan.laws})
+    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
+
+
+def audit(
+    design: str | Mechanism,
+    *,
+    epsilon: Epsilon | float | str = Fraction(1),
+    settings: Choice | None = None,
+    releases: int = RELEASES,
+    rounds: int = ROUNDS,
+    items: int = TINY.items,
+    rated: int = TINY.rated,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Attack a mechanism's real releases, and hold what they give away against its claim and its exact channel.
+
+    An honest mechanism fails with probability ``1 - confidence`` at most (Clopper and Pearson, 1934, Bonferroni over
+    the attacks); the event that an attack counts is chosen on other releases than those that measure it.
+
+    Parameters
+    ----------
+    design : str or Mechanism
+        A mechanism's name, also one of two tiers, or ``package.module:Name`` of a custom one, or a custom one itself.
+    epsilon : Fraction, float or str
+        What one release may cost [nats].
+    settings : dict, optional
+        Its settings that are not the default.
+    releases : int
+        How many releases each attack looks at; of long ones, and of two tiers, fewer.
+    rounds : int
+        Queries that the attacks over several rounds look at.
+    items, rated : int
+        Size of the catalogue, and how many items a device rated at most.
+    confidence : float
+        Probability that all lower bounds hold.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or it cannot be asked so.
+    """
+    nats = epsilon if isinstance(epsilon, Fraction) else parse_epsilon(epsilon)
+    if nats is None:
+        raise InputError("epsilon is inf; an audit holds releases against a finite one")
+    require_whole("releases", releases, FEWEST, MOST)
+    require_whole("rounds", rounds, 2, 64)
+    size = Size(
+        items=require_whole("items", items, 2, MOST_ITEMS),
+        rated=require_whole("rated", rated, 1, items),
+        users=TINY.users,
+    )
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"confidence is {confidence:g}; give a probability from 0.5 to below 1")
+    if isinstance(design, str) and design in second_order_mechanisms.second_order_public_halves():
+        if settings:
+            raise InputError(f"{design} is a mechanism of two tiers, which has no settings here; leave them out")
+        return second_order_audit(design, nats, releases=releases, doubt=1 - confidence)
+    variants = [replace(one, label=one.label.replace(" helpers=()", "")) for one in subjects(design, settings or {})]
+    try:
+        return local_audit(variants, nats, size=size, releases=releases, rounds=rounds, doubt=1 - confidence)
+    except Failed as failure:
+        raise InputError(f"design {variants[0].label}: {failure}") from None
+
+
+def every_name() -> list[str]:
+    """Return all mechanisms that are found: of the local model and the curator's, then those of two tiers."""
+    return [*local_mechanisms(), *second_order_mechanisms.second_order_public_halves()]

@@ -1,0 +1,476 @@
+"""The checks that every mechanism must pass, in their order, and how they are made: none stops the others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import fields, replace
+from fractions import Fraction
+from itertools import groupby, product
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from actors.absence import Absence
+from actors.device import Cohort
+from actors.ratings import StoredRatings
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.channels import Likelihood, LogRatio, odds_within
+from coordinator.protocol.channels.channel import DUST
+from coordinator.protocol.custom import CustomPublic, Mechanism
+from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.public_half import PublicHalf
+from coordinator.server.aggregation import aggregate
+from coordinator.server.fleet.cohorts import cut
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.config.admission import add_draws, improbable_count
+from scenarios.studies.scrutiny import server_checks
+from scenarios.studies.scrutiny.mechanism import (
+    MIDDLE,
+    PLAIN,
+    PUBLIC,
+    ROUNDS,
+    RUN,
+    SECRET,
+    TINY,
+    Choice,
+    MechanismUnderTest,
+    Rated,
+    Size,
+    cohort,
+    coins_of,
+    every_rating,
+    omissions,
+    stored,
+    subjects,
+)
+from scenarios.studies.scrutiny.release_laws import (
+    BLOCK,
+    DEVICES,
+    MOST_BITS,
+    AnyChannel,
+    ClaimedLaw,
+    releases_of_sketch,
+)
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
+
+SHORT = Fraction(1, 10**6)
+"""By how much of epsilon a channel may fall short: coins are rounded towards more noise."""
+DRAWN = 200
+"""Ratings that are drawn in the middle world, where they cannot be enumerated."""
+SAMPLED, PARTS = 1 << 20, 3
+"""Devices whose releases of one private sketch are counted, and sketches that are released."""
+FALSE_ALARM = 1e-6
+"""Probability that `sampler` fails a mechanism that follows its channel."""
+HUGE = 1e300
+T = TypeVar("T")
+
+
+def all_devices() -> StoredRatings:
+    """Return devices of which one each has rated whatever can be rated in the tiny catalogue."""
+    rows = list(every_rating(TINY))
+    return stored(rows, range(len(rows)), TINY.items)
+
+
+def digest_of(releases: list[Release]) -> str:
+    """Return a digest of who answered, of the bits and of what they are about, device by device."""
+    hashed = hashlib.sha256()
+    for release in sorted(releases, key=lambda one: one.first):
+        pairs = release.public_pairs()
+        columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
+        hashed.update(np.column_stack(columns).astype("<i4").tobytes())
+    return hashed.hexdigest()
+
+
+def layouts(subject: MechanismUnderTest) -> str:
+    """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
+    ratings, absence = all_devices(), Absence(dropout=0.2)
+
+    def digest(query: Query, size: int, threads: int) -> str:
+        blocks = cut(0, ratings.users, size)
+        cohorts = [cohort(ratings, first, stop, absence=absence) for first, stop in blocks]
+        with ThreadPoolExecutor(threads) as pool:
+            releases = pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts))
+            return digest_of(list(releases))
+
+    wholes = []
+    for number in (0, 1):
+        query = subject.query(TINY, PLAIN, round_number=number)
+        wholes.append(digest(query, ratings.users, 1))
+        for size, threads in ((1, 1), (7, 3), (50, 2)):
+            if digest(query, size, threads) != wholes[number]:
+                line = f"cohorts of {size} devices on {threads} threads release other bits than one cohort of all"
+                raise Failed(f"round 1: {line}" if number else line)
+    if subject.public.private and wholes[0] == wholes[1]:
+        raise Failed("the next round's query has the same releases: its coins are not keyed by the query")
+    return f"{ratings.users} devices, digest {wholes[0][:8]}"
+
+
+def ledger(subject: MechanismUnderTest) -> str:
+    """Check that a new query costs its epsilon, a repeat nothing and has the same bits, and one too many is refused."""
+    query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
+    ratings = all_devices()
+    budget = None if query.epsilon is None else query.epsilon * Fraction(3, 2)
+    devices = cohort(ratings, 0, ratings.users, budget=budget)
+    first = devices.answer(query, 0, ratings.users)
+    require_spent(devices, query.epsilon, "one query")
+    if devices.answer(query, 0, ratings.users) != first:
+        raise Failed("asked again, devices release other bits")
+    require_spent(devices, query.epsilon, "a query and its repeat")
+    second = devices.answer(later, 0, ratings.users)
+    if query.epsilon is None:
+        return "no noise: the ledger tells no limit, a repeat has the same bits"
+    if second.refused != ratings.users or any(second.bits) or second.answered_mask().any():
+        raise Failed(f"beyond their budget {ratings.users - second.refused} of {ratings.users} devices answer")
+    require_spent(devices, query.epsilon, "a refusal")
+    return f"{as_float(query.epsilon):g} for a new query, 0 for its repeat, the next one is refused"
+
+
+def require_spent(devices: Cohort, epsilon: Epsilon, what: str) -> None:
+    """Fail where a device has spent anything else."""
+    for first, _, spent in devices.ledger.spending():
+        if spent != epsilon:
+            raise Failed(f"device {first} has spent {as_float(spent):g} after {what}, not {as_float(epsilon):g}")
+
+
+def log_ratio(subject: MechanismUnderTest) -> str:
+    """Check that rows sum to one, and that no two private sketches are farther apart than epsilon, but some as far.
+
+    It compares exact fractions over all that a device of a tiny catalogue can have rated, and looks whether epsilon is
+    reached, there or in a larger catalogue: whoever spends it should use it. A likelihood states floats, whose last
+    digits may exceed it (`DUST`). Custom classes are checked at every epsilon in all `ROUNDS`, others at one.
+    """
+    every, figures = isinstance(subject.public, CustomPublic), []
+    places = [(epsilon, place) for epsilon in subject.epsilons for place in (ROUNDS if every else ROUNDS[:1])]
+    for epsilon, (number, seed) in [*places, *([] if every else [(PLAIN, place) for place in ROUNDS[1:]])]:
+        first = (number, seed) == ROUNDS[0]
+        at = f"epsilon {as_float(epsilon):g}{'' if first else f', round {number}, public seed {seed.hex()[:8]}'}"
+        channel, law = private_law(subject, TINY, epsilon, number, seed)
+        enumeration = law.enumeration(every_rating(TINY))
+        ratio, pair = enumeration.farthest()
+        largest, slack = LogRatio.of(ratio), DUST if isinstance(channel, Likelihood) else 0
+        if not largest.within(epsilon * (1 + slack)):
+            above = f"{largest.beyond(epsilon):.3g} above epsilon"
+            raise Failed(f"{at}: log-ratio {float(largest):.9g} between {pair}, {above}")
+        if not _states(channel, largest):
+            raise Failed(f"{at}: the channel says {channel.epsilon:.9g}, enumerated it is {float(largest):.9g}")
+        enough = odds_within(epsilon * (1 - SHORT))
+        reached = enumeration.reached(enough)
+        if reached < enough:
+            reached = max(reached, _in_the_middle(subject, epsilon, enough))
+        if reached < enough:
+            raise Failed(f"{at} is not spent: no two sketches are more than {_nats(reached):.9g} apart")
+        if first:
+            figures.append(f"{_nats(reached):.9g} of {as_float(epsilon):g}")
+    return f"largest {', '.join(figures)}"
+
+
+def private_law(
+    subject: MechanismUnderTest, size: Size, epsilon: Fraction, number: int = 0, seed: bytes = PUBLIC
+) -> tuple[AnyChannel, ClaimedLaw]:
+    """Return the exact channel of a query at an epsilon, and its law; it raises a verdict where there is none."""
+    if not subject.public.private and subject.server.private:
+        raise Unchecked("devices tell a trusted curator their ratings; its guarantee is about what it publishes")
+    if not subject.public.private:
+        raise Unchecked("it is not private: there is no channel, and no query with an epsilon")
+    query = subject.query(size, epsilon, round_number=number, public_seed=seed)
+    if query.epsilon != epsilon:
+        raise Failed(f"a query for epsilon {as_float(epsilon):g} is asked with {as_float(query.epsilon):g}")
+    if size == TINY and query.bits > MOST_BITS:
+        raise Unchecked(f"releases of {query.bits} bits are too many to enumerate")
+    law = ClaimedLaw(subject, query)
+    if law.refusal or law.channel is None:
+        raise Failed(law.refusal)
+    return law.channel, law
+
+
+def at_the_runs_size(subject: MechanismUnderTest) -> str:
+    """Check in closed form that a channel of the size of a run spends epsilon, neither more nor less."""
+    figures = []
+    for epsilon, (number, seed) in product(subject.epsilons, ROUNDS):
+        channel, _ = private_law(subject, RUN, epsilon, number, seed)
+        if isinstance(channel, Likelihood):
+            spent = channel.claimed == epsilon
+        else:
+            largest = channel.log_ratio
+            spent = largest.within(epsilon) and not largest.within(epsilon * (1 - SHORT))
+        if not spent:
+            at = f"epsilon {as_float(epsilon):g} of {RUN.items} items, round {number}"
+            raise Failed(f"{at}: the channel's own is {channel.epsilon:.9g}")
+        if (number, seed) == ROUNDS[0]:
+            figures.append(f"{channel.epsilon:.9g}")
+    return f"{RUN.items} items: {', '.join(figures)}"
+
+
+def _in_the_middle(subject: MechanismUnderTest, epsilon: Fraction, enough: Fraction) -> Fraction:
+    """Return the largest ratio over ratings that are drawn, where a release's values can be enumerated."""
+    _, law = private_law(subject, MIDDLE, epsilon)
+    if not law.enumerable:
+        return Fraction(1)
+    likes = np.random.default_rng(0).random((DRAWN, MIDDLE.items)) < np.linspace(0, 1, DRAWN)[:, None]
+    return law.enumeration(tuple(enumerate(row)) for row in likes.tolist()).reached(enough)
+
+
+def _states(channel: AnyChannel, largest: LogRatio) -> bool:
+    """Return whether a channel says of itself that it gives away as much as an enumeration, finite, shows."""
+    if isinstance(channel, Likelihood):
+        return channel.claimed is None or largest.within(channel.claimed * (1 + DUST))
+    stated, ratio = channel.log_ratio.ratio, largest.ratio
+    return stated is None or (ratio is not None and ratio <= stated)
+
+
+def _nats(ratio: Fraction) -> float:
+    return float(LogRatio.of(ratio))
+
+
+def sampler(subject: MechanismUnderTest) -> str:
+    """Check that releases of one private sketch have the channel's probabilities, counted over a million devices.
+
+    Every value's count is held against Chernoff's bound of its binomial law; all of them together fail an honest
+    mechanism with probability 1e-6 at most (`FALSE_ALARM`, Bonferroni). An epsilon that is wrong by 3 % is seen. Each
+    of the sketches is released in a round with a public seed of its own.
+    """
+    deviation, epsilons = 0.0, sorted({PLAIN, Fraction(subject.query(TINY, PLAIN).questions)})
+    for epsilon in epsilons:  # where it is split over questions, also at 1 each
+        for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
+            _, law = private_law(subject, TINY, epsilon, number, seed)
+            bits = law.query.bits
+            arrays = {
+                sketch: array for of_device in law.sketches(every_rating(TINY)) for sketch, array in of_device.items()
+            }
+            sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
+            chances = np.array([[float(one) for one in law.chances(arrays[sketch], law.streams(1)[0])]])
+            counts = np.zeros(chances.shape, np.int64)
+            for block in releases_of_sketch(law, arrays[sketch], SAMPLED):
+                if block.shape != (BLOCK, bits) or block.max() > 1:
+                    raise Failed(f"randomize returns shape {block.shape} for {BLOCK} devices of {bits} bits, or none")
+                add_draws(counts, 0, block)
+            if place := improbable_count(counts, chances, FALSE_ALARM / PARTS / len(epsilons)):
+                raise Failed(
+                    f"release {place[1]:0{bits}b} of sketch {list(sketch)} at epsilon {as_float(epsilon):g}: "
+                    f"{counts[place] / SAMPLED:.5f} of {SAMPLED} devices, the channel says {chances[place]:.5f}"
+                )
+            deviation = max(deviation, float(np.abs(counts / SAMPLED - chances).max()))
+    return f"{SAMPLED} devices a sketch, largest deviation {deviation:.5f}"
+
+
+def crossing(subject: MechanismUnderTest) -> str:
+    """Check types and sizes: a query, a release of its bits a device, whole numbers; silent devices release zeros."""
+    query, ratings = subject.query(TINY, PLAIN), all_devices()
+    if type(query) is not Query:
+        raise Failed(f"a {type(query).__name__} is asked, no Query")
+    if query.public_seed != PUBLIC:
+        raise Failed("the query brings another public seed than it was given")
+    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.3))
+    release = devices.answer(query, 0, ratings.users)
+    if type(release) is not Release:
+        raise Failed(f"a {type(release).__name__} is released, no Release")
+    if release.width != query.bits or len(release.bits) != -(-release.count * query.bits // 8):
+        raise Failed(f"{len(release.bits)} bytes of {release.width} bits a device, the query asks for {query.bits}")
+    silent = ~release.answered_mask()
+    if not silent.any() or release.unpacked()[silent].any():
+        raise Failed("a device that does not answer releases more than zeros")
+    if (release.pairs is not None) != subject.public.names_rated:
+        raise Failed("pairs of items are released" if release.pairs else "the pairs that bits are about are missing")
+    statistic = aggregate(query, release)
+    _whole_numbers(statistic)
+    if SECRET in pickle.dumps([query, release, statistic]):
+        raise Failed("the devices' secret is in what crosses")
+    return f"{query.bits} bits a device, {int(silent.sum())} of {release.count} silent"
+
+
+def silence(subject: MechanismUnderTest) -> str:
+    """Check that who answers, and about what, follows from public things alone: silence is no release."""
+    query = subject.query(TINY, PLAIN)
+    public = (lambda rated: tuple(item for item, _ in rated)) if subject.public.names_rated else (lambda _: ())
+    for _, alike in groupby(every_rating(TINY), key=public):
+        silences = {_who(subject, query, rated) for rated in alike}
+        if len(silences) > 1:
+            raise Failed("devices that rated otherwise are silent, or answer about other items")
+        if not subject.public.names_rated and silences != {(bytes([1]) * DEVICES, b"")}:
+            raise Failed("a device is silent, or names items, though nothing that it rated is public")
+    return "which items were rated is public, how is not" if subject.public.names_rated else "everybody alike"
+
+
+def merging(subject: MechanismUnderTest) -> str:
+    """Check that the statistic of a block is the sum of those of its parts, in any cut."""
+    query, ratings = subject.query(TINY, PLAIN), all_devices()
+    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.1))
+    whole = _values(aggregate(query, devices.answer(query, 0, ratings.users)))
+    for size in (ratings.users // 2 + 1, 10, 1):
+        blocks = cut(0, ratings.users, size)
+        parts = [aggregate(query, devices.answer(query, first, stop)) for first, stop in blocks]
+        if _values(merge(*parts)) != whole:
+            raise Failed(f"blocks of {size} devices have another sum than one block of {ratings.users}")
+    return f"{ratings.users} devices in one block, in two, by ten and one by one"
+
+
+def _who(subject: MechanismUnderTest, query: Query, rated: Rated) -> tuple[bytes, bytes]:
+    ratings = stored([rated], [0] * DEVICES, TINY.items)
+    _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
+    mask = np.ones(DEVICES, np.bool_) if able is None else able
+    return mask.tobytes(), b"" if pairs is None else pairs.tobytes()
+
+
+def _whole_numbers(statistic: Statistic) -> None:
+    if not isinstance(statistic, Statistic):
+        raise Failed(f"aggregate returns a {type(statistic).__name__}, no Statistic")
+    for part in fields(statistic):
+        value = getattr(statistic, part.name)
+        if type(value) is not int and not (isinstance(value, np.ndarray) and value.dtype == np.int64):
+            raise Failed(f"{part.name} of the statistic is no whole number, nor an array of int64")
+
+
+def _values(statistic: Statistic) -> dict[str, object]:
+    _whole_numbers(statistic)
+    values = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+
+
+def refusals(subject: MechanismUnderTest) -> str:
+    """Check that what is no query of it is refused in one line, with nothing charged; odd numbers break nothing."""
+    query, tried = subject.query(TINY, PLAIN), 0
+    ratings = all_devices()
+    for what, wrong in _no_queries(subject, query):
+        tried += 1
+        if not _refuses(wrong, ratings):
+            raise Failed(f"{what} is answered")
+    for name in query.parameters:
+        for value in (-1.0, 0.0, 0.5, HUGE, -HUGE):
+            tried += 1
+            _refuses(alter(query, parameters={**query.parameters, name: value}), ratings)
+    return f"{tried} wrong queries"
+
+
+def alter(query: Query, **changes: object) -> Query:
+    """Return a query that nothing has checked: a hostile server sends what it likes."""
+    other = copy(query)
+    for name, value in changes.items():
+        object.__setattr__(other, name, value)
+    return other
+
+
+def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str, Query]]:
+    """Yield what every mechanism refuses, in words."""
+    parameters, arrays, public = query.parameters, query.arrays, subject.public
+    yield "another design", alter(query, design=f"{query.design}x")
+    yield "another catalogue", alter(query, items=query.items + 1)
+    for epsilon in (Fraction(0), Fraction(-1)):
+        yield f"epsilon {epsilon}", alter(query, epsilon=epsilon)
+    for questions in (-1, 0, public.questions(query).stop):
+        yield f"{questions} questions", alter(query, questions=questions)
+    for width in (query.answer_bits - 1, query.answer_bits + 1):
+        yield f"{width} bits an answer", alter(query, answer_bits=width)
+    yield "a parameter too many", alter(query, parameters={**parameters, "more": 1.0})
+    for name in parameters:
+        yield f"no {name}", alter(query, parameters=_without(parameters, name))
+        for value in (math.nan, math.inf, "1"):
+            yield f"{name} {value!r}", alter(query, parameters={**parameters, name: value})
+    yield "an array too many", alter(query, arrays={**arrays, "more": np.arange(3)})
+    for name in arrays:
+        yield f"no array {name}", alter(query, arrays=_without(arrays, name))
+    yield from _of_pools(public, query)
+    for epsilon in () if public.private else (Fraction(1), Fraction(1, 10**9), Fraction(10**400)):
+        yield "an epsilon, which it cannot keep,", alter(query, epsilon=epsilon)
+
+
+def _of_pools(public: PublicHalf, query: Query) -> Iterator[tuple[str, Query]]:
+    """Yield pools and centres that a mechanism refuses."""
+    items = np.arange(query.items, dtype=np.int32)
+    for what, pool in (("falling", items[::-1]), ("empty", items[:0]), ("beyond the catalogue", items + 1)):
+        yield f"a pool that is {what}", alter(query, pool=pool, centres=None)
+    if public.pooled is not None:
+        yield "a pool, or none,", alter(query, pool=None if public.pooled else items, centres=None)
+    if not public.centred:
+        pool = items if query.pool is None else query.pool
+        yield "centres", alter(query, pool=query.pool, centres=np.zeros_like(pool))
+
+
+def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
+    return {other: value for other, value in values.items() if other != name}
+
+
+def _refuses(query: Query, ratings: StoredRatings) -> bool:
+    """Return whether devices refuse a query; they may answer it, but not break, nor be charged for a refusal."""
+    devices = cohort(ratings, 0, 3)
+    try:
+        devices.answer(query, 0, 3)
+    except InputError as error:
+        if "\n" in str(error):
+            raise Failed(f"a refusal has several lines: {str(error).splitlines()[0]}") from None
+        require_spent(devices, Fraction(0), "a refused query")
+        return True
+    return False
+
+
+class Check(NamedTuple):
+    """One check."""
+
+    name: str
+    meaning: str  # what it makes sure of
+    holds: Callable[
+        [MechanismUnderTest], str
+    ]  # returns figures in words where it holds, and raises a verdict otherwise
+
+    def of(self, subject: MechanismUnderTest) -> CheckRow:
+        """Return what comes of it; whatever is raised on the way is a failure of the mechanism."""
+        try:
+            verdict, line = HELD, self.holds(subject)
+        except Unchecked as reason:
+            verdict, line = UNCHECKED, str(reason)
+        except (Failed, BlindrecError) as error:
+            verdict, line = FAILED, str(error)
+        except Exception as error:  # one's own code may raise anything
+            verdict, line = FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
+        return CheckRow(mechanism=subject.label, check=self.name, meaning=self.meaning, verdict=verdict, told=line)
+
+
+CHECKS = (
+    Check("log-ratio", "the channel gives away epsilon, neither more nor less", log_ratio),
+    Check("run's size", "so it does in closed form, in a catalogue of a run", at_the_runs_size),
+    Check("sampler", "what devices release follows the channel", sampler),
+    Check("crossing", "queries, releases and whole numbers cross, and nothing else", crossing),
+    Check("silence", "who answers follows from public things alone", silence),
+    Check("layouts", "the releases are the same on every layout", layouts),
+    Check("ledger", "a new query costs epsilon, a repeat nothing", ledger),
+    Check("refusals", "what is no query is refused, and nothing charged", refusals),
+    Check("merging", "statistics of blocks add up to that of all", merging),
+    Check("settings", "every setting has its words, the same everywhere", server_checks.settings),
+    Check("estimates", "values rise with the truth, and err as they say", server_checks.estimates),
+    Check("prediction", "runs put right what its moments predict", server_checks.prediction),
+)
+"""What is checked of every mechanism with every choice of its settings."""
+
+
+def conformance(subjects: Iterable[MechanismUnderTest], checks: Sequence[Check] = CHECKS) -> Conformance:
+    """Return what every check finds of every subject."""
+    return Conformance(tuple(one.of(subject) for subject in subjects for one in checks))
+
+
+def check(mechanism: str | Mechanism, *, settings: Choice | None = None, epsilon: Epsilon = None) -> Conformance:
+    """Check that a mechanism keeps what every mechanism must keep.
+
+    Parameters
+    ----------
+    mechanism : str or Mechanism
+        Its name, or ``package.module:Name`` of a custom one, or a custom one with its settings.
+    settings : dict, optional
+        Its settings that are not the default; by default every choice that can be listed is checked.
+    epsilon : Fraction, optional
+        Where its channel is enumerated, alone [nats]; by default at 0.1, 1 and 3.
+
+    Raises
+    ------
+    InputError
+        If there is no such mechanism, or it cannot be asked so.
+    """
+    variants = subjects(mechanism, settings or None)
+    result = conformance(variants if epsilon is None else [replace(one, epsilons=(epsilon,)) for one in variants])
+    refusals = [] if settings else omissions(mechanism)
+    words = {"check": "settings", "meaning": "twice a number is taken, too", "verdict": UNCHECKED}
+    return Conformance(result.rows + tuple(CheckRow(mechanism=label, told=line, **words) for label, line in refusals))

@@ -1,0 +1,283 @@
+"""The mechanism under test: its three halves with one choice of its settings, and its queries in small worlds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+from typing import Any, Literal, NamedTuple, Protocol, get_args, get_origin
+
+import numpy as np
+from pydantic import ValidationError
+
+from actors.absence import PRESENT, Absence
+from actors.device import Cohort
+from actors.device_half import DeviceHalf
+from actors.mechanisms import half_of as device_half
+from actors.ratings import Ratings, StoredRatings
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.custom import Mechanism, admit
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import half_of as public_half
+from coordinator.protocol.messages import Query
+from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.rows import RowTable
+from coordinator.server.server_half import POOLED, ServerHalf
+from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
+from scenarios.config.mechanism_settings import server_half, variants
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import settle
+
+EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
+"""The default epsilons at which channels are enumerated [nats]."""
+PLAIN = Fraction(1)
+"""The epsilon of all checks but those of the channel [nats]."""
+SECRET, PUBLIC = derive(0, "devices"), derive(0, "public")
+ROUNDS = ((0, PUBLIC), (1, PUBLIC), (0, bytes(16)), (7, derive(1, "public")))
+"""Rounds and public seeds with which channels are checked: an honest mechanism is so in all of them."""
+Rated = tuple[tuple[int, bool], ...]
+"""Items that a device rated, ascending, each with whether it liked it."""
+Choice = Mapping[str, Any]
+"""Settings that differ from the default, by name."""
+ENUMERATED = 250
+"""Inputs of a catalogue up to which every one is tried."""
+DRAWN = 40
+"""Random inputs of a larger catalogue, beside plain ones."""
+
+
+class Size(NamedTuple):
+    """The size of a world."""
+
+    items: int
+    rated: int
+    users: int
+
+
+TINY = Size(items=5, rated=3, users=1000)
+"""So small that everything a device may have rated can be enumerated, up to ``rated`` items."""
+MIDDLE = Size(items=60, rated=20, users=1000)
+"""A larger world, in which random ratings reach cases that a tiny catalogue does not have."""
+RUN = Size(items=200, rated=20, users=1_000_000)
+"""The size of a typical run."""
+
+
+def every_rating(size: Size) -> Iterator[Rated]:
+    """Yield all that a device may have rated: every set of at most ``rated`` items, and every like."""
+    for count in range(size.rated + 1):
+        for items in combinations(range(size.items), count):
+            for likes in product((False, True), repeat=count):
+                yield tuple(zip(items, likes, strict=True))
+
+
+class Neighbours(NamedTuple):
+    """Pairs of inputs, by their places among some inputs: shape (pairs, 2)."""
+
+    rows: tuple[Rated, ...]
+    pairs: Ints
+
+
+def inputs(size: Size, coins: np.random.Generator) -> list[Rated]:
+    """Return what a device may have rated: everything in a tiny catalogue, else plain inputs and drawn ones."""
+    if sum(comb(size.items, count) << count for count in range(size.rated + 1)) <= ENUMERATED:
+        return list(every_rating(size))
+    whole = range(min(size.rated, size.items))
+    plain: list[Rated] = [(), *(tuple((item, like) for item in whole) for like in (True, False))]
+    plain += [((item, like),) for item in (0, 1, size.items - 1) for like in (True, False)]
+    plain += [tuple((item, like == (item > 0)) for item in whole) for like in (True, False)]
+    for _ in range(DRAWN):
+        rated_items = np.sort(coins.choice(size.items, coins.integers(1, len(whole) + 1), replace=False))
+        plain.append(tuple((int(item), bool(coins.integers(2))) for item in rated_items))
+    return list(dict.fromkeys(plain))
+
+
+def comparable(rows: Sequence[Rated], *, names_rated: bool) -> Ints:
+    """Return the places of two inputs that are neighbours: any two, or where rated items are public, rated alike."""
+    alike = [tuple(item for item, _ in row) for row in rows]
+    pairs = [pair for pair in combinations(range(len(rows)), 2) if not names_rated or alike[pair[0]] == alike[pair[1]]]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def stored(rows: Sequence[Rated], user: Sequence[int] | Ints, items: int) -> StoredRatings:
+    """Return the ratings of devices, of which the i-th has those of ``rows[user[i]]``; rated items are public."""
+    flat = [rating for row in rows for rating in row]
+    return StoredRatings(
+        rows=RowTable(
+            starts=np.cumsum([0, *map(len, rows)]),
+            items=np.array([item for item, _ in flat], np.int32),
+            values=np.array([like for _, like in flat], np.bool_),
+            count=items,
+        ),
+        user=np.array(user, np.int32),
+        rated_public=True,
+    )
+
+
+class Asks(Protocol):
+    """Makes a mechanism's query in a small world of two clusters."""
+
+    def __call__(self, size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
+        """Return the query of a round; ``epsilon`` is what a scenario says [nats]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismUnderTest:
+    """A mechanism with one choice of its settings."""
+
+    label: str  # its name, with the settings that differ from the default
+    public: PublicHalf
+    device: DeviceHalf
+    server: ServerHalf
+    asks: Asks
+    epsilons: tuple[Fraction, ...] = EPSILONS  # where its channel is enumerated [nats]
+    scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
+
+    def query(self, size: Size, epsilon: Epsilon, *, round_number: int = 0, public_seed: bytes = PUBLIC) -> Query:
+        """Return the query in a small world of two clusters."""
+        return self.asks(size, epsilon, round_number, public_seed)
+
+
+def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> Coins:
+    """Return the private coins of devices from ``first`` on."""
+    return Coins(as_words(secret), first, devices, query.words)
+
+
+def cohort(
+    ratings: Ratings,
+    first: int,
+    stop: int,
+    *,
+    budget: Epsilon = None,
+    absence: Absence = PRESENT,
+    secret: bytes = SECRET,
+) -> Cohort:
+    """Return devices as a run has them; they look up their half of the mechanism themselves."""
+    return Cohort(ratings, secret, first, stop, budget, absence=absence)
+
+
+def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[MechanismUnderTest]:
+    """Return a mechanism with these settings, or with every choice that can be listed; see `choices`.
+
+    Designs that can ask about some items only are also asked so, with an estimate of each item that is expected; those
+    that ask groups different things are also asked what earlier groups are asked.
+    """
+    if isinstance(design, Mechanism):
+        half: ServerHalf = half_of_class(type(design))
+        variants: list[Choice] = [settings_in(design).model_dump()]
+    else:
+        half = server_half(design)
+        variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
+    plain = [subject_of(half, one) for one in variants]
+    grouped = [subject_of(half, one, of=of) for one in variants for of in half.groups]
+    return plain + grouped + [subject_of(half, one, pooled=True) for one in variants if _pools(half, one)]
+
+
+def _pools(half: ServerHalf, choice: Choice) -> bool:
+    """Return whether a mechanism with these settings can ask about some items only."""
+    return set(POOLED) <= set(half.policies) and set(POOLED) <= set(half.policies_with(half.settings(**choice)))
+
+
+def refusal(half: ServerHalf, choice: Choice) -> str:
+    """Return what one's own class says against settings that nobody chose, because its range ends before; else nothing.
+
+    Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
+    """
+    fields = half.settings.model_fields
+    doubled = [type(value) in (int, float) and value == 2 * fields[name].default for name, value in choice.items()]
+    if not isinstance(half, OwnHalf) or not doubled or not all(doubled):
+        return ""
+    try:
+        subject = subject_of(half, choice)
+        for size in (TINY, RUN):
+            subject.public.channel(subject.query(size, PLAIN))
+    except Exception as error:  # one's own code may raise anything
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ""
+
+
+def omissions(design: str | Mechanism) -> list[tuple[str, str]]:
+    """Return labels of the choices that `subjects` leaves out, and what the class says against each."""
+    if isinstance(design, Mechanism):
+        return []
+    half = server_half(design)
+    return [(_label(half, one), reason) for one in choices(half) if (reason := refusal(half, one))]
+
+
+def choices(half: ServerHalf) -> Iterator[Choice]:
+    """Yield settings: the default, variants, every combination of named alternatives, and numbers twice as large."""
+    fields = half.settings.model_fields
+    named = {name: alternatives(field.annotation) for name, field in fields.items()}
+    combined = [dict(zip(named, values, strict=True)) for values in product(*named.values())]
+    twice = [{name: 2 * field.default} for name, field in fields.items() if type(field.default) in (int, float)]
+    seen: list[Choice] = []
+    for choice in ({}, *variants(half), *combined, *twice):
+        new = {name: value for name, value in choice.items() if value not in (fields[name].default, None)}
+        if new not in seen:
+            seen.append(new)
+            yield new
+
+
+def alternatives(annotation: Any) -> list[Any]:
+    """Return the values that a setting's type names, or None where it names none."""
+    if annotation is bool:
+        return [False, True]
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    inside = [value for part in get_args(annotation) for value in alternatives(part) if value is not None]
+    return inside or [None]
+
+
+def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
+    """Return a small scenario of two clusters, filled in and settled."""
+    world = {"items": size.items, "rated": size.rated, "users": size.users}
+    nats = "inf" if epsilon is None or not half.private else str(epsilon)
+    try:
+        scenario = Scenario.model_validate({"design": half.name, **choice, **world, "epsilon": nats, **changes})
+    except ValidationError as error:
+        raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
+    return settle(scenario.complete())
+
+
+def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "") -> MechanismUnderTest:
+    """Return a mechanism with one choice of its settings, as scenarios ask it.
+
+    If ``pooled``, it asks about all items but the first, with an estimate of each that is expected; ``of`` names the
+    one of its groups of devices that is asked (`ServerHalf.groups`), by default the first query.
+    """
+
+    def asks(size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
+        scenario = scenario_of(half, choice, size, epsilon)
+        spec = RunSpec(scenario)
+        design, request = spec.design, {"round_number": round_number, "public_seed": public_seed}
+        if pooled:
+            pool = np.arange(1, size.items, dtype=np.int32)
+            request |= {"pool": pool, "expected": np.linspace(-0.6, 0.6, pool.size)}
+        ask = getattr(design, f"of_{of}") if of else design.query
+        query = ask(**request, epsilon=spec.budget)  # type: ignore[arg-type] # of a `PoolDesign`
+        if isinstance(scenario.settings, OwnSettings):  # its channel is what is checked, so it is known here unchecked
+            own = own_of(scenario.settings)
+            admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
+        return query
+
+    def scenario(size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
+        return scenario_of(half, choice, size, epsilon, **changes)
+
+    query = asks(TINY, PLAIN, 0, PUBLIC)
+    return MechanismUnderTest(
+        label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
+        public=public_half(query.design),
+        device=device_half(query.design),
+        server=half,
+        asks=asks,
+        scenario=None if pooled or of else scenario,
+    )
+
+
+def _label(half: ServerHalf, choice: Choice) -> str:
+    return " ".join([half.name, *(f"{name}={value}" for name, value in choice.items())])

@@ -1,0 +1,473 @@
+"""The claimed law of a query's releases, enumerated over sketches, and samples of what devices release in a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+
+from actors.custom import CustomDevice
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
+from coordinator.protocol.channels import Channel, Likelihood, LogRatio
+from coordinator.protocol.coins import round_key
+from coordinator.protocol.custom import (
+    CustomChannel,
+    CustomPublic,
+    MechanismError,
+    Question,
+    fitted,
+    guarded,
+    question_of,
+    stated,
+)
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.messages import Query
+from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, cohort, coins_of, stored
+from scenarios.studies.scrutiny.verdicts import Failed
+
+MOST_BITS = 12
+"""Bits of a release whose values are enumerated."""
+DEVICES, PILOTS = 16, 48
+"""Devices whose public coins are tried by a check, and by an audit: what a private sketch can be depends on them."""
+LIKELIHOODS = 60_000
+"""Devices whose claimed likelihoods are looked up, one by one, where a channel depends on public coins."""
+FEW = 64
+"""Devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart."""
+SURE = 60.0
+"""Log-ratios are cut off here: what is certain."""
+AnyChannel = Channel | Likelihood
+Sketch = tuple[int, ...]
+Shares = dict[Sketch, list[int]]
+"""Probabilities of all releases of each private sketch, as numerators over one denominator."""
+Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+"""Whole numbers, a row for each device."""
+
+
+class UnclaimedQuestion(Question):
+    """A question that says what it may cost, but claims nothing, so that a channel is built however much it tells."""
+
+    cost: float = math.inf
+
+    @property
+    def nats(self) -> float:
+        """What the answer may cost [nats]."""
+        return self.cost
+
+
+class UnheldPublic(CustomPublic):
+    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
+
+    def channel(self, query: Query) -> CustomChannel:
+        """Return the channel that the class states, or would state if it did not have to claim anything."""
+        try:
+            return stated(self.own, query)
+        except MechanismError as error:
+            question = question_of(query)
+            values = {part.name: getattr(question, part.name) for part in fields(question)}
+            free = UnclaimedQuestion(**{**values, "epsilon": None})
+            object.__setattr__(free, "cost", question.nats)
+            try:
+                return fitted(self.own, query, guarded(self.own.mechanism, "channel", query.round, free))
+            except MechanismError:
+                raise error from None
+
+
+class ClaimedLaw:
+    """What is claimed of one query's releases, and the device half that sketches and draws them, past any refusal."""
+
+    def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
+        public, self.device, self.query = subject.public, subject.device, query
+        self.names_rated = public.names_rated  # which items a device rated is public
+        self.channel: AnyChannel | None = None  # so it stays where ratings are told as they are
+        self.refusal = ""  # why devices refuse such a query, if they do
+        if not public.private:
+            return
+        try:
+            self.channel = public.channel(query)
+        except MechanismError as error:
+            if not isinstance(public, CustomPublic):
+                raise
+            beyond = UnheldPublic(public.own)
+            self.channel, self.refusal = beyond.channel(query), str(error)
+            self.device = CustomDevice(public.own, beyond)
+
+    @property
+    def enumerable(self) -> bool:
+        """Whether there is a channel, of releases few enough to go through."""
+        return self.channel is not None and self.query.bits <= MOST_BITS
+
+    def streams(self, devices: int) -> Words:
+        """Return the public streams of devices from 0 on."""
+        return device_streams(round_key(self.query.public_seed, self.query.round), 0, devices)
+
+    def sketch(self, ratings: StoredRatings) -> tuple[Sketches, Bools]:
+        """Return what devices have to say, shape (devices, k), and which of them can answer."""
+        coins = coins_of(self.query, 0, ratings.users)
+        sketch = self.device.sketch(self.query, ratings, coins)
+        able = np.ones(ratings.users, np.bool_) if sketch.able is None else sketch.able.astype(np.bool_)
+        if self.channel is None:  # then it lets out the sketch itself
+            return self.device.randomize(sketch.private, self.query, coins), able
+        private: Sketches = sketch.private.reshape(ratings.users, -1)
+        return private, able
+
+    def sketches(self, inputs: Iterable[Rated], devices: int = DEVICES) -> list[dict[Sketch, Ints]]:
+        """Return every sketch that each of a few devices can have, as the array that it made."""
+        sketches: list[dict[Sketch, Ints]] = [{} for _ in range(devices)]
+        for rated in inputs:
+            private, able = self.sketch(stored([rated], [0] * devices, self.query.items))
+            for device in np.flatnonzero(able).tolist():
+                sketches[device].setdefault(tuple(private[device].tolist()), private[device].copy())
+        return sketches
+
+    def chances(self, sketch: Ints, public: np.uint64) -> list[Fraction]:
+        """Return the probabilities of all releases of one sketch; see `chances`."""
+        assert self.channel is not None  # where it is called
+        return chances(self.channel, sketch, self.query.bits, public)
+
+    def enumeration(self, inputs: Iterable[Rated], devices: int = DEVICES) -> Enumeration:
+        """Let a few devices sketch each of the inputs, and look up what their sketches release."""
+        streams, sketches = self.streams(devices), self.sketches(inputs, devices)
+        if isinstance(self.channel, Likelihood):  # it depends on a device's public coins
+            tables = tuple(
+                _shares({sketch: self.chances(array, public) for sketch, array in sorted(of_device.items())})
+                for of_device, public in zip(sketches, streams, strict=True)
+                if of_device
+            )
+            return Enumeration(tables, tables)
+        of_device = {sketch: array for device in reversed(sketches) for sketch, array in device.items()}
+        whole = _shares({sketch: self.chances(of_device[sketch], streams[0]) for sketch in sorted(of_device)})
+        alike = {frozenset(device) for device in sketches if device}
+        return Enumeration(tuple({sketch: whole[sketch] for sketch in device} for device in alike), (whole,))
+
+    def log_ratio(self, inputs: Iterable[Rated]) -> LogRatio | None:
+        """Return the largest log-ratio, exact: in closed form, or enumerated; None where releases are too many."""
+        if self.channel is None:
+            return LogRatio.of(None)
+        if not isinstance(self.channel, Likelihood):
+            return self.channel.log_ratio
+        return LogRatio.of(self.enumeration(inputs, PILOTS).farthest()[0]) if self.enumerable else None
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """The chances of all releases of all sketches that devices can have."""
+
+    devices: tuple[Shares, ...]  # of the sketches that one device can have, for devices that differ
+    comparable: tuple[Shares, ...]  # of all sketches where the channel is the same on all devices; else as above
+
+    def farthest(self) -> tuple[Fraction | None, str]:
+        """Return the largest ratio of one release's probabilities over all pairs of sketches, and where it is."""
+        ratios = map(largest_ratio, self.comparable)
+        return max(ratios, key=lambda place: math.inf if place[0] is None else place[0])
+
+    def reached(self, enough: Fraction) -> Fraction:
+        """Return the largest ratio of sketches that one device can have, or the first that is ``enough``."""
+        reached = Fraction(1)
+        for shares in self.devices:
+            reached = max(reached, largest_ratio(shares)[0] or Fraction(1))
+            if reached >= enough:
+                break
+        return reached
+
+
+def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> list[Fraction]:
+    """Return the probabilities of all releases of one private sketch, one for each value of the bits.
+
+    It raises `Failed` if they are no distribution.
+    """
+    row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
+    if len(row) > 1 << bits:
+        raise Failed(f"the channel tells {len(row)} chances for {bits} bits")
+    every = math.lcm(*{one.denominator for one in row})
+    numbers = [one.numerator * (every // one.denominator) for one in row]  # fractions would take most of the time
+    if sum(numbers) != every or min(numbers) < 0:
+        sums = f"sum to {sum(numbers) / every:.9g}, the least is {min(numbers) / every:g}"
+        raise Failed(f"chances of sketch {sketch.tolist()} {sums}")
+    return row + [Fraction(0)] * ((1 << bits) - len(row))
+
+
+def _shares(rows: dict[Sketch, list[Fraction]]) -> Shares:
+    common = math.lcm(*{chance.denominator for row in rows.values() for chance in row})
+    return {sketch: [one.numerator * (common // one.denominator) for one in row] for sketch, row in rows.items()}
+
+
+def largest_ratio(shares: Shares) -> tuple[Fraction | None, str]:
+    """Return the largest ratio of one release's probabilities over all pairs of sketches, None for an infinite one."""
+    largest, pair, sketches = Fraction(1), "equal sketches", list(shares)
+    for release, column in enumerate(zip(*shares.values(), strict=True)):
+        largest_share, smallest_share = max(column), min(column)
+        if largest_share * largest.denominator > smallest_share * largest.numerator:
+            most, least = (list(sketches[column.index(share)]) for share in (largest_share, smallest_share))
+            pair = f"sketches {most} and {least} at release {release}"
+            if smallest_share == 0:
+                return None, pair
+            largest = Fraction(largest_share, smallest_share)
+    return largest, pair
+
+
+def keys_of(columns: Sketches) -> Ints:
+    """Return a number for each row of an array that is the same for equal rows, int64, shape (rows,)."""
+    keys = np.zeros(len(columns), np.uint64)
+    for column in columns.T:
+        keys = (keys * np.uint64(0x9E3779B97F4A7C15)) ^ (
+            column.astype(np.int64).view(np.uint64) + np.uint64(0x632BE59B)
+        )
+    signed: Ints = keys.view(np.int64)
+    return signed
+
+
+def patterns_of(bits: Bits2) -> Ints:
+    """Return releases as whole numbers where they have up to 62 bits, most significant first; else as `keys_of`."""
+    if bits.shape[1] > 62:
+        return keys_of(np.packbits(bits, axis=1))
+    patterns: Ints = bits.astype(np.int64) @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1])
+    return patterns
+
+
+class LogRatios:
+    """Log-ratios that a law claims of two sketches of each device, for devices from 0 on."""
+
+    def __init__(self, law: ClaimedLaw) -> None:
+        self._law, self._channel = law, law.channel
+        self._place: dict[int, int] = {}  # of a sketch's row, by the sketch's key
+        self._rows: list[Floats] = []
+        self._by_device: dict[tuple[int, Sketch], Floats] = {}
+        self._alike = None if isinstance(self._channel, Likelihood) else True
+
+    def alike(self, sketches: Sketches) -> bool:
+        """Return whether the law is the same on all devices; of a likelihood, as seen on a few of them."""
+        if self._alike is None:
+            assert isinstance(self._channel, Likelihood)  # others are known to be
+            few = [
+                [list(self._channel.likelihood(one, public)) for public in self._law.streams(4)] for one in sketches[:8]
+            ]
+            self._alike = all(row == rows[0] for rows in few for row in rows)
+        return self._alike
+
+    def distance(self, ours: Sketches, theirs: Sketches) -> Floats:
+        """Return how far apart the laws of two sketches of each device are: the log-ratio, else how much differs.
+
+        Where likelihoods are claimed they are enumerated for a few devices only.
+        """
+        enumerable = self._law.enumerable
+        if enumerable and len(ours) <= FEW and not self.alike(ours):
+            logs = [[self._of_device(device, side[device]) for side in (ours, theirs)] for device in range(len(ours))]
+            return np.array([float((one - other).max()) for one, other in logs])
+        if not (enumerable and self.alike(ours)):
+            differing: Floats = np.abs(ours.astype(np.int64) - theirs).sum(axis=1).astype(np.float64)
+            return differing
+        left, right = self._places(ours), self._places(theirs)
+        size = len(self._rows)
+        inverse, pairs = pd.factorize(left * size + right)
+        far = [float((self._rows[pair // size] - self._rows[pair % size]).max()) for pair in pairs.tolist()]
+        return np.array(far)[inverse]
+
+    def of_releases(self, ours: Sketches, theirs: Sketches, bits: Bits2) -> Floats:
+        """Return the claimed log-ratio of each device's release given two sketches; 0 where nothing is claimed."""
+        if not self._law.enumerable:
+            return np.zeros(len(bits))
+        releases = patterns_of(bits)
+        if self.alike(ours):
+            left, right, rows = self._places(ours), self._places(theirs), np.array(self._rows)
+            ratios = rows[left, releases] - rows[right, releases]
+        else:
+            ratios = np.zeros(len(bits))
+            streams = self._law.streams(len(bits))
+            for device in range(min(len(bits), LIKELIHOODS)):
+                one, other = (self._chance(side[device], streams[device], releases[device]) for side in (ours, theirs))
+                ratios[device] = one - other
+        return np.clip(np.round(ratios, 6), -SURE, SURE)
+
+    def likeliest(self, sketches: Sketches) -> Bits2 | None:
+        """Return the likeliest release of each sketch, shape (devices, bits): itself where that is one; or None."""
+        bits = self._law.query.bits
+        if sketches.shape[1] == bits and sketches.max(initial=0) <= 1:
+            return sketches.astype(np.uint8)
+        if not (self._law.enumerable and self.alike(sketches)):
+            return None
+        places = self._places(sketches)
+        best = np.array([int(np.argmax(row)) for row in self._rows])
+        releases: Bits2 = ((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8)
+        return releases
+
+    def _places(self, sketches: Sketches) -> Ints:
+        """Return the place of each sketch's law in the table, which grows by those that are new."""
+        inverse, keys = pd.factorize(keys_of(sketches))
+        first = np.zeros(keys.size, np.int64)
+        first[inverse[::-1]] = np.arange(inverse.size)[::-1]
+        for key, where in zip(keys.tolist(), first.tolist(), strict=True):
+            if key not in self._place:
+                self._place[key] = len(self._rows)
+                self._rows.append(_logs(self._law.chances(sketches[where].copy(), np.uint64(0))))
+        return np.array([self._place[key] for key in keys.tolist()])[inverse]
+
+    def _of_device(self, device: int, sketch: Ints) -> Floats:
+        """Return logarithms of the claimed likelihood of all releases of one device, kept once they are known."""
+        key = device, tuple(sketch.tolist())
+        if key not in self._by_device:
+            assert isinstance(self._channel, Likelihood)  # where it is called
+            self._by_device[key] = _logs(self._channel.likelihood(sketch, self._law.streams(FEW)[device]))
+        return self._by_device[key]
+
+    def _chance(self, sketch: Ints, public: np.uint64, release: int) -> float:
+        """Return the logarithm of the claimed likelihood of one release."""
+        assert isinstance(self._channel, Likelihood)  # where it is called
+        row = self._channel.likelihood(sketch, public)
+        return math.log(max(row[release], 1e-26)) if release < len(row) else -SURE
+
+
+def _logs(row: Iterable[float | Fraction]) -> Floats:
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.maximum(np.log(np.array([float(one) for one in row])), -SURE)
+    return logs
+
+
+COMPANY = 3
+"""Size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle."""
+BLOCK = 1 << 15
+"""Number of devices that are sampled at once for releases of one sketch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledAnswers:
+    """All devices' answers to one query: their bits, whether they answered, and the public pairs of the bits."""
+
+    bits: Bits2
+    answered: Bools
+    pairs: Indices2 | None
+
+
+def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = SECRET) -> list[SampledAnswers]:
+    """Return devices' answers to these queries in turn, as they would be in a run.
+
+    With another ``secret`` their noise differs: events are selected on some releases and measured on others.
+    """
+    devices, rounds = cohort(ratings, 0, ratings.users, secret=secret), []
+    for law in laws:
+        if law.refusal:
+            coins = coins_of(law.query, 0, ratings.users, secret)
+            bits = law.device.randomize(law.device.sketch(law.query, ratings, coins).private, law.query, coins)
+            rounds.append(SampledAnswers(bits=bits, answered=np.ones(ratings.users, np.bool_), pairs=None))
+            continue
+        release = devices.answer(law.query, 0, ratings.users)
+        rounds.append(
+            SampledAnswers(bits=release.unpacked(), answered=release.answered_mask(), pairs=release.public_pairs())
+        )
+    return rounds
+
+
+def releases_of_sketch(law: ClaimedLaw, sketch: Ints, devices: int) -> Iterator[Bits2]:
+    """Yield the releases of devices that all have one private sketch, block by block.
+
+    Where the channel is a likelihood given public coins, they all have one public stream, too.
+    """
+    public = law.streams(1)[0]
+    for first in range(0, devices, BLOCK):
+        private, coins = cast("Bits2", np.repeat(sketch[None], BLOCK, axis=0)), coins_of(law.query, first, BLOCK)
+        if isinstance(law.channel, Likelihood):
+            yield law.channel.draw(private, np.full(BLOCK, public), coins.release)
+        else:
+            yield law.device.randomize(private, law.query, coins)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The attacker's knowledge of one query's releases, device by device; arrays of one length.
+
+    The attacker also knows the device's sketch for either input: no promise rests on the coins that
+    a sketch is made with.
+    """
+
+    query: Query
+    answers: SampledAnswers
+    ours: Sketches  # with input a, shape (devices, k)
+    theirs: Sketches  # with input b
+    log_ratio: Floats  # log-ratio of the release, by the claimed channel
+    likely_ours: Bits2 | None  # the likeliest release with input a, shape (devices, bits)
+    likely_theirs: Bits2 | None  # the same with b; None where the other one is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackSample:
+    """The observations of one attack."""
+
+    observations: list[Observation]  # a query each
+    victims: Ints  # addresses of the devices that are attacked, those whose sketches may differ
+    secret: Bools  # whether each device, victim or not, holds input a
+    pair: Ints  # which pair of inputs each device has
+    company: tuple[int, ...] = ()  # where devices stand whose inputs the attacker knows, counted from the victim
+
+
+def sample_attack(
+    laws: Sequence[ClaimedLaw],
+    neighbours: Neighbours,
+    devices: int,
+    coins: np.random.Generator,
+    *,
+    fitted: bool = True,
+    company: bool = False,
+) -> AttackSample:
+    """Let devices answer the queries in turn, of which one may come twice; each holds an input by a fair coin.
+
+    If ``fitted``, each device gets the pair of inputs that the channel tells apart best there, and is no victim where
+    none is; else pairs are drawn. In ``company`` the attacker knows the inputs of the devices around the victim.
+    """
+    secret = coins.random(devices) < 0.5
+    rows, pairs = neighbours
+    sketches = _sketches(laws[0], neighbours, devices)
+    pair, able = coins.integers(len(pairs), size=devices), np.ones(devices, np.bool_)
+    if fitted:
+        ratios = LogRatios(laws[0])  # of a likelihood it says in which pairs sketches differ
+        far = np.stack([ratios.distance(sketches[one], sketches[other]) for one, other in pairs.tolist()])
+        pair, able = far.argmax(axis=0), far.max(axis=0) > 0
+    user = pairs[pair, np.where(secret, 0, 1)]
+    rounds = answers(laws, stored(rows, user, laws[0].query.items))
+    observations: list[Observation] = []
+    for number, (law, answer) in enumerate(zip(laws, rounds, strict=True)):
+        if number and law is laws[number - 1]:
+            sides = observations[-1].ours, observations[-1].theirs
+        else:
+            sketches = _sketches(law, neighbours, devices) if number else sketches
+            sides = _of_pairs(sketches, pairs[:, 0], pair), _of_pairs(sketches, pairs[:, 1], pair)
+        observations.append(_observation(law, answer, *sides))
+    victims = np.flatnonzero(able)
+    if company:
+        victims = victims[(victims % COMPANY == 1) & (victims < devices - 1)]
+    steps = (-1, 1) if company else ()
+    return AttackSample(observations=observations, victims=victims, secret=secret, pair=pair, company=steps)
+
+
+def _sketches(law: ClaimedLaw, neighbours: Neighbours, devices: int) -> dict[int, Sketches]:
+    """Return all devices' sketches for each of the inputs."""
+    rows, same = neighbours.rows, np.zeros(devices, np.int64)
+    places = np.unique(neighbours.pairs).tolist()
+    return {place: law.sketch(stored([rows[place]], same, law.query.items))[0] for place in places}
+
+
+def _of_pairs(sketches: dict[int, Sketches], side: Ints, pair: Ints) -> Sketches:
+    """Return each device's sketch with the input that one side of its pair is."""
+    mixed = np.empty_like(next(iter(sketches.values())))
+    for number, place in enumerate(side.tolist()):
+        mixed[pair == number] = sketches[place][pair == number]
+    return mixed
+
+
+def _observation(law: ClaimedLaw, answer: SampledAnswers, ours: Sketches, theirs: Sketches) -> Observation:
+    ratios = LogRatios(law)
+    likely_ours, likely_theirs = ratios.likeliest(ours), ratios.likeliest(theirs)
+    both = likely_ours is not None and likely_theirs is not None
+    return Observation(
+        query=law.query,
+        answers=answer,
+        ours=ours,
+        theirs=theirs,
+        log_ratio=ratios.of_releases(ours, theirs, answer.bits),
+        likely_ours=likely_ours if both else None,
+        likely_theirs=likely_theirs if both else None,
+    )

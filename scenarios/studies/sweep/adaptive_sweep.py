@@ -1,0 +1,492 @@
+"""The sweep of adaptive rounds: users for all labels right, in one round and in several, over items."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
+
+import pandas as pd
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from rich.console import Console
+
+from coordinator.protocol.arrays import Indices
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.errors import InputError
+from coordinator.server.rounds.learner import Learner
+from coordinator.server.rounds.rounds import Round
+from coordinator.server.rounds.state import ServerState
+from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import stop_if_abandoned
+from scenarios.config.files import brief
+from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.scenario import MOST_USERS, Scenario
+from scenarios.config.settings import validated
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import cluster_sizes, populate
+from scenarios.families.main.run import run
+from scenarios.show.intervals import (
+    CONFIDENCE,
+    Interval,
+    mean_interval,
+    named,
+    quantile_interval,
+    ratio_interval,
+    share_interval,
+)
+from scenarios.show.tables import interval, ratio, remark, show_table, whole
+from scenarios.store.journal import InMemoryRounds, NoStore, RoundStore
+from scenarios.studies.planner.least_users import Target
+from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.sweep.threshold import (
+    EmulatedPrefixes,
+    Prefixes,
+    Search,
+    adapts,
+    bounds_of,
+    emulate,
+    predicted_users,
+)
+from scenarios.theory.bounds import binding
+from scenarios.theory.sufficient_users import inseparable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """One of the ways to learn all labels that adaptive sweeps compare."""
+
+    label: str  # In tables and figures, where a setting's name in braces stands for its value
+    design: str  # As in a scenario
+    decoder: str = POSTERIOR
+    policy: str = ONE_ROUND
+    takes: tuple[str, ...] = ()  # Settings of the mechanism for which the sweep has flags
+    emulated: bool = False  # Whether sweeps may draw its statistic from exact moments
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether its policy stops by itself."""
+        return self.policy != ONE_ROUND
+
+
+_SIGN, _BY_VECTORS = "adaptive sign sensing", "adaptive sign sensing, {vectors} vectors"
+SCHEMES = {
+    "paper": Scheme(label="MaxSense, paper", design="maxsense", decoder="paper"),
+    "centred": Scheme(label="MaxSense, centred", design="maxsense", decoder="centred"),
+    "sign": Scheme(label="sign sensing", design="sign", emulated=True),
+    "adaptive-maxsense": Scheme(label="adaptive MaxSense", design="maxsense", policy=ELIMINATE),
+    "adaptive-sign": Scheme(label=_SIGN, design="sign", policy=ELIMINATE, emulated=True),
+    "adaptive-vectors": Scheme(label=_BY_VECTORS, design="sign", policy=ELIMINATE, takes=("vectors",), emulated=True),
+}
+"""By their names on the command line, and in tables."""
+BASE = "adaptive-sign"
+"""The scheme that the others are divided by."""
+PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
+"""Schemes whose run the trajectory may be of; the first of them that there is."""
+DEVICES: Literal["devices"] = "devices"
+MOMENTS: Literal["moments"] = "moments"
+_WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
+GENEROUS = 8
+"""No run has more users than this many times what one round of its design should need."""
+RESOLUTION = 0.005
+"""Relative width at which bisection stops; a block of emulated users is this share of the start."""
+NOTHING: Interval = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where an adaptive run stood after a round."""
+
+    users: int  # Answers asked for so far
+    pool: int  # Items that the round asked about
+    undecided: int  # Items that were not decided after it, and that had a wrong label
+    wrong: int
+
+
+SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))
+"""A unit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemeMeasurement:
+    """A scheme's users with one seed."""
+
+    # Of an adaptive run: the answers it asked for until it stopped. Of one round: the population at which all labels
+    # get right, None where the most users did not do
+    users: int | None
+    seconds: float  # Time taken
+    right: bool | None = None  # Of an adaptive run: whether all labels are right
+    undecided: int = 0  # Of an adaptive run: items that it left undecided as users ran out, and its rounds
+    rounds: int = 1
+    steps: tuple[Standing, ...] = ()  # The trajectory, where it is to be stored
+
+
+def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory: bool) -> SchemeMeasurement:
+    """Measure a scheme with its seed, whose ``users`` is the most that may be asked; ``start`` is what should do."""
+    begin = time.perf_counter()
+    if adapts(scenario):
+        return _adaptive(scenario, statistic, begin, trajectory=trajectory)
+    block, search = (
+        max(1, round(start * RESOLUTION)),
+        Search(start=start, most=scenario.users or 0, resolution=RESOLUTION),
+    )
+    worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
+    users = worlds.threshold(scenario.decoder, "exact", 1, search)
+    return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
+
+
+def _adaptive(scenario: Scenario, statistic: str, begin: float, *, trajectory: bool) -> SchemeMeasurement:
+    population = populate(scenario)
+    rounds: RoundStore = InMemoryRounds() if trajectory else NoStore()
+    if statistic == MOMENTS:
+        outcome = emulate(population, rounds)
+    else:
+        place, stop = InProcess(1), lambda _: stop_if_abandoned()
+        outcome = run(scenario, place, population=population, progress=stop, rounds=rounds).outcome
+    truth, failure = population.truth, 1 - scenario.confidence
+    assert truth is not None  # sweeps run on the block model
+    assert outcome.posterior is not None  # adaptive designs have one
+    learner, devices = RunSpec(scenario).learner, outcome.state.devices
+    return SchemeMeasurement(
+        users=outcome.state.answers_asked,
+        right=clustering_scores(outcome.model.cluster, truth).exact,
+        undecided=int((~outcome.posterior.decided(failure)).sum()),
+        rounds=len(outcome.state.asked),
+        steps=steps(rounds, learner, failure=failure, devices=devices, truth=truth),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def steps(
+    rounds: Iterable[Round], learner: Learner, *, failure: float, devices: int, truth: Indices
+) -> tuple[Standing, ...]:
+    """Return where a run stood after each of its rounds: they are absorbed again, one by one."""
+    state, standings = ServerState(devices=devices), list[Standing]()
+    for over in rounds:
+        state = learner.absorb(state, over.ask, over.statistic)
+        model, posterior = learner.learn(state)
+        assert posterior is not None  # adaptive designs have one
+        standings.append(
+            Standing(
+                users=state.answers_asked,
+                pool=truth.size if over.ask.query.pool is None else over.ask.query.pool.size,
+                undecided=int((~posterior.decided(failure)).sum()),
+                wrong=round((1 - clustering_scores(model.cluster, truth).accuracy) * truth.size),
+            )
+        )
+    return tuple(standings)
+
+
+def _items(value: Any) -> Any:
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
+    try:
+        items = tuple(int(part) for part in parts)
+    except (TypeError, ValueError):
+        raise InputError(f"items is {brief(value)}, no list of whole numbers; write it like 100,300,1000") from None
+    if len(set(items)) < len(items):
+        raise InputError(f"items is {brief(value)}; name each catalogue once")
+    return tuple(sorted(items))
+
+
+def _schemes(value: Any) -> Any:
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+    for name in names:
+        if name not in SCHEMES:
+            raise InputError(f"scheme {brief(name)} is unknown; choose among {', '.join(SCHEMES)}")
+    return tuple(name for name in SCHEMES if name in names)
+
+
+Units = Mapping[SchemeKey, SchemeMeasurement]
+Row = Mapping[str, Any]
+
+
+class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
+    """What a sweep of adaptive rounds compares: schemes and catalogues, in one world.
+
+    The world's keys are those of a scenario, and are read as a scenario reads them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    key: ClassVar = SchemeKey
+    measurement: ClassVar = SchemeMeasurement
+
+    items: Annotated[tuple[int, ...], BeforeValidator(_items)] = Field(
+        (100, 300, 1000), description="Catalogues: numbers of items N [100,300,1000]."
+    )
+    rated: int = Field(30, description="Items w that a user rated, at most N [30].")
+    epsilon: Any = Field("1", description="Privacy of a device's answer in nats; inf for no noise [1].")
+    like: Any = Field("0.9,0.1", description="P(like): clusters by ',', user classes by ';' [0.9,0.1].")
+    class_shares: Any = Field(None, description="Shares of user classes [equal].")
+    cluster_shares: Any = Field(None, description="Shares of item clusters [equal].")
+    confidence: float = Field(0.95, description="P(all labels right) that all schemes are to have [0.95].")
+    seeds: Annotated[int, Field(ge=1)] = Field(20, description="Runs of every scheme and catalogue [20].")
+    vectors: int = Field(32, description="Vectors of adaptive-vectors, a power of two up to 64 [32].")
+    statistic: Literal["devices", "moments"] = Field(
+        DEVICES, description="devices answer, or moments: sign sensing is emulated [devices]."
+    )
+    schemes: Annotated[tuple[str, ...], BeforeValidator(_schemes)] = Field(
+        tuple(SCHEMES), description="Some of them, by ',' [all]."
+    )
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> AdaptiveSweep:
+        """Refuse what cannot be compared, before anything runs."""
+        sweep = validated(cls, None, dict(values))
+        if not sweep.measured:
+            names = ", ".join(name for name, one in SCHEMES.items() if one.emulated)
+            raise InputError(
+                f"statistic is {MOMENTS}, which none of the schemes has; add one of {names}, or say {DEVICES}"
+            )
+        for name in sweep.schemes:
+            for items in sweep.items:
+                sweep._check(name, items)
+        return sweep
+
+    def _check(self, name: str, items: int) -> None:
+        try:
+            setting = self.scenario(name, items)
+            cluster_sizes(setting)
+        except InputError as error:
+            raise InputError(f"scheme {name} at {items} items: {error}") from None
+        if pairs := inseparable(setting):
+            clusters = ", ".join(f"{one} and {other}" for one, other in pairs)
+            raise InputError(
+                f"scheme {name} cannot tell clusters {clusters} apart, however many users answer; give another --like, "
+                "or leave it out of --schemes"
+            )
+        planned = self.planned(name, items)
+        if planned is None or planned > MOST_USERS:
+            raise InputError(
+                f"scheme {name} at {items} items needs more users than can be simulated; raise --epsilon or --rated, "
+                "or leave it out of --schemes"
+            )
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Schemes that are run; of the others there is a prediction only."""
+        return tuple(name for name in self.schemes if self.statistic == DEVICES or SCHEMES[name].emulated)
+
+    def label(self, name: str) -> str:
+        """Return a scheme's name in tables and figures."""
+        return SCHEMES[name].label.format(vectors=self.vectors)
+
+    def scenario(self, name: str, items: int, **changes: Any) -> Scenario:
+        """Return a scheme's scenario, filled in; ``users`` is the most that may be asked."""
+        scheme = SCHEMES[name]
+        values = {one: getattr(self, one) for one in (*_WORLD, *scheme.takes)}
+        values |= {"design": scheme.design, "decoder": scheme.decoder, "policy": scheme.policy, "users": MOST_USERS}
+        return load_scenario(None, {**values, "items": items, "rated": min(self.rated, items), **changes}).complete()
+
+    def planned(self, name: str, items: int) -> float | None:
+        """Return the users of one round at which all labels should be right at the confidence; None: no number is."""
+        one = self.scenario(name, items, policy=ONE_ROUND)
+        return predicted_users(one, Target(success=self.confidence, accuracy=None))
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values; not which units there are."""
+        one = self.scenario(self.schemes[0], self.items[0])
+        world: dict[str, Any] = {
+            "rated": self.rated,
+            "epsilon": as_json(one.epsilon),
+            "exact_epsilon": str(one.epsilon),
+        }
+        world |= {name: getattr(one, name) for name in ("class_shares", "cluster_shares", "confidence")}
+        world["like"] = [list(row) for row in one.like]
+        return {"sweep": "adaptive", "statistic": self.statistic, "vectors": self.vectors, **world}
+
+    def units(self, done: Units) -> dict[SchemeKey, Callable[[], SchemeMeasurement]]:
+        """Return a unit each scheme, catalogue and seed; of the first seed with the trajectory."""
+        firsts: dict[tuple[str, int], Callable[..., SchemeMeasurement]] = {}
+        scenarios: dict[tuple[str, int], Scenario] = {}
+        for items in self.items:
+            for name in self.measured:
+                start = round(self.planned(name, items) or 0)  # planned, as checked before
+                most = min(round(GENEROUS * start), MOST_USERS)
+                scenarios[name, items] = self.scenario(name, items, users=most)
+                firsts[name, items] = partial(measure_scheme, statistic=self.statistic, start=start)
+        return {
+            SchemeKey(*cell, seed): partial(
+                firsts[cell],
+                one.model_copy(update={"seed": seed}),
+                trajectory=SCHEMES[cell[0]].adaptive and seed == 0,
+            )
+            for seed in range(self.seeds)
+            for cell, one in scenarios.items()
+        }
+
+    def table(self, units: Units) -> pd.DataFrame:
+        """Return every measured unit, one row each; ``users`` is NaN where the most users did not do."""
+        table = Sweep.table(self, units).drop(columns="steps")
+        return table.assign(users=table["users"].astype(float), right=table["right"].astype("boolean"))
+
+    def result(self, units: Units) -> dict[str, Any]:
+        """Return what `--json` prints.
+
+        ``users`` with ``low`` and ``high`` is the mean over seeds of the users that an adaptive run asked, with
+        Student's interval; of one round the quantile of thresholds at the confidence, with an interval of order
+        statistics. Ends are None where there are too few seeds. ``right`` is an adaptive scheme's share of seeds with
+        all labels right, ``ran_out`` the number of seeds whose users were not enough, ``predicted`` what exact moments
+        say. Ratios are to adaptive sign sensing; see `intervals.ratio_interval`.
+        """
+        rows: list[dict[str, Any]] = []
+        for items in self.items:
+            every = {name: [one for key, one in units.items() if key[:2] == (name, items)] for name in self.schemes}
+            users = {name: self._users(name, of) for name, of in every.items()}
+            base = users.get(BASE, NOTHING)
+            rows += [self._row(name, items, every[name], users[name], base) for name in self.schemes]
+        return {
+            **self.content(),
+            "items": list(self.items),
+            "seeds": self.seeds,
+            "interval": CONFIDENCE,
+            "schemes": rows,
+            "bounds": [row for items in self.items for row in self._bounds(items)],
+            "trajectory": self._trajectory(units),
+        }
+
+    def _users(self, name: str, every: Sequence[SchemeMeasurement]) -> Interval:
+        if not every:
+            return NOTHING
+        values = [math.nan if one.users is None else float(one.users) for one in every]
+        return mean_interval(values) if SCHEMES[name].adaptive else quantile_interval(values, self.confidence)
+
+    def _row(
+        self, name: str, items: int, every: Sequence[SchemeMeasurement], users: Interval, base: Interval
+    ) -> dict[str, Any]:
+        scheme, setting = SCHEMES[name], self.scenario(name, items)
+        predicted = None if scheme.adaptive else self.planned(name, items)
+        right: Interval = NOTHING
+        if scheme.adaptive and every:
+            right = share_interval(sum(bool(one.right) for one in every), len(every))
+        row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
+        row |= {"adaptive": scheme.adaptive, "seeds": len(every)}
+        return {
+            **row,
+            **dict(zip(("users", "low", "high"), users, strict=True)),
+            **named(right, "right"),
+            "rounds": sum(one.rounds for one in every) / len(every) if every else None,
+            "most_rounds": max((one.rounds for one in every), default=None),
+            "ran_out": sum(one.users is None or one.undecided > 0 for one in every),
+            "predicted": predicted,
+            **named((1.0, 1.0, 1.0) if name == BASE and every else ratio_interval(users, base), "ratio"),
+            **named(ratio_interval((predicted, predicted, predicted), base), "ratio_predicted"),
+        }
+
+    def _bounds(self, items: int) -> list[dict[str, Any]]:
+        """Return the lower bounds that bind on those who learn all labels with the chance asked for."""
+        one, rows = self.scenario(self.schemes[0], items), list[dict[str, Any]]()
+        for adaptive in (True, False):
+            best = binding(bounds_of(one, failure=1 - self.confidence, adaptive_queries=adaptive))
+            name, users = (best.name, best.users) if best else (None, None)
+            if not rows or rows[0]["users"] != users:
+                rows.append({"items": items, "adaptive": adaptive, "name": name, "users": users})
+        return rows
+
+    def _trajectory(self, units: Units) -> dict[str, Any] | None:
+        """Return seed 0's run in the largest catalogue, of adaptive sign sensing if it ran, with where it stood."""
+        items = max(self.items)
+        for name in PREFERRED:
+            one = units.get(SchemeKey(name, items, 0))
+            if one is not None and one.steps:
+                run_of = {"scheme": name, "label": self.label(name), "items": items, "seed": 0}
+                return {**run_of, "steps": [asdict(step) for step in one.steps]}
+        return None
+
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return the one table of the sweep: schemes, then lower bounds, one row each a catalogue; NaN: not known."""
+        shown = ("items", "adaptive", "users")
+        bounds = [
+            {"scheme": "lower bound", "label": whom(row), **{name: row[name] for name in shown}}
+            for row in result["bounds"]
+        ]
+        table = pd.DataFrame([*result["schemes"], *bounds])
+        return table.sort_values("items", kind="stable", ignore_index=True).convert_dtypes()
+
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print the table: users of every scheme, how often it was right, and what it costs against adaptive sign."""
+        rows: list[list[str] | None] = []
+        for items in result["items"]:
+            rows += [[cell(row) for cell in _COLUMNS.values()] for row in result["schemes"] if row["items"] == items]
+            rows += [
+                [f"{items:,}", whom(row), whole(row["users"])] for row in result["bounds"] if row["items"] == items
+            ]
+            rows.append(None)
+        title = f"{title}: users for all labels right with probability {result['confidence']:g}"
+        show_table(console, list(_COLUMNS), rows, title=title, words=("scheme",), names=2)
+        remark(console, "ratio: users over those of adaptive sign sensing; planned: one round, from exact moments")
+        if any(row["seeds"] and None in (row["low"], row["high"]) for row in result["schemes"]):
+            remark(console, "an open end: too few seeds for that end of a 95 % interval")
+        if result["statistic"] == MOMENTS:
+            words = "statistics were drawn from their exact moments; MaxSense is not emulated, its planned users stand"
+            remark(console, words)
+
+    help: ClassVar = """Compare how many users it takes to get all labels right: one round against adaptive rounds, \
+over items N.
+
+\b
+  paper              MaxSense in one round, the paper's decoder
+  centred            MaxSense in one round, the centred decoder
+  sign               sign sensing in one round
+  adaptive-maxsense  MaxSense, decided items leave the pool
+  adaptive-sign      sign sensing, decided items leave the pool
+  adaptive-vectors   the same, a device chooses among --vectors sign vectors
+
+All at the same chance of success, --confidence. An adaptive run stops by itself: its users are those that it asked, a
+mean over seeds with Student's interval, beside the share of seeds with all labels right. One round needs the users at
+which all labels are right in that share of the seeds: for every seed bisection finds the population where it gets them
+right, and the users are a quantile of these, with an interval of order statistics. A 95 % quantile has an upper end
+from 72 seeds on; with fewer it is open. Beside it stands what exact moments say (planned). Ratios are to adaptive-sign.
+
+With --statistic moments nobody answers: sign sensing's sums are drawn from their exact moments, so that hundreds of
+seeds at thousands of items take minutes. MaxSense is planned only, then.
+
+\b
+  blindrec sweep adaptive --items 100,300,1000 --out compared
+  blindrec sweep adaptive --items 300,1000,3000 --seeds 400 --statistic moments --out emulated
+
+Every finished run (scheme, items, seed) is kept in the folder at once: Ctrl-C loses only what is under way, and the
+same command goes on; with more --seeds, --items or --schemes it goes on, too. At the end the folder holds result.json,
+units.parquet (every run), table.csv, users.png with users.csv (every point, lower bounds included), trajectory.png with
+trajectory.csv (one adaptive run, round by round) and versions.json.
+"""
+
+
+AdaptiveSweep.fields = AdaptiveSweep.model_fields
+
+
+def whom(row: Row) -> str:
+    """Return what a lower bound is called, and about whom it is."""
+    name = f" ({row['name']})" if row["name"] else ""
+    return f"lower bound, {'any protocol' if row['adaptive'] else 'one round'}{name}"
+
+
+def _reach(row: Row, name: str, write: Callable[[Any], str]) -> str:
+    low, high = (row[f"{name}{end}"] for end in ("low", "high"))
+    return interval(low, high, write, missing="open") or "[open, open]"
+
+
+def _users_reach(row: Row) -> str:
+    out = f" ({row['ran_out']} ran out)" if row["ran_out"] else ""
+    return _reach(row, "", whole) + out if row["seeds"] else ""
+
+
+def _ratio(row: Row) -> str:
+    planned = "" if row["ratio_predicted"] is None else f"planned {row['ratio_predicted']:.3f}"
+    return planned if row["ratio"] is None else ratio(row["ratio"])
+
+
+_COLUMNS: dict[str, Callable[[Row], str]] = {
+    "N": lambda row: f"{row['items']:,}",
+    "scheme": lambda row: str(row["label"]),
+    "users": lambda row: whole(row["users"]) if row["seeds"] else "not emulated",
+    "95 %": _users_reach,
+    "all right": lambda row: "" if row["right"] is None else f"{row['right'] * row['seeds']:.0f} of {row['seeds']}",
+    "rounds": lambda row: "" if row["rounds"] is None else f"{row['rounds']:.3g}",
+    "planned": lambda row: "" if row["predicted"] is None else whole(row["predicted"]),
+    "ratio": _ratio,
+    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio_", ratio),
+}

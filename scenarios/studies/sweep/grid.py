@@ -1,0 +1,122 @@
+"""The tables of a grid and the settings that they expand to, and what settings are called in tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import product
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.errors import InputError
+from scenarios.config.run_spec import half_in
+from scenarios.config.scenario import Scenario
+from scenarios.studies.sweep.sweeps import Sweep
+
+S = TypeVar("S")
+"""A setting of an experiment."""
+SettingKey = namedtuple("SettingKey", ("setting", "seed"))
+"""A unit of a grid: place of the setting, and seed."""
+
+
+class GridSweep(BaseModel, Sweep[Any, Any]):
+    """A sweep over the settings that tables of a grid expand to; a unit is a setting with a seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    key: ClassVar = SettingKey
+
+    # Runs of every setting; their seeds start at the base's ``seed``
+    seeds: Annotated[int, Field(ge=1, le=100_000)] = 20
+    base: dict[str, Any] = {}  # Keys of a scenario that all settings have
+    grid: tuple[dict[str, Any], ...] = ()  # Keys of a scenario; the lists of one table expand as a cartesian product
+
+    @cached_property
+    @abstractmethod
+    def settings(self) -> tuple[Any, ...]:
+        """The scenarios, each with its first seed."""
+
+    @abstractmethod
+    def measure_of(self, setting: Any) -> Callable[[Any], Any]:
+        """Return what measures one seed's scenario of a setting."""
+
+    def units(self, done: Mapping[Any, Any]) -> dict[Any, Callable[[], Any]]:
+        """Return a unit each setting and seed."""
+        measures = [self.measure_of(one) for one in self.settings]
+        return {
+            SettingKey(place, seed): partial(measures[place], one.model_copy(update={"seed": seed}))
+            for turn in range(self.seeds)
+            for place, one in enumerate(self.settings)
+            for seed in [one.seed + turn]
+        }
+
+
+FIRST_SEED = "cannot vary within a grid; give the first seed in [base] and their number as seeds"
+
+
+def expanded(
+    tables: Sequence[Mapping[str, Any]], make: Callable[[dict[str, Any]], S], fixed: Mapping[str, str]
+) -> tuple[S, ...]:
+    """Return the settings of all [[grid]] tables, made of every combination of a table's lists.
+
+    ``fixed`` says of names why they cannot vary. What is wrong with a setting is said with what it varies.
+    """
+    if not tables:
+        raise InputError("grid is empty; give at least one [[grid]] table")
+    settings: list[S] = []
+    for table in tables:
+        for name in table:
+            if name in fixed:
+                raise InputError(f"{name} {fixed[name]}")
+        for varied in combinations(table):
+            words = f"({', '.join(f'{name} = {value}' for name, value in varied.items())})"
+            try:
+                setting = make(varied)
+            except InputError as error:
+                raise InputError(f"setting {words}: {error}") from None
+            if setting in settings:
+                raise InputError(f"setting {words} is given twice; drop one of them")
+            settings.append(setting)
+    return tuple(settings)
+
+
+def combinations(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every combination of the lists of a [[grid]] table."""
+    axes = {name: value if isinstance(value, list) else [value] for name, value in table.items()}
+    for name, choices in axes.items():
+        if not choices:
+            raise InputError(f"{name} is an empty list in [[grid]]; give at least one value or leave it out")
+    return [dict(zip(axes, choice, strict=True)) for choice in product(*axes.values())]
+
+
+_SHOWN = {"design", "decoder", "items", "rated", "users", "clusters", "like", "class_shares", "cluster_shares"}
+_SHOWN |= {"ratings", "theta", "epsilon", "seed", "settings"}
+"""Keys of a scenario that do not make it another design."""
+
+
+def variant(setting: Scenario) -> str:
+    """Return the name of a setting's design with what makes it another one, such as Pairwise-Preference's agreement."""
+    words = [setting.design]
+    for holder, always in ((setting.settings, setting.settings.always_told), (setting, frozenset[str]())):
+        for name, field in type(holder).model_fields.items():
+            value = getattr(holder, name)
+            usual = name == "policy" and setting.policy == half_in(setting).policies[0]  # which goes without saying
+            if name not in _SHOWN and (name in always or value != field.default) and not usual:
+                words.append(str(value))
+    return " ".join(words)
+
+
+def fields_of(setting: Scenario) -> dict[str, Any]:
+    """Return the fields of a setting that tables show, as JSON values."""
+    return {
+        "design": variant(setting),
+        "items": setting.items,
+        "rated": setting.rated,
+        "epsilon": as_json(setting.epsilon),
+        "clusters": setting.clusters,
+        "theta": setting.value("theta"),
+        "like": "" if setting.ratings else ";".join(",".join(f"{b:g}" for b in row) for row in setting.like),
+    }

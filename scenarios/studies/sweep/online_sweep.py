@@ -1,0 +1,745 @@
+"""The sweeps of online recommenders: along axes over planted worlds, or on clients of a file."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import time
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of, still_names
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import stop_if_abandoned
+from scenarios.config.files import file_sha256
+from scenarios.config.settings import validated
+from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
+from scenarios.families.online.adversaries import halving_world
+from scenarios.families.online.loss_bounds import loss_bound, loss_lower_bound
+from scenarios.families.online.online_run import OnlineResult, build_world, privacy_losses, proved, run_online
+from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
+from scenarios.families.online.online_worlds import OnlineWorld
+from scenarios.families.online.privacy_bounds import epsilon_needed, epsilon_proved, own_lower_bound
+from scenarios.families.online.serving_experiment import client_record, digest
+from scenarios.families.online.worst_case import epsilon_exact, worst_loss_sim
+from scenarios.log import console
+from scenarios.show.columns import finite
+from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
+from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
+from scenarios.studies.sweep.sweeps import Sweep
+
+RANDOM, HALVING = "random", "halving"
+WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_world, HALVING: halving_world}
+"""How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
+THEOREM_6 = "theorem-6"
+"""Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
+RATINGS = "ratings"
+"""What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""
+MOST_STEPS = 2e9
+"""Steps of the exact loss' dynamic programme: seconds."""
+SEEDS = 60
+CLIENTS = 50
+Row = Mapping[str, Any]
+_NAMED: dict[str, Any] = {"words": ("recommender",)}
+
+
+class OnlineSetting(NamedTuple):
+    """One client's world: T, m, N, P, D, R, and one of `WORLDS`."""
+
+    rounds: int
+    objects: int
+    voters: int
+    peers: int
+    diversity: int
+    radius: int
+    environment: str = RANDOM
+
+    def shape(self) -> dict[str, int]:
+        """Return the numbers, as bounds take them."""
+        return {name: value for name, value in self._asdict().items() if name != "environment"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis, a panel of the figure."""
+
+    label: str  # Of the panel's abscissa
+    shared: str  # What is the same at all its points
+    values: tuple[int, ...]  # Unless others are asked for
+    at: Callable[[OnlineSetting, int], OnlineSetting]  # (base, value) to the setting
+    # Whether recommenders that Theorem 6's adversary is about meet it there, too, where N/P is a power of two and there
+    # are enough rounds
+    halved: bool = False
+    epsilon: bool = False  # Whether the panel shows epsilon, and not the loss
+
+    def same(self, rows: Sequence[Row]) -> str:
+        """Return what all points of the axis share."""
+        shared = {name: max(row[name] for row in rows) for name in OnlineSetting._fields}
+        return self.shared.format(**shared, ratio=shared["voters"] / shared["peers"], still=", ".join(still_names()))
+
+
+_LONG = (100, 300, 1000, 3000, 10000)
+_ALL = "N = {voters}, P = {peers}, D = {diversity}, R = {radius}"
+AXES: dict[str, Axis] = {
+    "rounds": Axis(
+        "rounds T", f"m = {{objects}}, {_ALL}", _LONG, lambda base, value: base._replace(rounds=value), halved=True
+    ),
+    "ratio": Axis(
+        "voters a peer, N/P",
+        "halving adversary, D = R = 0, m = {objects}, T = {rounds}",
+        (4, 16, 64, 256),
+        lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
+    ),
+    "radius": Axis(
+        "radius R",
+        "D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 2, 8, 32),
+        lambda base, value: base._replace(radius=value, diversity=0),
+        halved=True,
+    ),
+    "diversity": Axis(
+        "diversity D",
+        "R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
+        (0, 8, 64),
+        lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
+    ),
+    "epsilon-rounds": Axis(
+        "rounds T", f"{_ALL} ({{still}}: 0)", _LONG, lambda base, value: base._replace(rounds=value), epsilon=True
+    ),
+    "epsilon-peers": Axis(
+        "peers P",
+        "N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
+        (4, 8, 16, 32),
+        lambda base, value: base._replace(peers=value, voters=round(value * base.voters / base.peers)),
+        epsilon=True,
+    ),
+}
+
+
+def compared_on(axis: str) -> tuple[str, ...]:
+    """Return the recommenders of an axis unless others are asked for; where epsilon is shown, in equal settings first.
+
+    Those for ``D = R = 0`` only have another setting there than the others.
+    """
+    names = compared_in(axis)
+    return tuple(sorted(names, key=lambda name: not recommender_of(name).promised)) if AXES[axis].epsilon else names
+
+
+def parse_axes(text: str | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]]:
+    """Read axes and their values: ``rounds=100,1000,ratio`` are two axes, the first with two values of its own.
+
+    A grid file may also have a table of them, ``{rounds = [100, 1000], ratio = []}``.
+    """
+    if text is None:
+        return {name: axis.values for name, axis in AXES.items()}
+    if isinstance(text, Mapping):
+        text = ",".join(f"{name}={','.join(map(str, values))}" if values else name for name, values in text.items())
+    axes: dict[str, tuple[int, ...]] = {}
+    for piece in re.split(r",\s*(?=[a-z])", text.strip()):
+        name, mark, values = piece.partition("=")
+        if name not in AXES:
+            raise InputError(f"axis is {name!r}; choose among {', '.join(AXES)}")
+        if name in axes:
+            raise InputError(f"axes is {text!r}; name axis {name} once")
+        axes[name] = _numbers(name, values) if mark else AXES[name].values
+    return axes
+
+
+def _numbers(name: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(parts)) < len(parts):
+        raise InputError(f"axis {name} has values {text!r}; write whole numbers, each once, like {name}=4,16")
+    return tuple(sorted(map(int, parts)))
+
+
+def recommenders_of(text: str | Sequence[str] | None, choices: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return recommenders in their own order; None for None."""
+    if text is None:
+        return None
+    names = [part.strip() for part in (text.split(",") if isinstance(text, str) else text)]
+    for name in names:
+        if name not in choices:
+            raise InputError(f"recommender is {name!r}; choose among {', '.join(choices)}")
+    return tuple(name for name in named_recommenders() if name in names)
+
+
+def serve(scenario: OnlineScenario, world: OnlineWorld) -> OnlineResult:
+    """Serve a world's clients, in this process."""
+    return run_online(scenario, InProcess(1), world=world, over=lambda _: stop_if_abandoned())
+
+
+PlantedKey = namedtuple("PlantedKey", "recommender rounds objects voters peers diversity radius environment seed")
+"""A unit: a recommender, the numbers of an `OnlineSetting`, and a seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedMeasurement:
+    """One run in a planted world."""
+
+    loss: int  # Disliked recommendations
+    # Largest exact privacy loss of a voter [nats]; of those that are no peers, where there are no more than P. NaN
+    # where weights differ, so that it is not computed
+    privacy_loss: float
+    peers_alive: int  # At the end
+    peers_kicked: int
+    survivors: int
+    seconds: float
+    recommendations_sha256: str  # Equal on every backend
+
+
+def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasurement:
+    """Serve the client of a planted world."""
+    world = WORLDS[environment](scenario)
+    run = serve(world.scenario, world)
+    (client,) = run.clients
+    alive, peers = client.served.alive, client.world.peer[client.served.electors]
+    return PlantedMeasurement(
+        loss=client.served.loss,
+        privacy_loss=privacy_losses(client)[0],
+        peers_alive=int(np.count_nonzero(alive & peers)),
+        peers_kicked=int(np.count_nonzero(~alive & peers)),
+        survivors=int(np.count_nonzero(alive)),
+        seconds=run.seconds,
+        recommendations_sha256=digest(run),
+    )
+
+
+class Point(NamedTuple):
+    """One recommender at one value of an axis."""
+
+    axis: str
+    x: int
+    recommender: str
+    setting: OnlineSetting
+
+    def scenario(self, seed: int) -> OnlineScenario:
+        """Return what is run."""
+        return validated(OnlineScenario, None, {"recommender": self.recommender, "seed": seed, **self.setting.shape()})
+
+    def check(self) -> None:
+        """Refuse what cannot be run."""
+        scenario = self.scenario(0)
+        if self.setting.environment == HALVING:
+            halving_world(scenario)
+        epsilon_proved(self.recommender, **self.setting.shape())
+
+
+class OnlineSweepOptions(BaseModel):
+    """What is said beside the keys of an online scenario."""
+
+    model_config = ConfigDict(frozen=True)
+
+    axes: Any = Field(None, description="Some of them, by ',', with values after '=' [all].")
+    recommenders: Any = Field(None, description="Some of them, by ',' [each axis' own].")
+    seeds: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Runs of every recommender and setting [60; of a file: 1]."
+    )
+    clients: int | None = Field(None, description="Clients of the file, drawn anew for every seed [50].")
+
+
+_OF_FILE = ("columns", "duplicates", "bad_lines", "like_from")
+_SCENARIO = (*OnlineSetting._fields[:-1], "ratings", *_OF_FILE)
+_HALVED = compared_in(THEOREM_6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
+    """Recommenders over planted worlds."""
+
+    base: OnlineSetting  # What an axis does not vary
+    axes: dict[str, tuple[int, ...]]  # Values of each axis of `AXES` that is wanted
+    recommenders: tuple[str, ...] | None = None  # On all axes, where they apply; None: each axis' own choice
+    seeds: int = SEEDS  # Runs of every recommender and setting, seeds 0 and up
+    key, measurement = PlantedKey, PlantedMeasurement
+    fields: ClassVar = {
+        **OnlineSweepOptions.model_fields,
+        **{name: OnlineScenario.model_fields[name] for name in _SCENARIO},
+    }
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> OnlineSweep | RatingsSweep:
+        """Check a sweep over planted worlds, or on clients of a file."""
+        ratings = values.get("ratings")
+        wrong, why = ("clients", *_OF_FILE), "ratings files; give --ratings too"
+        if ratings is not None:
+            wrong = (*OnlineSetting._fields[2:-1], "axes")
+            why = f"planted worlds, and {ratings} brings its own; leave it out"
+        for name in wrong:
+            if values.get(name) is not None:
+                raise InputError(f"{name} is {values[name]!r}, which is about {why}")
+        options = validated(
+            OnlineSweepOptions, None, {name: values.get(name) for name in OnlineSweepOptions.model_fields}
+        )
+        scenario = {name: values.get(name) for name in _SCENARIO}
+        if ratings is not None:
+            return RatingsSweep.of(Path(ratings), scenario, options)
+        one = validated(OnlineScenario, None, scenario)
+        sweep = cls(
+            base=OnlineSetting(*(getattr(one, name) for name in OnlineSetting._fields[:-1])),
+            axes=parse_axes(options.axes),
+            recommenders=recommenders_of(options.recommenders, tuple(named_recommenders())),
+            seeds=options.seeds or SEEDS,
+        )
+        sweep.check()
+        return sweep
+
+    def check(self) -> None:
+        """Refuse what cannot be run, before anything runs."""
+        for recommender in self.recommenders or ():
+            if recommender not in {point.recommender for point in self.points}:
+                kind = recommender_of(recommender)
+                why = "" if kind.promised else ": it needs D = R = 0"
+                why = ": it has two objects only" if kind.sharp else why
+                raise InputError(
+                    f"recommender {recommender} applies on none of the axes {', '.join(self.axes)}{why}; leave it out, "
+                    "or add an axis"
+                )
+        for axis in self.axes:
+            if axis not in {point.axis for point in self.points}:
+                raise InputError(f"axis {axis} has none of the recommenders; leave it out, or add one of its own")
+        for point in self.points:
+            try:
+                point.check()
+            except InputError as error:
+                raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """All points, axis by axis."""
+        return tuple(
+            Point(name, value, recommender, setting)
+            for name, values in self.axes.items()
+            for value in values
+            for recommender in self.recommenders or compared_on(name)
+            for setting in _settings(self.base, name, value, recommender)
+            if _applies(recommender, name, setting)
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return what makes it another sweep, as JSON values: its base, not which units there are."""
+        return {"sweep": "online", **self.base._asdict()}
+
+    def units(
+        self, done: Mapping[PlantedKey, PlantedMeasurement]
+    ) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
+        """Return a unit each point and seed, those of several axes once."""
+        return {
+            PlantedKey(point.recommender, *point.setting, seed): partial(
+                measure_planted, point.scenario(seed), point.setting.environment
+            )
+            for seed in range(self.seeds)
+            for point in self.points
+        }
+
+    def result(self, units: Mapping[PlantedKey, PlantedMeasurement]) -> dict[str, Any]:
+        """Return what was asked for, what each axis shows (``panels``), and a row for every point.
+
+        None: not known, or not proved; "inf": no finite number. ``loss`` is the mean over seeds, ``loss_se`` its
+        standard error, with Student's interval. ``loss_bound`` is (L) or what is sharper, ``loss_exact`` the worst case
+        over all worlds, ``loss_lower_bound`` what the adversary of Theorem 6 costs any algorithm. ``epsilon_exact`` is
+        exact from N rounds on and an upper bound before (``exact_is_bound``); ``epsilon_lower`` is what p-REC's own
+        chain of voters leaks at least; ``epsilon_needed`` is what any algorithm needs whose loss is at most
+        ``loss_bound`` (Theorems 7 and 15). ``privacy_loss`` is the mean over runs, with ``privacy_loss_most``;
+        ``peers_alive`` the mean, ``peers_kicked`` the sum.
+        """
+        of: dict[tuple[Any, ...], list[PlantedMeasurement]] = {}
+        for key, one in units.items():
+            of.setdefault(key[:-1], []).append(one)
+        rows = [_point_row(point, of[point.recommender, *point.setting]) for point in self.points]
+        panels = {}
+        for name in self.axes:
+            axis, same = AXES[name], AXES[name].same([row for row in rows if row["axis"] == name])
+            panels[name] = {"x": axis.label, "same": same, "epsilon": axis.epsilon}
+        grid = {"axes": {name: list(values) for name, values in self.axes.items()}, "seeds": self.seeds}
+        return {**self.content(), **grid, "interval": CONFIDENCE, "panels": panels, "points": rows}
+
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return all points."""
+        return rows_table(result["points"])
+
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print a table an axis: the loss of every recommender beside its bounds, and what it leaks."""
+        remark(console, f"{title}: means over {result['seeds']} seeds")
+        for name in result["axes"]:
+            rows = [row for row in result["points"] if row["axis"] == name]
+            columns: list[tuple[str, Cell]] = [
+                (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
+                ("recommender", partial(_starred, rows[0]["environment"])),
+                *_POINT_COLUMNS,
+            ]
+            lines: list[Row | None] = []
+            for _, group in itertools.groupby(rows, lambda row: row["x"]):
+                lines += [*group, None]
+            show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
+        remark(
+            console,
+            "bound (L): proved for any world; Thm 6: no algorithm expects less against Theorem 6's adversary (rows "
+            "with *)",
+            "epsilon: proved; exact: worst case of p-rec-sim by dynamic programme, <= where T < N: an upper bound",
+            "at least: what epsilon is at least, by a chain of adjacent voters",
+            "leaks: exact privacy loss of a run, mean and largest over seeds [nats]; kicked: peers, all seeds together",
+        )
+
+    help: ClassVar = f"""Compare online recommenders: their loss and what they leak, beside the bounds; or on clients \
+of a file.
+
+Each panel of the figure is an axis; all else is as in --rounds, --objects, --voters, --peers, --diversity, --radius:
+
+\b
+  rounds          loss against T, all recommenders: the table
+  ratio           loss against N/P, D = R = 0, the halving adversary of Theorem 6
+  radius          loss against R, D = 0
+  diversity       loss against D, with m = 3, R = 4, P = 8
+  epsilon-rounds  epsilon against T; {", ".join(still_names())} with D = R = 0
+  epsilon-peers   epsilon against P at the same N/P; {", ".join(still_names())} with D = R = 0
+
+Worlds are random environments. Theorem 6's lower bound holds against its adversary, who halves the voters: on the
+axes rounds and radius {", ".join(_HALVED[:-1])} and {_HALVED[-1]} meet that one, too, where N/P is a power of two.
+Beside the loss stand the proved bound (L) and p-REC_sim's exact worst case; beside the exact privacy loss of runs
+stand epsilon as proved, exactly for p-rec-sim (dynamic programme; an upper bound where T < N), and what it is at
+least, by p-REC's own chain of adjacent voters.
+
+Recommenders are chosen an axis each; --recommenders names those for all axes where they apply. A round costs about 25
+microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes take values:
+
+\b
+  blindrec sweep online --out compared
+  blindrec sweep online --seeds 20 --axes rounds=100,1000,radius=0,8,ratio --out some
+
+With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table tells the loss,
+in numbers and as a share of the rounds, with intervals over clients, and its difference to random recommendations (as
+expected, exactly) and to plurality, client by client; what P, D and R were measured; and the epsilon it takes.
+
+\b
+  blindrec sweep online --ratings ratings.csv --clients 50 --out served
+
+Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
+with more --seeds, --axes or --recommenders it goes on, too. The same seeds give the same numbers on every backend. At
+the end the folder holds result.json, units.parquet (every run), table.csv, figure.png with figure.csv (every point in
+it, bounds included) and versions.json.
+"""
+
+
+def _settings(base: OnlineSetting, axis: str, value: int, recommender: str) -> Iterator[OnlineSetting]:
+    """Yield a recommender's setting there, and the same one with the halving adversary where it meets that, too."""
+    setting = AXES[axis].at(base, value)
+    alike = AXES[axis].epsilon and not recommender_of(recommender).promised
+    yield setting._replace(diversity=0, radius=0) if alike else setting
+    if AXES[axis].halved and recommender in _HALVED and _halves(setting):
+        yield setting._replace(diversity=0, environment=HALVING)
+
+
+def _halves(setting: OnlineSetting) -> bool:
+    """Return whether Theorem 6's adversary fits: N = P 2^k, and T >= R + k."""
+    ratio, rest = divmod(setting.voters, setting.peers)
+    power = rest == 0 and ratio > 0 and ratio & (ratio - 1) == 0
+    return power and setting.radius + ratio.bit_length() - 1 <= setting.rounds
+
+
+def _applies(recommender: str, axis: str, setting: OnlineSetting) -> bool:
+    """Return whether a recommender is for such a setting; epsilon is shown where it depends on the setting."""
+    kind = recommender_of(recommender)
+    if not kind.serves(setting.diversity, setting.radius) or (kind.sharp and setting.objects != 2):
+        return False
+    return kind.bounded or not AXES[axis].epsilon
+
+
+def _point_row(point: Point, every: Sequence[PlantedMeasurement]) -> dict[str, Any]:
+    losses, leaks = [one.loss for one in every], np.array([one.privacy_loss for one in every])
+    return {
+        "axis": point.axis,
+        "x": point.x,
+        "recommender": point.recommender,
+        **point.setting._asdict(),
+        "seeds": len(every),
+        **named(mean_interval(losses), "loss"),
+        "loss_se": standard_error(losses),
+        **_bounds(point.recommender, point.setting),
+        "privacy_loss": finite(float(leaks.mean())),
+        "privacy_loss_most": finite(float(leaks.max())),
+        "peers_alive": float(np.mean([one.peers_alive for one in every])),
+        "peers_kicked": sum(one.peers_kicked for one in every),
+        "seconds": float(np.mean([one.seconds for one in every])),
+    }
+
+
+def _bounds(recommender: str, setting: OnlineSetting) -> dict[str, Any]:
+    shape, kind = setting.shape(), recommender_of(recommender)
+    exact, bound = epsilon_exact(recommender, **shape), loss_bound(recommender, **shape)
+    # p-REC's own chain, where there is one
+    chained = 0 < setting.diversity + setting.radius <= setting.rounds and setting.voters >= 2 * setting.peers
+    return {
+        "loss_bound": bound,
+        "loss_exact": _worst_loss(recommender, setting),
+        "loss_lower_bound": loss_lower_bound(**{name: one for name, one in shape.items() if name != "diversity"}),
+        "epsilon_proved": epsilon_proved(kind.epsilon_of or recommender, **shape),
+        "epsilon_exact": exact,
+        "exact_is_bound": "epsilon" in kind.exact and exact is not None and setting.rounds < setting.voters,
+        "epsilon_lower": own_lower_bound(**shape) if chained and kind.bounded else None,
+        "epsilon_needed": epsilon_needed(**shape, loss=bound),
+    }
+
+
+def _worst_loss(recommender: str, setting: OnlineSetting) -> float | None:
+    """Return p-REC_sim's exact worst case where the adversary of that very setting is played against."""
+    kind = recommender_of(recommender)
+    easy = setting.rounds * setting.voters**2 / 2 <= MOST_STEPS
+    if setting.environment != HALVING or "loss" not in kind.exact or setting.objects != 2 or not easy:
+        return None
+    if setting.diversity + setting.radius > 0:
+        return None
+    return worst_loss_sim(setting.voters, setting.peers, setting.rounds, sharp=kind.sharp)
+
+
+def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows of a result as a table; NaN: not known, inf: no finite number."""
+    table = pd.DataFrame(rows)
+    return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
+
+
+def _starred(environment: str, row: Row) -> str:
+    """Return a row's recommender, with a star where it met another environment than most."""
+    return f"{row['recommender']}{'' if row['environment'] == environment else ' *'}"
+
+
+_POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("loss", "loss"),
+    ("s.e.", "loss_se"),
+    ("95 %", partial(interval_of, name="loss")),
+    ("bound (L)", "loss_bound"),
+    ("Thm 6", "loss_lower_bound"),
+    ("epsilon", "epsilon_proved"),
+    ("exact", lambda row: number(row["epsilon_exact"]) + (" <=" if row["exact_is_bound"] else "")),
+    ("at least", "epsilon_lower"),
+    ("leaks", "privacy_loss"),
+    ("most", "privacy_loss_most"),
+    ("peers alive", "peers_alive"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
+)
+
+
+ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))
+"""A unit of a sweep on clients of a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientsMeasurement:
+    """One recommender with all clients: a row each, with the columns `CLIENT_COLUMNS`."""
+
+    clients: tuple[dict[str, Any], ...]
+    seconds: float
+
+
+_NUMBERS = ("loss_bound", "epsilon_proved", "privacy_loss_of_run", "privacy_loss_of_peers")
+_COUNTS = ("rounds", "voters", "peers", "diversity", "radius", "skipped", "loss", "loss_random")
+CLIENT_COLUMNS = ("client", *_COUNTS, *_NUMBERS, "peers_alive", "peers_kicked")
+BESIDE = "plurality"
+"""Whose loss is set beside every other's, client by client: ``to_plurality`` is a key of the result."""
+_SIZES = dict(zip(("epsilon", "privacy_loss", "privacy_loss_any"), _NUMBERS[1:], strict=True))
+_SPREAD = ("mean", "least", "median", "most")
+
+
+def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str, Any], ...]:
+    """Serve a world's clients, and return a record of each."""
+    run = serve(scenario, world)
+    records = (client_record(run, client) for client in run.clients)
+    return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
+
+
+@functools.lru_cache(maxsize=1)
+def world_of(scenario: OnlineScenario) -> OnlineWorld:
+    """Return a scenario's world; the last one is cached, since all recommenders serve the same clients."""
+    return build_world(scenario)
+
+
+def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:
+    """Serve the clients of a file."""
+    begin = time.perf_counter()
+    rows = client_rows(scenario, world_of(scenario.model_copy(update={"recommender": REFERENCE})))
+    return ClientsMeasurement(clients=rows, seconds=time.perf_counter() - begin)
+
+
+Clients = Mapping[ClientsKey, ClientsMeasurement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
+    """Recommenders on clients of a file."""
+
+    base: Mapping[str, Any]  # Of all scenarios: the file and how it is read, clients, rounds and objects
+    sha256: str  # Of the file: it is known by its content, not by its name
+    recommenders: tuple[str, ...] | None  # None: all that apply
+    seeds: int  # Each draws its own clients
+    key, measurement = ClientsKey, ClientsMeasurement
+
+    @classmethod
+    def of(cls, ratings: Path, values: Mapping[str, Any], options: OnlineSweepOptions) -> RatingsSweep:
+        """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
+        path = ratings.absolute()  # tasks of Ray run in another directory
+        clients = CLIENTS if options.clients is None else options.clients
+        sweep = cls(
+            base={**values, "ratings": path, "clients": clients},
+            sha256=file_sha256(path, "ratings file"),
+            recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)),
+            seeds=options.seeds or 1,
+        )
+        tell_remarks(read_for(sweep.scenario(REFERENCE, 0)).table, console())
+        for recommender in sweep.names:
+            scenario = sweep.scenario(recommender, 0)
+            for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
+                proved(scenario, client, recommender)
+        return sweep
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The recommenders that are compared."""
+        two = self.base.get("objects") in (None, 2)
+        return self.recommenders or tuple(
+            name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp
+        )
+
+    def scenario(self, recommender: str, seed: int) -> OnlineScenario:
+        """Return what is run."""
+        return validated(OnlineScenario, None, {**self.base, "recommender": recommender, "seed": seed})
+
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values."""
+        one = self.scenario(REFERENCE, 0)
+        columns = None if one.columns is None else list(one.columns)
+        shared = {name: getattr(one, name) for name in ("like_from", "duplicates", "bad_lines")}
+        shared |= {name: getattr(one, name) for name in ("clients", "rounds", "objects")}
+        return {"sweep": "online ratings", "ratings_sha256": self.sha256, "columns": columns, **shared}
+
+    def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
+        """Return a unit a recommender and seed."""
+        keys = [ClientsKey(name, seed) for seed in range(self.seeds) for name in self.names]
+        return {key: partial(measure_clients, self.scenario(*key)) for key in keys}
+
+    def table(self, units: Clients) -> pd.DataFrame:
+        """Return every client of every unit, one row each; NaN: not computed or not proved."""
+        table = pd.DataFrame([{**key._asdict(), **row} for key, one in units.items() for row in one.clients])
+        return table.astype(dict.fromkeys(_NUMBERS, float))
+
+    def result(self, units: Clients) -> dict[str, Any]:
+        """Return the summary, and how many lines of the file were left out."""
+        scenario = self.scenario(REFERENCE, 0)
+        return {**self.summary(units), **lines_skipped(scenario, read_for(scenario).table)}
+
+    def summary(self, units: Clients) -> dict[str, Any]:
+        """Return means and paired differences over clients.
+
+        A client that several seeds drew counts once, with its means: intervals are Student's, over clients. ``share``
+        is the loss as a share of the client's rounds. ``to_random`` and ``to_plurality`` are paired differences, client
+        by client: below 0 is better. Random recommendations' loss is the exact expectation, not a run's. ``epsilon`` is
+        what is proved, with its ``_mean``, ``_least``, ``_median`` and ``_most`` over clients, ``privacy_loss`` what
+        the runs leaked of voters that are no peers where there are no more than P, ``privacy_loss_any`` of any voter.
+        """
+        table = self.table(units)
+        for share, size in (("share", "loss"), ("random_share", "loss_random"), ("radius_share", "radius")):
+            table[share] = table[size] / table["rounds"]
+        means = table.groupby(["recommender", "client"], sort=False).mean(numeric_only=True)
+        first = means.loc[self.names[0]]
+        world = {name: _spread(first[name].to_numpy(np.float64)) for name in _WORLD}
+        rows = [_recommender_row(name, means, table[table["recommender"] == name]) for name in self.names]
+        grid = {"seeds": self.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
+        return {**self.content(), **grid, "world": world, "recommenders": rows}
+
+    def plotted_tables(self, units: Clients, result: Row) -> dict[str, pd.DataFrame]:
+        """Return every service, for what is leaked."""
+        return {"units": self.table(units)}
+
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return all recommenders, one row each, and in every row what was measured of the clients; NaN: not known."""
+        world = {f"{name}_{which}": one for name, of in result["world"].items() for which, one in of.items()}
+        return rows_table([{**row, **world} for row in result["recommenders"]])
+
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print what was measured of the clients, and every recommender beside random and plurality."""
+        seeds = result["seeds"]
+        remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
+        first = "measured of clients"
+        world = [{"label": label, **result["world"][name]} for name, label in _SHOWN.items()]
+        spread = [(which, which) for which in _SPREAD]
+        show_rows(console, [(first, lambda row: row["label"]), *spread], world, words=(first,))
+        for columns in (_LOSSES, _SIZE_COLUMNS):
+            show_rows(
+                console, [("recommender", lambda row: row["recommender"]), *columns], result["recommenders"], **_NAMED
+            )
+        remark(
+            console,
+            "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is "
+            "better",
+            "random's loss is its expectation where others are compared with it",
+            "bound (L): mean over clients; epsilon: proved; run leaks: exact loss of any voter in a run; medians "
+            "[nats]",
+        )
+
+
+def _spread(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return mean, least, median and most; all None where it is not known of every one."""
+    if np.isnan(values).any():
+        return dict.fromkeys(_SPREAD)
+    some = values.mean(), values.min(), np.median(values), values.max()
+    return {which: finite(float(one)) for which, one in zip(_SPREAD, some, strict=True)}
+
+
+def _recommender_row(name: str, means: pd.DataFrame, every: pd.DataFrame) -> dict[str, Any]:
+    mine = means.loc[name]
+    row: dict[str, Any] = {"recommender": name, "clients": len(mine), "services": len(every)}
+    row |= {**_interval("loss", mine["loss"]), "loss_se": standard_error(list(mine["loss"]))}
+    row |= _interval("share", mine["share"])
+    pairs = {"random": (mine["loss_random"], mine["random_share"])}
+    if BESIDE in means.index.get_level_values("recommender"):
+        pairs[BESIDE] = means.loc[BESIDE, "loss"], means.loc[BESIDE, "share"]
+    for other, (loss, share) in pairs.items():
+        row |= _interval(f"to_{other}", mine["loss"] - loss) | _interval(f"to_{other}_share", mine["share"] - share)
+    row["loss_bound"] = finite(float(mine["loss_bound"].mean(skipna=False)))
+    for shown, column in _SIZES.items():
+        sizes = _spread(every[column].to_numpy(np.float64))
+        row |= {f"{shown}_{which}": value for which, value in sizes.items()}
+    return {**row, "peers_alive": float(mine["peers_alive"].mean()), "peers_kicked": int(every["peers_kicked"].sum())}
+
+
+def _interval(name: str, values: pd.Series[float]) -> dict[str, float | None]:
+    return named(mean_interval(list(values)), name)
+
+
+_WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
+"""What is measured of each client."""
+_SHOWN = {
+    "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
+    "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
+    "random_share": "random's loss / T",
+}  # fmt: skip
+
+
+def _with_interval(heading: str, name: str, write: Callable[[Any], str]) -> tuple[tuple[str, Cell], ...]:
+    return (heading, lambda row: write(row.get(name))), ("95 %", partial(interval_of, name=name, write=write))
+
+
+_LOSSES = (
+    *_with_interval("loss", "loss", number),
+    *_with_interval("share", "share", percent),
+    *_with_interval("less random", "to_random_share", percent),
+    *_with_interval("less plurality", "to_plurality_share", percent),
+)
+_SIZE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("bound (L)", "loss_bound"),
+    ("epsilon", "epsilon_median"),
+    ("least", "epsilon_least"),
+    ("most", "epsilon_most"),
+    ("run leaks", "privacy_loss_any_median"),
+    ("most leaked", "privacy_loss_any_most"),
+    ("kicked", lambda row: str(row["peers_kicked"])),
+)

@@ -1,0 +1,125 @@
+"""A sweep and its folder: every finished unit is on the disk as soon as it is done, and is never measured again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.rounds.state import RunProgress
+from scenarios.backends.session import Backend
+from scenarios.experiment.progress import ProgressReporter, SeedProgress
+from scenarios.log import verbose
+from scenarios.show import tables as report
+from scenarios.show.figures import draw, pictures_of
+from scenarios.show.records import write_result
+from scenarios.store.files import write_table
+from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
+from scenarios.store.record_log import Units
+from scenarios.store.run_folder import claim_folder, in_run_folder
+from scenarios.studies.sweep.sweeps import K, M, Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EARLIER = "grid.json"
+"""What sweeps had in the place of a mark until they were stored as runs are."""
+
+
+@contextmanager
+def counted(telling: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+    """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
+    console, course, now = telling.console, SeedProgress(telling, total, "units"), done
+    if before:
+        console.print(f"{before} of {total} units were done before; going on", highlight=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    lines = not report.shows_bars(console)
+    begin = said = time.monotonic()
+    with Progress(TextColumn("units"), *columns, console=console, transient=True, disable=lines) as bar:
+        task = bar.add_task("units", total=total, completed=done)
+
+        def over() -> None:
+            nonlocal now, said
+            now += 1
+            course.tell(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+            bar.advance(task)
+            if lines and not verbose() and time.monotonic() - said >= report.EVERY:
+                said = time.monotonic()
+                left = (said - begin) / (now - done) * (total - now)
+                console.print(f"{now} of {total} units done, about {left:,.0f} s left", highlight=False)
+
+        yield over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A finished sweep."""
+
+    sweep: Sweep[Any, Any]
+    units: Mapping[Any, Any]  # Every unit's measurement
+    result: dict[str, Any]  # What `--json` prints
+
+    def plotted_tables(self) -> dict[str, pd.DataFrame]:
+        """Return the tables that pictures show beside the result."""
+        return self.sweep.plotted_tables(self.units, self.result)
+
+
+def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Path, console: Console) -> Swept:
+    """Measure every unit that the folder does not hold yet, and write what all of them say there. The units stay."""
+    with in_run_folder(
+        out,
+        opening,
+        claim=lambda folder: claim(folder, sweep.content()),
+        work=lambda session: measure_units(sweep, session, out, console),
+    ) as units:
+        result = sweep.result(units)
+        for name, table in zip(sweep.tables, (sweep.table(units), sweep.rows(result)), strict=True):
+            if not table.empty:
+                write_table(out / name, table)
+        done = Swept(sweep=sweep, units=units, result=result)
+        for picture in pictures_of(sweep.family, result, done.plotted_tables()):
+            if picture.points is not None:
+                write_table(out / f"{picture.name}.csv", picture.points)
+            draw(out / f"{picture.name}.png", picture)
+        write_result(out, result)
+    return done
+
+
+def claim(out: Path, content: Mapping[str, Any]) -> None:
+    """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
+    if (out / EARLIER).is_file():
+        raise InputError(
+            f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "
+            "with that version, or name a new folder"
+        )
+    claim_folder(
+        out, Manifest(kind=SWEEP, scenario=json.loads(json.dumps(content)), source_sha256=None, code_sha256="")
+    )
+
+
+def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Console) -> dict[K, M]:
+    """Measure every unit that the folder, which `claim` passed, does not hold yet."""
+    stored: Units[K, M] = Units(out, sweep.from_line, sweep.line)
+    mark = read_manifest(out)
+    telling = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
+    done = dict(stored)
+    before, units = set(done), sweep.units(done)
+    while True:
+        keys = [key for key in units if key not in done]
+        with counted(telling, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
+            for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
+                stored.keep(keys[place], measurement)
+                done[keys[place]] = measurement
+                tell()
+        before = set()
+        units = sweep.units(done)
+        if all(key in done for key in units):
+            return {key: done[key] for key in units}

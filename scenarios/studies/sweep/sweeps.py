@@ -1,0 +1,154 @@
+"""What a sweep is, and all kinds of them by name; a grid is a built-in name, a file, or what such a file holds."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from rich.console import Console
+
+from coordinator.protocol.errors import InputError
+from scenarios.config.files import brief, read_toml
+from scenarios.config.settings import refuse_code
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+K = TypeVar("K", bound=tuple[Any, ...])
+"""A unit's name: a named tuple of texts and whole numbers, the cell of the grid and the seed."""
+M = TypeVar("M")
+"""A unit's measurement: a dataclass whose fields JSON can hold."""
+
+
+class Sweep(ABC, Generic[K, M]):
+    """A checked sweep; command, folder, going on, progress, JSON and Python follow from this."""
+
+    key: ClassVar[type[Any]]  # Of a unit's name, and of its measurement
+    measurement: ClassVar[type[Any]]
+    help: ClassVar[str]  # What `--help` teaches
+    # What a grid file may say; with ``--`` before it on the command line
+    fields: ClassVar[Mapping[str, FieldInfo]]
+    family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.figures.FAMILIES`
+    tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Sweep[Any, Any]:
+        """Return the sweep that a grid's values describe; raises `InputError` where it cannot be measured."""
+        raise NotImplementedError
+
+    @staticmethod
+    def measure(unit: Callable[[], M]) -> M:
+        """Measure a unit, in a process or a thread of its own."""
+        return unit()
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Return what every unit depends on, as JSON values; not which units there are."""
+
+    def work(self) -> float:
+        """Predict what all units take [s of one processor]: a second each, also those that the folder holds already."""
+        return float(len(self.units({})))
+
+    @abstractmethod
+    def units(self, done: Mapping[K, M]) -> Mapping[K, Callable[[], M]]:
+        """Return the units in the order of measuring; with those that follow from units that are done already.
+
+        A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
+        They go seed by seed, so that an unfinished sweep tells something of all settings.
+        """
+
+    @abstractmethod
+    def result(self, units: Mapping[K, M]) -> dict[str, Any]:
+        """Return what `--json` prints."""
+
+    @abstractmethod
+    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
+        """Return the result as a table."""
+
+    def plotted_tables(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+        """Return tables that pictures show beside what the result holds, as `scenarios.show` takes them."""
+        return {}
+
+    @abstractmethod
+    def show(self, console: Console, result: Mapping[str, Any], title: str, /) -> None:
+        """Print the result as tables."""
+
+    def in_words(self, rows: pd.DataFrame) -> str:
+        """Return in a few words what the result's rows hold."""
+        return f"{rows['users'].notna().sum()} of {len(rows)} thresholds reached" if "users" in rows else "finished"
+
+    def from_line(self, line: Mapping[str, Any]) -> tuple[K, M]:
+        """Read a unit's name and measurement from its line in the folder."""
+        key: K = self.key(*(line[name] for name in self.key._fields))
+        return key, TypeAdapter(self.measurement).validate_python(line)
+
+    def line(self, key: K, measurement: M) -> dict[str, Any]:
+        """Return that line; a number that is none, or infinite, is written as JSON of Python has it."""
+        return {**dict(zip(self.key._fields, key, strict=True)), **asdict(measurement)}  # type: ignore[call-overload] # a dataclass
+
+    def table(self, units: Mapping[K, M], /) -> pd.DataFrame:
+        """Return all units with their measurements, one row each."""
+        import pandas as pd  # noqa: PLC0415 (the command line lists kinds without tables)
+
+        return pd.DataFrame([self.line(key, one) for key, one in units.items()])
+
+
+BUILT_IN = Path(__file__).parent / "grids"
+KINDS = {
+    "users": "scenarios.studies.sweep.users_sweep:UsersSweep",
+    "adaptive": "scenarios.studies.sweep.adaptive_sweep:AdaptiveSweep",
+    "online": "scenarios.studies.sweep.online_sweep:OnlineSweep",
+    "two-tier": "scenarios.studies.sweep.two_tier_sweep:TwoTierSweep",
+    "results": "scenarios.studies.sweep.results_sweep:ResultsSweep",
+}
+"""Where the kinds are; one is loaded when it is swept."""
+DEFAULT_KIND = "users"
+"""The kind of a grid that names none."""
+
+
+def kind_of(name: str) -> type[Sweep[Any, Any]]:
+    """Return a kind by its name."""
+    module, _, kind = KINDS[name].partition(":")
+    sweep: type[Sweep[Any, Any]] = getattr(importlib.import_module(module), kind)
+    return sweep
+
+
+def sweep_of(values: Mapping[str, Any]) -> Sweep[Any, Any]:
+    """Return the sweep that a grid's values describe; its kind is ``sweep``, by default that over users."""
+    name = values.get("sweep", DEFAULT_KIND)
+    if name not in KINDS:
+        raise InputError(f"sweep is {brief(name)}; choose among {', '.join(KINDS)}")
+    kind = kind_of(name)
+    settings = {key: value for key, value in values.items() if key != "sweep"}
+    for key in settings:
+        if key not in kind.fields:
+            raise InputError(f"key {brief(key)} is unknown; known are {', '.join(kind.fields)}")
+    return kind.read(settings)
+
+
+def load_sweep(
+    grid: str | Path | Mapping[str, Any], *, seeds: int | None = None, allow_code: bool = False
+) -> Sweep[Any, Any]:
+    """Return the sweep of a built-in grid by its name, of a TOML file, or of what such a file holds."""
+    values = dict(grid) if isinstance(grid, Mapping) else _file(str(grid))
+    if not (allow_code or isinstance(grid, Mapping)):
+        refuse_code(values, f"grid file {grid}")
+    return sweep_of(values if seeds is None else {**values, "seeds": seeds})
+
+
+def _file(name: str) -> dict[str, Any]:
+    built_in = name in built_in_grids()
+    if not built_in and not Path(name).suffix and not Path(name).exists():
+        raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
+    return read_toml(BUILT_IN / f"{name}.toml" if built_in else Path(name), "grid file")
+
+
+def built_in_grids() -> list[str]:
+    """Return the names of the grids that come with blindrec."""
+    return sorted(path.stem for path in BUILT_IN.glob("*.toml"))

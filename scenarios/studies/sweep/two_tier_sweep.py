@@ -1,0 +1,359 @@
+"""The sweep of the two-tier model: the paper's figures over seeds, and the attack on releases."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+from rich.console import Console
+
+from coordinator.protocol import second_order_mechanisms as public
+from coordinator.protocol.errors import InputError
+from coordinator.server.completion import mechanisms as server
+from coordinator.server.completion.batches import Course
+from coordinator.server.completion.weighing import baseline_errors, rmse
+from scenarios.backends.in_process import InProcess
+from scenarios.config.settings import validated
+from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
+from scenarios.families.two_tier.two_tier_experiment import (
+    TwoTierWorld,
+    plan_of,
+    read_table,
+    score_of,
+    settle,
+    world_of,
+)
+from scenarios.families.two_tier.two_tier_run import CoursePlan, follow, points_of
+from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
+from scenarios.log import console
+from scenarios.show.intervals import mean_interval, named
+from scenarios.show.records import versions
+from scenarios.show.tables import interval_of, show_attack, show_table
+from scenarios.studies.sweep.sweeps import Sweep
+
+LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
+FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
+
+
+FIRST_PUBLIC = 15
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Figure 1 right: shares of all training ratings that public users have."""
+BASELINE = "items' means"
+TwoTierKey = namedtuple("TwoTierKey", ("figure", "curve", "place", "seed"))
+"""A unit; its place on the horizontal axis is 0 where it is a whole curve."""
+
+
+def _mechanisms() -> tuple[str, ...]:
+    """Return the rivals, then what every mechanism is shown at: what has no privacy first."""
+    order = sorted(server.second_order_server_halves(), key=lambda name: public.half_of(name).private)
+    shown = [(name, epsilon) for name in order for epsilon in server.half_of(name).swept]
+    return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
+
+
+CURVES = _mechanisms()
+"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoTierMeasurement:
+    """One course."""
+
+    points: tuple[tuple[int, float], ...]  # Private devices so far, and the root mean squared error
+    baseline: float  # That of the items' means
+    public: int  # Public users, and their training ratings
+    ratings: int
+    rank: int  # As in the scenario, or validated
+    kappa: float
+    weight: float | None
+    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `Guessed.as_json`
+
+
+def measure_two_tier(
+    scenario: TwoTier,
+    *,
+    every: int = 0,
+    budget: int | None = None,
+    settings_only: bool = False,
+    attacks: bool = False,
+) -> TwoTierMeasurement:
+    """Follow one course in this process, on one thread, with ``every`` private devices between two points.
+
+    With a ``budget`` public users join in their order until they have so many training ratings. ``settings_only`` stops
+    when rank and kappa are validated; ``attacks`` has private devices' releases about the public users' model attacked.
+    """
+    session = InProcess(1)
+    table = _table(scenario.model_copy(update=_ANY if scenario.ratings is None else {**_ANY, "seed": 0}))
+    if budget is not None:
+        scenario = scenario.model_copy(update={"public": _users_for(scenario, table, budget)})
+    world = world_of(scenario, table)
+    fitting, _ = settle(world, session)
+    rows = world.split.public_rows
+    points: list[tuple[int, float]] = []
+    baseline, weight, attack = 0.0, None, list[dict[str, Any]]()
+    if not settings_only:
+        plan = plan_of(world, fitting, every=every)
+        course = follow(plan, session).outcome
+        points, weight = points_of(course, partial(score_of, world, session)), course.weight
+        baseline = rmse(baseline_errors(course.features, world.split.test))
+        attack = _guessed(scenario.seed, world, plan, course) if attacks else []
+    return TwoTierMeasurement(
+        points=tuple(points),
+        baseline=baseline,
+        public=rows.users,
+        ratings=rows.items.size,
+        rank=fitting.rank,
+        kappa=fitting.kappa,
+        weight=weight,
+        attack=tuple(attack),
+    )
+
+
+def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Course) -> list[dict[str, Any]]:
+    """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
+    from scenarios.families.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
+
+    levels = world.scale.levels
+    on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
+    attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
+    guesses = attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
+    return [one.as_json() for one in guesses]
+
+
+_ANY: dict[str, Any] = {
+    **dict.fromkeys(("epsilon", "rank", "regularisation", "weight")),
+    "mechanism": NONE,
+    "public": 1,
+    "private": 0,
+    "public_by": "most",
+    "norm": "uniform",
+}
+"""What a table does not depend on."""
+
+
+@lru_cache(maxsize=1)
+def _table(scenario: TwoTier) -> RatingTable:
+    return read_table(scenario)
+
+
+def _users_for(scenario: TwoTier, table: RatingTable, budget: int) -> int:
+    """Return how many public users have about ``budget`` training ratings: the nearest number, at least 2."""
+    most = world_of(scenario.model_copy(update={"public": table.users, "private": 0, "rank": None}), table)
+    sums = np.cumsum(most.split.train.degrees[most.split.public])
+    return max(2, int(np.argmin(np.abs(sums - budget))) + 1)
+
+
+class TwoTierSweepOptions(BaseModel):
+    """What is said beside the keys of a two-tier scenario."""
+
+    model_config = ConfigDict(frozen=True)
+
+    figures: str = Field("1-left,1-right,2", description="Some of 1-left, 1-right, 2, attack [1-left,1-right,2].")
+    seeds: Annotated[int, Field(ge=1)] = Field(5, description="Seeds, from --seed on [5].")
+    mechanisms: str = Field(",".join(CURVES), description=f"Curves of Figure 2 [{','.join(CURVES)}].")
+    every: Annotated[int, Field(ge=1)] = Field(100, description="Private devices between two points of Figure 2 [100].")
+
+
+_FILE = ("ratings", "columns", "duplicates", "bad_lines", "planted", "public", "private", "private_by")
+_SCENARIO = (*_FILE, "rank", "regularisation", "m_step", "scale", "round_ratings", "holdout", "seed")
+Units = Mapping[TwoTierKey, TwoTierMeasurement]
+Measure = Callable[[], TwoTierMeasurement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
+    """Figures to be measured, or that were measured."""
+
+    base: TwoTier  # What all units share
+    figures: tuple[str, ...]  # Some of `FIGURES`
+    seeds: int  # From the base's seed on
+    curves: tuple[str, ...]  # Of Figure 2
+    users: int  # Of the table, held-out ratings left out
+    ratings: int
+    every: int  # Private devices between two points of Figure 2
+    key, measurement, tables = TwoTierKey, TwoTierMeasurement, ("points.csv", "summary.csv")
+    fields: ClassVar = {
+        **TwoTierSweepOptions.model_fields,
+        **{name: TwoTier.model_fields[name] for name in _SCENARIO},
+    }
+    help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
+that answer.
+
+Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
+against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
+gain over public users only), attack (what one release tells a server that knows k ratings; the first seed only).
+Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
+
+Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
+At the end the folder holds result.json, points.csv (every seed), summary.csv, attack.csv and a picture a figure.
+"""
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> TwoTierSweep:
+        """Check everything that can be checked before a unit runs."""
+        options = validated(
+            TwoTierSweepOptions, None, {name: values.get(name) for name in TwoTierSweepOptions.model_fields}
+        )
+        base = validated(TwoTier, None, {**{name: values.get(name) for name in _SCENARIO}, "mechanism": NONE})
+        figures = tuple(part.strip() for part in options.figures.split(","))
+        for name in figures:
+            if name not in FIGURES:
+                raise InputError(f"figure is {name!r}; choose some of {', '.join(FIGURES)}")
+        curves = tuple(options.mechanisms.split(","))
+        for curve in curves:
+            name, epsilon = read_curve(curve)
+            if name not in GUARANTEES:
+                raise InputError(
+                    f"mechanism is {name!r}; choose some of {', '.join(GUARANTEES)}, with :epsilon if it has one"
+                )
+            if takes_epsilon(name) != (epsilon is not None):
+                raise InputError(f"mechanism is {curve!r}; write {name}:5 if it has an epsilon, {name} if not")
+        table = read_table(base)
+        tell_remarks(table, console())
+        scaled = [{"mechanism": curve} for curve in curves if needs_scale(curve.partition(":")[0])]
+        for update in (scaled or [{}]) if SECOND in figures else [{"private": 0, "public": 2}]:
+            world_of(base.model_copy(update=update), table)
+        ratings, seeds, every = table.ratings - table.users * base.holdout, options.seeds, options.every
+        numbers = {"seeds": seeds, "users": table.users, "ratings": ratings, "every": every}
+        return cls(base=base, figures=figures, curves=curves, **numbers)
+
+    def content(self) -> dict[str, Any]:
+        """Return what all units share, as JSON values."""
+        return {"sweep": "two-tier", "base": self.base.model_dump(mode="json", exclude={"seed"})}
+
+    def units(self, done: Units) -> dict[TwoTierKey, Measure]:
+        """Return Figure 1's units, and Figure 2's as soon as their rank and kappa are validated."""
+        first = dict(self._first())
+        ready = all(key in done for key in first if key.figure == SETTINGS)
+        return first | (dict(self._second(done)) if ready else {})
+
+    def _first(self) -> Iterator[tuple[TwoTierKey, Measure]]:
+        """Yield the units that need no other: Figure 1, and the settings of Figure 2."""
+        alone: dict[str, Any] = {"mechanism": NONE, "epsilon": None, "weight": None}
+        if ATTACK in self.figures:
+            yield TwoTierKey(ATTACK, "", 0, self.base.seed), self._course(alone, attacks=True)
+        for seed in self._every_seed():
+            alone |= {"private": 0, "seed": seed}
+            if LEFT in self.figures:
+                for norm in ("uniform", "weighted"):
+                    for count in self._public_counts():
+                        few = {**alone, "norm": norm, "public": count, "public_by": "most"}
+                        yield TwoTierKey(LEFT, norm, count, seed), self._course(few)
+            if RIGHT in self.figures:
+                for by in ("most", "random"):
+                    for budget in (round(share * self.ratings) for share in SHARES):
+                        yield (
+                            TwoTierKey(RIGHT, by, budget, seed),
+                            self._course(alone | {"public_by": by}, budget=budget),
+                        )
+            if SECOND in self.figures:
+                yield TwoTierKey(SETTINGS, "", 0, seed), self._course(alone, settings_only=True)
+
+    def _second(self, done: Units) -> Iterator[tuple[TwoTierKey, Measure]]:
+        """Yield Figure 2's units: every mechanism with the same rank and kappa, validated once a seed."""
+        for seed in self._every_seed() if SECOND in self.figures else ():
+            settings = done[TwoTierKey(SETTINGS, "", 0, seed)]
+            for curve in self.curves:
+                changes = {**dict(zip(("mechanism", "epsilon"), read_curve(curve), strict=True)), "seed": seed}
+                changes |= {"rank": settings.rank, "regularisation": settings.kappa}
+                yield TwoTierKey(SECOND, curve, 0, seed), self._course(changes, every=self.every)
+
+    def _course(self, changes: Mapping[str, Any], **how: Any) -> Measure:
+        return partial(measure_two_tier, self.base.model_copy(update=changes), **how)
+
+    def _every_seed(self) -> range:
+        return range(self.base.seed, self.base.seed + self.seeds)
+
+    def _public_counts(self) -> list[int]:
+        """Return Figure 1 left's numbers of public users: doubling, and all."""
+        counts, count = [], FIRST_PUBLIC
+        while count < 0.75 * self.users:
+            counts.append(count)
+            count *= 2
+        return [*counts, self.users]
+
+    def table(self, units: Units) -> pd.DataFrame:
+        """Return every seed's points: figure, curve, x, seed, rmse and the settings behind them."""
+        rows: list[dict[str, Any]] = []
+        for (figure, curve, place, seed), one in units.items():
+            settings = {name: getattr(one, name) for name in ("rank", "kappa", "weight", "public")}
+            if figure == SECOND:
+                row = {"figure": figure, "curve": curve}
+                rows += [{**row, "x": x, "seed": seed, "rmse": error, **settings} for x, error in one.points]
+            elif figure in (LEFT, RIGHT):
+                row = {"figure": figure, "x": place, "seed": seed, **settings}
+                rows.append({**row, "curve": curve, "rmse": one.points[-1][1]})
+                if curve in ("uniform", "most"):
+                    rows.append({**row, "curve": BASELINE, "rmse": one.baseline})
+        return pd.DataFrame(rows)
+
+    def result(self, units: Units) -> dict[str, Any]:
+        """Return every curve's points, means over seeds with intervals, and what was guessed."""
+        points, base = self.table(units), self.base
+        return {
+            "trust_model": "two-tier",
+            **self.content(),
+            "versions": versions(),
+            **({} if base.ratings is None else lines_skipped(base, read_table(base))),
+            "summary": [] if points.empty else _summary(points),
+            "attack": [row for one in units.values() for row in one.attack],
+        }
+
+    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
+        """Return every curve's means over seeds."""
+        return pd.DataFrame(result["summary"])
+
+    def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
+        """Print each curve's ends, what private devices gained, and what was guessed."""
+        lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for row in sorted(result["summary"], key=lambda row: row["x"]):
+            lines.setdefault((row["figure"], row["curve"]), []).append(row)
+        rows = [
+            _ends(*curve, lines[curve]) for curve in dict.fromkeys((r["figure"], r["curve"]) for r in result["summary"])
+        ]
+        columns = ("figure", "curve", "from", "RMSE", "to", "its RMSE", "95 %", "gain", "its 95 %")
+        if rows:
+            show_table(console, columns, rows, title=title, words=("figure", "curve"), names=2)
+        if result["attack"]:
+            show_attack(console, result["attack"])
+
+
+def read_curve(curve: str) -> tuple[str, object]:
+    """Return mechanism and epsilon of ``"laplace:5"``."""
+    name, mark, epsilon = curve.partition(":")
+    if not mark:
+        return name, None
+    return name, validated(TwoTier, None, {"planted": (2, 2, 2), "mechanism": name, "epsilon": epsilon}).epsilon
+
+
+def _summary(points: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return means over seeds with 95 % intervals; in Figure 2 also the paired gain over public users only."""
+    rows = []
+    for (figure, curve, x), group in points.groupby(["figure", "curve", "x"], sort=False):
+        row = {"figure": figure, "curve": curve, "x": x, "seeds": len(group)}
+        row |= dict(zip(("rmse", "low", "high"), mean_interval(group["rmse"].tolist()), strict=True))
+        if figure == SECOND:
+            alone = points[(points["figure"] == SECOND) & (points["curve"] == NONE) & (points["x"] == x)]
+            paired = alone.set_index("seed")["rmse"] - group.set_index("seed")["rmse"]
+            if len(paired := paired.dropna()):
+                row |= named(mean_interval(paired.tolist()), "gain")
+        rows.append(row)
+    summary = pd.DataFrame(rows)
+    plain = summary.astype(object).where(summary.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _ends(figure: str, curve: str, line: Sequence[Mapping[str, Any]]) -> list[str]:
+    last = line[-1]
+    ends = [cell for row in (line[0], last) for cell in (f"{row['x']:,}", _number(row["rmse"]))]
+    gain = [_number(last.get("gain")), interval_of(last, "gain", _number)]
+    return [figure, curve, *ends, interval_of(last, write=_number), *gain]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or not np.isfinite(value) else f"{value:.4f}"

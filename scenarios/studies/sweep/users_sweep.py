@@ -1,0 +1,547 @@
+"""The sweep over users: how many it takes in every setting of a grid, for every decoder and criterion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import product
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field, ValidationError
+from rich.console import Console
+from scipy.special import gammaincinv
+
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.errors import InputError
+from scenarios.config.files import first_line
+from scenarios.config.run_spec import RunSpec, half_in, load_scenario
+from scenarios.config.scenario import MOST_USERS, Scenario
+from scenarios.data.populations import cluster_sizes, populate, settle
+from scenarios.show.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
+from scenarios.show.tables import Cell, interval_of, ratio, remark, show_rows, show_table, whole
+from scenarios.studies.planner.least_users import Target
+from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, fields_of
+from scenarios.studies.sweep.threshold import (
+    LABELS,
+    TOP,
+    Criterion,
+    Fit,
+    ThresholdMeasurement,
+    adapts,
+    axis_value,
+    bootstrap,
+    bounds_of,
+    guess,
+    measure_threshold,
+    predicted_users,
+    slope,
+)
+from scenarios.theory.bounds import binding
+from scenarios.theory.predictors import predictor
+
+SHARE = "rated_share"
+"""Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``."""
+MOST_RESAMPLED = 10**8
+"""Devices that are drawn from a ratings file at most: they are held in memory."""
+_FIXED = {
+    "users": "is what a sweep looks for; leave it out",
+    "seed": FIRST_SEED,
+    "decoder": "cannot vary within a grid; list decoders, they all read the same releases",
+}
+PAIR = ("paper", "centred")
+"""Decoders whose users are divided, seed by seed."""
+REACH = 3
+"""Standard errors that a measured share may lie from the predicted one."""
+AXES = ("items", "rated", "epsilon")
+"""What curves run along."""
+Units = Mapping[SettingKey, ThresholdMeasurement]
+Row = Mapping[str, Any]
+
+
+class UsersSweep(GridSweep):
+    """What a grid over users says."""
+
+    measurement: ClassVar = ThresholdMeasurement
+    tables: ClassVar = ("thresholds.parquet", "settings.csv")
+
+    # one of "exact", "share", "top"; What counts as success; default: all labels right, and a share of them. ``top`` is
+    # about the 50 most popular items, and the only one where [base] has ``ratings``: a file has no labels
+    criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)] = LABELS
+    # Share of items right that counts as success by the criterion ``share``; by ``top`` of those 50
+    share: Annotated[float, Field(gt=0, le=1)] = 0.99
+    resolution: Annotated[float, Field(gt=0, le=1)] = 0.02  # Relative width at which bisection stops
+    # Predicted share of items right at whose users accuracy is measured, too: the planner's check
+    probe: Annotated[float, Field(gt=0, lt=1)] | None = None
+    most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9  # No population is made larger
+    # Read from the same releases, so that they are paired; default: the one that each setting has by itself
+    decoders: tuple[str, ...] = ()
+    fit: tuple[Fit, ...] = ()  # Exponents to fit
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> UsersSweep:
+        """Check a grid's values, and expand its settings."""
+        try:
+            sweep = cls.model_validate(dict(values))
+        except ValidationError as error:
+            kind = Fit if error.errors()[0]["loc"][:1] == ("fit",) else cls
+            raise InputError(first_line(error, kind)) from None
+        settings = sweep.settings
+        for name, values_ in (("decoders", sweep.decoders), ("criteria", sweep.criteria)):
+            if len(set(values_)) < len(values_):
+                raise InputError(f"{name} are {', '.join(values_)}; name each of them once")
+        for fit in sweep.fit:
+            fit.check(settings)
+        return sweep
+
+    @cached_property
+    def settings(self) -> tuple[Scenario, ...]:
+        """The settings, filled in; ``users`` is the most that may be simulated, ``seed`` the first seed."""
+        if "users" in self.base:
+            raise InputError(f"users {_FIXED['users']}")
+        return expanded(self.grid, self._setting, _FIXED)
+
+    def _setting(self, varied: Mapping[str, Any]) -> Scenario:
+        values = _with_rated({**self.base, **varied})
+        if values.get("policy") == "fixed":
+            raise InputError(
+                "policy is 'fixed', but a sweep grows one round; leave it out, or choose one that stops itself"
+            )
+        values["users"] = self.most_users
+        for decoder in self.decoders:
+            load_scenario(None, {**values, "decoder": decoder})
+        setting = load_scenario(None, values)
+        if TOP in self.criteria and not half_in(setting).ranks:
+            raise InputError(
+                f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not tell"
+            )
+        if setting.ratings is not None:
+            return self._of_file(setting)
+        setting = setting.complete()
+        cluster_sizes(setting)
+        return setting
+
+    def _of_file(self, setting: Scenario) -> Scenario:
+        """Return a setting with the numbers of its ratings file."""
+        if self.criteria != (TOP,):
+            raise InputError(
+                f'ratings is {str(setting.ratings)!r}, a file without labels to compare with; say criteria = ["{TOP}"],'
+                " or leave it out: then sweeps run on the block model"
+            )
+        if self.most_users > MOST_RESAMPLED:
+            raise InputError(
+                f"most_users is {self.most_users}, but devices of a ratings file are held in memory; give at most "
+                f"{MOST_RESAMPLED}"
+            )
+        assert setting.ratings is not None  # looked at before
+        path = setting.ratings.resolve()  # workers may run elsewhere
+        filled = populate(setting.model_copy(update={"ratings": path, "users": None})).scenario
+        return filled.model_copy(update={"users": self.most_users})
+
+    def decoders_of(self, setting: Scenario) -> tuple[str, ...]:
+        """Return the decoders that a setting's releases are read by."""
+        return self.decoders or (setting.decoder,)
+
+    @property
+    def cells(self) -> Iterable[tuple[int, str, str]]:
+        """Place of the setting, decoder and criterion of every U*."""
+        return (
+            (place, *pair)
+            for place, setting in enumerate(self.settings)
+            for pair in product(self.decoders_of(setting), self.criteria)
+        )
+
+    def content(self) -> dict[str, Any]:
+        """Return what results depend on, as JSON values; not the fits, nor how many seeds."""
+        settings = [
+            {
+                **setting.model_dump(mode="json"),
+                "epsilon": "inf" if setting.epsilon is None else str(setting.epsilon),
+                **({"design": half_in(setting).query_name(setting.settings)} if ":" in setting.design else {}),
+            }
+            for setting in self.settings
+        ]
+        return {
+            "share": self.share,
+            "resolution": self.resolution,
+            "decoders": list(self.decoders),
+            "probe": self.probe,
+            **({} if self.criteria == LABELS else {"criteria": list(self.criteria)}),
+            "settings": settings,
+        }
+
+    def measure_of(self, setting: Scenario) -> Callable[[Scenario], ThresholdMeasurement]:
+        """Return what finds the thresholds of one seed, from where the planner sees that of the first decoder."""
+        decoders = self.decoders_of(setting)
+        return partial(
+            measure_threshold,
+            decoders=decoders,
+            criteria=self.criteria,
+            share=self.share,
+            resolution=self.resolution,
+            start=guess(setting.model_copy(update={"decoder": decoders[0]})),
+            probes=self.probes_of(setting),
+        )
+
+    def table(self, units: Units) -> pd.DataFrame:
+        """Return the measured thresholds, one row a setting, seed, decoder and criterion."""
+        fields = [fields_of(setting) for setting in self.settings]
+        rows = [
+            {
+                "setting": place,
+                **fields[place],
+                "seed": seed,
+                "decoder": one.decoder,
+                "criterion": one.criterion,
+                "users": math.nan if one.users is None else float(one.users),
+                "devices": measurement.devices,
+                "seconds": measurement.seconds,
+            }
+            for (place, seed), measurement in units.items()
+            for one in measurement.thresholds
+        ]
+        table = pd.DataFrame(rows)
+        table["epsilon"] = table["epsilon"].astype(float)  # "inf" is a float to pandas, and no number to JSON
+        return table
+
+    def result(self, units: Units) -> dict[str, Any]:
+        """Return U* of every setting, exponents and ratios, with what the planner says of them."""
+        table, plans = self.table(units), self.predictions()
+        named = [fields_of(setting) | _channel(setting) for setting in self.settings]
+        settings = []
+        for cell in self.cells:
+            if len(users := _of(table, *cell)):
+                place, decoder, criterion = cell
+                row = {"setting": place, **named[place], "decoder": decoder, "criterion": criterion}
+                row |= median_interval(users)
+                planned = plans[cell]
+                comparable = None not in (planned, row["low"], row["high"])
+                inside = row["low"] <= planned <= row["high"] if comparable else None
+                settings.append({**row, "predicted": planned, "inside": inside})
+        return {
+            "share": self.share,
+            "resolution": self.resolution,
+            "most_users": max(setting.users or 0 for setting in self.settings),
+            "confidence": CONFIDENCE,
+            "settings": settings,
+            "fits": [row for fit in self.fit for row in self._fit_rows(fit, table, plans)],
+            "ratios": [row for place in range(len(self.settings)) for row in self._ratios(table, place)],
+            "probes": self.probe_rows(units),
+        }
+
+    def _fit_rows(self, fit: Fit, table: pd.DataFrame, plans: Predictions) -> list[dict[str, Any]]:
+        """Return one row a decoder and criterion: slope, interval, and whether it covers what is expected.
+
+        Settings that some seed did not reach are left out and counted: their median would be that of the lucky seeds.
+        The slope is None where fewer than two values of x are left.
+        """
+        every = [place for place, setting in enumerate(self.settings) if fit.concerns(setting)]
+        decoders = sorted({decoder for place in every for decoder in self.decoders_of(self.settings[place])})
+        rows = []
+        for decoder, criterion in product(decoders, (one for one in fit.criteria if one in self.criteria)):
+            places = [place for place in every if decoder in self.decoders_of(self.settings[place])]
+            subset = table[
+                table["setting"].isin(places) & (table["decoder"] == decoder) & (table["criterion"] == criterion)
+            ]
+            whole = subset.pivot(index="setting", columns="seed", values="users").dropna()
+            settings = [self.settings[place] for place in whole.index]
+            row: dict[str, Any] = {"label": fit.name, "decoder": decoder, "criterion": criterion}
+            row |= {"x": fit.x, "per": list(fit.per), "slope": None, "low": None, "high": None}
+            row |= {"expected": fit.expected, "covers": None, "settings": [int(place) for place in whole.index]}
+            row |= {"left_out": len(places) - len(whole), "predicted": None}
+            if len({axis_value(fit.x, setting) for setting in settings}) > 1:
+                x, y = fit.points(settings, whole.to_numpy(dtype=np.float64))
+                row["slope"] = slope(x, y)
+                if ends := bootstrap(x, y):
+                    row["low"], row["high"] = ends
+                    row["covers"] = None if fit.expected is None else ends[0] <= fit.expected <= ends[1]
+                planned = [plans[place, decoder, criterion] for place in whole.index]
+                if None not in planned:
+                    row["predicted"] = slope(*fit.points(settings, np.array(planned, dtype=np.float64)[:, None]))
+            rows.append(row)
+        return rows
+
+    def _ratios(self, table: pd.DataFrame, place: int) -> list[dict[str, Any]]:
+        if not set(PAIR) <= set(self.decoders_of(self.settings[place])):
+            return []
+        row = {"setting": place, **fields_of(self.settings[place])}
+        pairs = {criterion: [_of(table, place, one, criterion) for one in PAIR] for criterion in self.criteria}
+        return [
+            {**row, "criterion": criterion, "over": PAIR[0], "under": PAIR[1], **paired_ratio(*pair)}
+            for criterion, pair in pairs.items()
+        ]
+
+    def predictions(self) -> Predictions:
+        """Return the planner's U*; it says nothing of lists by popularity."""
+        plans: Predictions = {}
+        for place, decoder, criterion in self.cells:
+            setting = self.settings[place].model_copy(update={"decoder": decoder})
+            target = target_of(criterion, self.share, setting.items or 0)
+            plans[place, decoder, criterion] = None if criterion == TOP else predicted_users(setting, target)
+        return plans
+
+    def probes_of(self, setting: Scenario) -> tuple[int, ...]:
+        """Return the users at which a setting's accuracy is measured, one a decoder; 0 for none."""
+        if self.probe is None or adapts(setting):
+            return ()
+        target = Target(success=None, accuracy=self.probe)
+        decoders = (setting.model_copy(update={"decoder": decoder}) for decoder in self.decoders_of(setting))
+        every = [predicted_users(one, target) for one in decoders]
+        return tuple(round(users) if users and users <= (setting.users or 0) else 0 for users in every)
+
+    def probe_rows(self, units: Units) -> list[dict[str, Any]]:
+        """Return measured beside predicted accuracy, one row a setting and decoder.
+
+        A setting and decoder whose share is not predicted there have none. ``within`` says whether the mean over seeds
+        lies within `REACH` standard errors of the prediction.
+        """
+        rows = []
+        for place, setting in enumerate(self.settings):
+            for decoder, users in zip(self.decoders_of(setting), self.probes_of(setting), strict=False):
+                world = settle(setting.model_copy(update={"decoder": decoder}).complete())
+                prediction = predictor(world) if users else None
+                predicted = None if prediction is None else prediction.accuracy(users)
+                every = [one.accuracies for key, one in units.items() if key[0] == place]
+                shares = np.array([one[decoder] for one in every if decoder in one])
+                if predicted is None or shares.size < 2:
+                    continue
+                mean, error = float(shares.mean()), standard_error(list(shares)) or 0.0
+                row = {"setting": place, **fields_of(setting), "decoder": decoder, "users": users}
+                row |= {"predicted": predicted, "accuracy": mean, "standard_error": error}
+                rows.append({**row, "within": abs(mean - predicted) <= REACH * error})
+        return rows
+
+    def rows(self, result: Row) -> pd.DataFrame:
+        """Return a result's ``settings`` as a table; what was not reached is NaN."""
+        return pd.DataFrame(result["settings"]).astype(dict.fromkeys(("users", "low", "high", "epsilon"), float))
+
+    def plotted_tables(self, units: Units, result: Row) -> dict[str, pd.DataFrame]:
+        """Return the points of U* against what varies."""
+        return {"figure": self.curves(result["settings"])}
+
+    def curves(self, rows: Sequence[Row]) -> pd.DataFrame:
+        """Return every point of the figure, from the result's settings."""
+        points: list[dict[str, Any]] = []
+        for axis, row in product(varied(self.settings), rows):
+            setting = self.settings[row["setting"]]
+            x = axis_value(axis, setting)
+            if not math.isfinite(x):
+                continue
+            curve = _label(setting, axis, self.settings)
+            here = {"axis": axis, "criterion": row["criterion"], "x": x}
+            label = f"{curve}, {row['decoder']}"
+            measured = {name: math.nan if row[name] is None else row[name] for name in ("users", "low", "high")}
+            points.append({**here, "kind": "measured", "label": label, **measured})
+            if (predicted := row.get("predicted")) is not None:
+                points.append({**here, "kind": "predicted", "label": label, "users": predicted})
+            for kind, users in _bounds(setting, row["criterion"], self.share).items():
+                points.append({**here, "kind": kind, "label": curve, "users": users})
+        table = pd.DataFrame(points, columns=["axis", "criterion", "kind", "label", "x", "users", "low", "high"])
+        table[["users", "low", "high"]] = table[["users", "low", "high"]].astype(float)
+        visible = (table["kind"] == "measured") | (table["users"] > 0)
+        return table[visible].drop_duplicates().reset_index(drop=True)
+
+    def show(self, console: Console, result: Row, title: str) -> None:
+        """Print U* of every setting, the exponents, and what the paper's decoder costs."""
+        settings: Sequence[Row] = result["settings"]
+        share = float(result["share"])
+        shown = [name for name in _SETTING if name in AXES or len({row[name] for row in settings}) > 1]
+        fields: list[tuple[str, Cell]] = [(name, partial(_field, name)) for name in shown]
+        how: dict[str, Any] = {"words": _WORDS, "names": len(shown) + 1}
+        success = ("success", partial(_success, share))
+        own = (
+            [("channel", lambda row: str(row.get("channel", "")))] if any("channel" in row for row in settings) else []
+        )
+        columns = [*fields, success, ("U*", _users), ("95 %", _reach), ("planned", _planned), *own]
+        show_rows(console, columns, settings, title=f"{title}: users U*, success in half of the seeds", **how)
+        if any(row.get("inside") is False for row in settings):
+            remark(console, "! the measured interval does not hold the planner's number")
+        if result["fits"]:
+            _show_fits(console, result["fits"], success[1])
+        if result.get("probes"):
+            columns = [*fields, ("decoder", lambda row: row["decoder"]), ("users", _users), *_PROBE_COLUMNS]
+            show_rows(console, columns, result["probes"], title="share of items right", **how)
+        if result["ratios"]:
+            columns = [*fields, success, ("ratio", lambda row: ratio(row["ratio"]))]
+            columns.append(("95 %", partial(interval_of, write=ratio)))
+            show_rows(console, columns, result["ratios"], title=f"users, {PAIR[0]} over {PAIR[1]}", **how)
+        few = min((float(row["level"]) for row in settings), default=1.0)
+        if few < result["confidence"]:
+            remark(console, f"too few seeds for intervals of {result['confidence']:.0%}: those of U* reach {few:.1%}")
+
+    help: ClassVar = """Find how many users it takes: the smallest U* with success in at least half of the seeds, a \
+setting each.
+
+Success is told in two ways: all labels right, as in the paper, and a share of them (99 %). For every seed bisection
+finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
+asked about once. U* is the median over seeds, its interval made of order statistics.
+
+Grids `planner`, `planner-pairwise` and `planner-open` hold the planner to account. `accuracy`, `lying`, `poison` and
+`voters` measure how right results are, and a file with sweep = "results" any column of any experiment. A grid of your
+own:
+
+\b
+  seeds = 20
+  decoders = ["centred", "paper"]
+  [base]
+  design = "maxsense"
+  rated = 30
+  [[grid]]
+  items = [250, 500, 1000]
+  epsilon = [0.5, 1]
+  [[fit]]
+  x = "items"
+  per = ["log items"]
+  criteria = ["exact"]
+  where = {epsilon = 1}
+  expected = 2
+
+Keys of [base] and [[grid]] are those of a scenario. Lists of one [[grid]] table are combined in all ways;
+rated_share = [1, 0.5] sets rated to a share of items. Fits are slopes of ln(U* / per) on ln x.
+
+A third success, criteria = ["top"], is about a list by popularity: share = 0.8 of the 50 most popular items are among
+the 50 of highest score. A file is swept by it alone: ratings = "ratings.csv" in [base], whose users are drawn again and
+again, up to most_users = 40000000.
+
+Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
+with more --seeds it goes on, too. At the end the folder holds result.json, thresholds.parquet (every seed),
+settings.csv, figure.png and figure.csv (every point in it, bounds included). What the planner says stands beside what
+was measured; with `probe = 0.9` accuracy is measured, too, where the planner says 0.9.
+"""
+
+
+UsersSweep.fields = UsersSweep.model_fields
+Predictions = dict[tuple[int, str, str], float | None]
+"""Users by setting, decoder and criterion; None where nothing is predicted."""
+
+
+def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
+    if SHARE not in values:
+        return values
+    share, items = values[SHARE], values.get("items")
+    if "rated" in values:
+        raise InputError(f"{SHARE} is {share} and rated is {values['rated']}; give one of them")
+    if not isinstance(share, (int, float)) or not 0 < share <= 1:
+        raise InputError(f"{SHARE} is {share!r}; it must lie above 0 and be at most 1")
+    if not isinstance(items, int):
+        raise InputError(f"{SHARE} is {share}, a share of items; give items, too")
+    rest = {name: value for name, value in values.items() if name != SHARE}
+    return {**rest, "rated": max(1, round(share * items))}
+
+
+def _channel(setting: Scenario) -> dict[str, str]:
+    own = RunSpec(settle(setting.complete())).own
+    return {"channel": own[1].how} if own else {}
+
+
+def _of(table: pd.DataFrame, place: int, decoder: str, criterion: str) -> Floats:
+    rows = table[(table["setting"] == place) & (table["decoder"] == decoder) & (table["criterion"] == criterion)]
+    return rows.sort_values("seed")["users"].to_numpy(dtype=np.float64)
+
+
+def target_of(criterion: str, share: float, items: int) -> Target:
+    """Return what half of the runs reach where a criterion's U* lies.
+
+    With k wrong items allowed, half of the runs have at most k where the expected number is the median's: about
+    Poisson, ``P(Poisson(m) <= k) = 1/2``. Without any it is all right with probability 1/2.
+    """
+    allowed = _allowed(share, items)
+    if criterion == LABELS[0] or allowed == 0:
+        return Target(success=0.5, accuracy=None)
+    return Target(success=None, accuracy=1 - float(gammaincinv(allowed + 1, 0.5)) / items)
+
+
+def _allowed(share: float, items: int) -> int:
+    """Return how many items may be wrong where a share is right."""
+    return math.floor((1 - share) * items + 1e-9)
+
+
+def varied(settings: Sequence[Scenario]) -> list[str]:
+    """Return the axes that curves run along, none that goes in step with another; items where there is no curve."""
+    axes: list[str] = []
+    for name in AXES:
+        finite = [setting for setting in settings if math.isfinite(axis_value(name, setting))]
+        labels = [_label(setting, name, settings) for setting in finite]
+        values = {one: [axis_value(one, setting) for setting in finite] for one in (name, *axes)}
+        if len(set(labels)) < len(labels) and not any(_in_step(values[name], values[other]) for other in axes):
+            axes.append(name)
+    return axes or ["items"]
+
+
+def _in_step(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Return whether each value of one goes with one value of the other."""
+    return len(set(zip(one, other, strict=True))) == len(set(one)) == len(set(other))
+
+
+def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
+    """Return what tells a curve along ``axis`` from others: its design, and what else varies, but in step with it."""
+    fields, every = fields_of(setting), [fields_of(one) for one in settings]
+    rows = [row for row in every if row["design"] == fields["design"]]
+    words = [str(fields["design"])]
+    for name, value in fields.items():
+        along = _in_step([row[axis] for row in rows], [row[name] for row in rows])
+        if name not in ("design", axis) and len({row[name] for row in every}) > 1 and not along:
+            words.append(f"{name} {value}")
+    return ", ".join(words)
+
+
+def _bounds(setting: Scenario, criterion: str, share: float) -> dict[str, float]:
+    if not half_in(setting).bounded or criterion == TOP:  # bounds are about labels
+        return {}
+    mistakes = 0 if criterion == "exact" else _allowed(share, setting.items or 0)
+    bounds = bounds_of(setting, mistakes=mistakes, adaptive_queries=adapts(setting))
+    best = None if setting.settings.rated_public else binding(bounds)  # others count on rated items being hidden
+    capacity = next(bound.users for bound in bounds if bound.name == "capacity")
+    return {"lower bound": best.users if best else 0.0, "lower bound, capacity": capacity}
+
+
+_SETTING = ("design", *AXES, "clusters", "theta", "like")
+_WORDS = ("design", "theta", "like", "success", "decoder", "channel")
+
+
+def _show_fits(console: Console, fits: Sequence[Row], success: Callable[[Row], str]) -> None:
+    rows: list[list[str]] = []
+    for place, row in enumerate(fits):
+        left_out = f" ({row['left_out']} settings not reached)" if row["left_out"] else ""
+        if not place or row["label"] != fits[place - 1]["label"]:
+            rows.append([f"{row['label']}{left_out}"])
+        expected = "" if row["expected"] is None else f"{row['expected']:g}"
+        covered = {None: "", True: "yes", False: "no"}[row["covers"]]
+        cells = [ratio(row["slope"]), interval_of(row, write=ratio), ratio(row.get("predicted")), expected, covered]
+        rows.append(["  " + success(row), *cells])
+    columns = ["success", "slope", "95 %", "planned", "expected", "covered"]
+    show_table(console, columns, rows, title="exponents", words=_WORDS)
+
+
+def _users(row: Row) -> str:
+    return whole(row["users"])
+
+
+def _reach(row: Row) -> str:
+    return interval_of(row, write=whole, missing="not reached")
+
+
+def _planned(row: Row) -> str:
+    """Return the planner's number, marked where the measured interval does not hold it."""
+    predicted = row.get("predicted")
+    return "" if predicted is None else f"{whole(predicted)}{' !' if row['inside'] is False else ''}"
+
+
+def _field(name: str, row: Row) -> str:
+    return f"{row[name]:,}" if isinstance(row[name], int) else str(row[name])
+
+
+def _success(share: float, row: Row) -> str:
+    """Return decoder and criterion in words."""
+    words = {"exact": "all right", "share": f"{share:.4g} right", "top": f"{share:.4g} of the top 50"}[row["criterion"]]
+    return ", ".join(filter(None, [row.get("decoder", ""), words]))
+
+
+_PROBE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("measured", lambda row: f"{row['accuracy']:.4f}"),
+    ("error", lambda row: f"{row['standard_error']:.4f}"),
+    ("planned", lambda row: f"{row['predicted']:.4f}"),
+    ("within 3", lambda row: "yes" if row["within"] else "no"),
+)

@@ -1,0 +1,396 @@
+"""What liars can do to one round before anything is run: how far each moves an item, and the share that tips it.
+
+A shift is the mean of a liar's contribution to a promoted item's estimate, less that to another item's; honest devices
+contribute their cluster's level. Spec: s(r) of "Lying devices", section 2.
+
+Of a share f of liars, an honest item of level a has the mean ``(1 - f) a``, and a promoted one f s(r) more. Where the
+middle between two levels is the border, a promoted item of the lower one passes it if ``f s(r) > (1 - f) delta``, with
+delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, singledispatch
+
+import numpy as np
+import scipy
+from scipy.special import ndtr
+
+from actors.lying.lies import ANSWERS, SKETCHES
+from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.budget import as_float
+from coordinator.protocol.channels import bit_channel
+from coordinator.protocol.channels.oracles import CHOSEN, PADDED
+from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
+from coordinator.protocol.messages import Query
+from coordinator.server.decoding.count_decoding import Rates
+from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.line import kmeans_on_line
+from coordinator.server.decoding.posterior import believe
+from coordinator.server.design import PoolDesign
+from coordinator.server.mechanisms.oracles import FrequencyHalf
+from coordinator.server.moments.blocks import SketchMoments
+from coordinator.server.moments.count_moments import FrequencyMoments
+from coordinator.server.moments.pair_moments import PairMoments
+from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
+from coordinator.server.rounds.setting import most_moved
+from coordinator.server.rounds.state import ServerState
+from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
+from scenarios.config.run_spec import RunSpec, half_in
+from scenarios.config.scenario import Scenario
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import cluster_sizes, known_world
+
+SHIFT_DRAWS = 40_000
+"""Draws of the fullest bucket's share, which has no short formula."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a shift follows from."""
+
+    query: Query  # Of one round about all items
+    rated: int  # Items w that a device rated
+    makes_up: str  # What liars make up; see `actors.lying.lies.Collusion`
+
+    def reach(self, promoted: int) -> float:
+        """Return the share of the promoted items that one liar claims to like: all, or as many as it may have rated."""
+        return min(1.0, self.rated / promoted)
+
+
+def sign_shift(inputs: Given, promoted: int) -> float:
+    """Return s(r) of sign sensing, in units of the answer's sign.
+
+    Examples
+    --------
+    With pools of all items ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``: .246 for 10 items.
+    """
+    query = inputs.query
+    vectors, best_count, epsilon = int(query.parameters["vectors"]), int(query.parameters["kept"]), query.epsilon
+    if inputs.makes_up == ANSWERS:
+        best_count, epsilon = 1, None
+    own = promoted if inputs.makes_up in (ANSWERS, SKETCHES) else inputs.rated
+    one = sign_contrast(own, items=own, rated=own, vectors=vectors, best_count=best_count, epsilon=epsilon)
+    if inputs.makes_up in (ANSWERS, SKETCHES):
+        return one
+    some, rest = min(inputs.rated, promoted), inputs.query.items - promoted
+    return one * (some / promoted + (inputs.rated - some) / max(rest, 1))
+
+
+def sets_shift(inputs: Given, promoted: int) -> float:
+    """Return s(r) of MaxSense, in units of ``P(S = 1 | item sensed) - P(S = 1)``."""
+    sensing = inputs.query.parameters["sensing"]
+    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(inputs.query.epsilon).contrast
+    if inputs.makes_up in (ANSWERS, SKETCHES):
+        counts = np.arange(promoted + 1)
+        mean = sensing * promoted
+        excess = float(np.where(counts > mean, counts - mean, 0) @ scipy.stats.binom.pmf(counts, promoted, sensing))
+        return contrast * excess / mean
+    some = min(promoted, inputs.rated)
+    return contrast * (1 - sensing) ** some * inputs.reach(promoted)
+
+
+def parts_shift(inputs: Given, promoted: int) -> float:
+    """Return s(r) of Multi-MaxSense: sets have a fixed size, so that another item's presence leaves less room."""
+    query = inputs.query
+    size, items = int(query.parameters["set_size"]), query.items
+    contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(query.epsilon_per_question).contrast
+    if inputs.makes_up in (ANSWERS, SKETCHES):
+        most = size * promoted // items  # the answer is 1 if the set holds more of the promoted items
+        with_one = scipy.stats.hypergeom.sf(most - 1, items - 1, promoted - 1, size - 1)
+        without = scipy.stats.hypergeom.sf(most, items - 1, promoted, size - 1)
+        return contrast * float(with_one - without)
+    some = min(promoted, inputs.rated)
+    return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * inputs.reach(promoted)
+
+
+def values_shift(inputs: Given, promoted: int, rates: Rates) -> float | None:
+    """Return s(r) of a frequency oracle that is told what devices liked, in units of shares of the devices."""
+    query, design = inputs.query, inputs.query.design
+    if inputs.makes_up == ANSWERS:
+        support = _support(query, promoted, rates)
+        return None if support is None else (support[0] - support[1]) / rates.contrast
+    if design == "set":
+        return min(promoted, inputs.rated, int(query.parameters[PADDED])) / promoted
+    if inputs.makes_up == SKETCHES and (codes := _codes(query)):
+        return (_fullest(promoted, codes) - 1 / codes) / (1 - 1 / codes)
+    return 1 / promoted
+
+
+def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] | None:
+    """Return how often a liar's report speaks for a promoted item, and for another one."""
+    design = query.design
+    if codes := _codes(query):
+        return _fullest(promoted, codes), 1 / codes
+    if design == "grr":
+        return 1 / promoted, 0.0
+    if design == "oue":
+        return 1.0, rates.others
+    if design in ("subset", "set"):
+        subset_size = int(query.parameters[CHOSEN])
+        values = values_of(query) if design == "subset" else pool_size(query) + int(query.parameters[PADDED])
+        promoted_inside = min(subset_size, promoted)
+        return promoted_inside / promoted, (subset_size - promoted_inside) / (values - promoted)
+    return None
+
+
+def _codes(query: Query) -> int:
+    """Return the number of codes that public coins give to values, 0 where values are told by themselves."""
+    if query.design == "olh":
+        return int(query.parameters[BUCKETS])
+    return 1 << int(query.parameters[ROWS]) if query.design == "hadamard" else 0
+
+
+@lru_cache(maxsize=1024)
+def _fullest(balls: int, buckets: int) -> float:
+    """Return the expected share of so many balls in the fullest bucket."""
+    thrown = np.random.default_rng(0).multinomial(balls, np.full(buckets, 1 / buckets), size=SHIFT_DRAWS)
+    return float(thrown.max(axis=1).mean()) / balls
+
+
+DRAWS = 8
+"""Times that estimates are drawn and decoded."""
+LUCK = 0.95
+"""How much slower items may move of which luck turns round most, if ratings are not centred; see `Sway.swift`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sway:
+    """What liars and honest devices contribute to the estimates of one round."""
+
+    # shape (L,); Mean of an honest device's contribution to an item of each cluster, and its standard deviation
+    levels: Floats
+    deviation: Floats
+    shift: Callable[[int], float] = field(repr=False)  # Number of promoted items r to s(r), in the same unit
+    tips_only: bool = False  # Whether the share that tips an item is known, but not what the decoder makes of estimates
+
+    @property
+    def gap(self) -> float:
+        """Difference between the highest and the lowest level."""
+        return float(self.levels.max() - self.levels.min())
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of an honest contribution in units of the gap."""
+        return float(self.deviation.mean()) / self.gap
+
+    def tipping(self, promoted: int) -> float:
+        """Return f*, the share of liars that moves so many items to the middle between the two levels."""
+        shift = self.shift(promoted)
+        return (self.gap / 2) / (self.gap / 2 + shift) if shift > 0 else 1.0
+
+    def passing(self, share: float, promoted: int, users: int) -> float:
+        """Return the probability that one of so many promoted items passes the middle, with levels known."""
+        moved = share * self.shift(promoted) - (1 - share) * self.gap / 2
+        return float(ndtr(moved * math.sqrt(users) / float(self.deviation.mean())))
+
+    def worst(self, share: float, users: int, most: int) -> int:
+        """Return how many items untargeted liars promote, so that as many labels as possible get wrong: 1 to most."""
+        return max(_tried(most), key=lambda promoted: promoted * self.passing(share, promoted, users))
+
+    def swift(self, share: float, most: int, luck: float = 1.0) -> int:
+        """Return how many items untargeted liars promote where decided items leave the pool: 1 to most.
+
+        As many as get wrong as fast as honest answers alone would get them right: the log-odds of an item drift by
+        ``(1 - f) gap / 2 - f s(r)``, and the share is such that this is at most ``-(1 - f) gap / 2``; or it is
+        ``luck``, at most 1, times that. More items would be turned round later than others are decided, and in the
+        small pools of later rounds liars weigh less. Source: ours; emulated rounds say the same (docs/lying.md).
+        """
+        needed = luck * (1 - share) * self.gap
+        return max((one for one in _tried(most) if share * self.shift(one) >= needed), default=1)
+
+    def sample(self, share: float, labels: Indices, wishes: Indices, users: int, coins: np.random.Generator) -> Floats:
+        """Draw every item's estimate, shape (N,).
+
+        Shapes: ``labels``, ``wishes`` (N,).
+        """
+        shift = self.shift(int(np.count_nonzero(wishes)))
+        means = (1 - share) * self.levels[labels] + share * shift * wishes
+        sample: Floats = means + coins.standard_normal(labels.size) * self.deviation[labels] / math.sqrt(users)
+        return sample
+
+
+def _tried(most: int) -> list[int]:
+    """Return the numbers of promoted items among which liars choose, 1 to most."""
+    sizes: list[int] = np.unique(np.geomspace(1, most, 60).round().astype(int)).tolist()
+    return sizes
+
+
+def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
+    """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
+    if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
+        return None
+    world = known_world(scenario)
+    moments = half_in(scenario).moments(scenario.settings, world)
+    query = (
+        half_in(scenario)
+        .design(scenario.settings, world)
+        .query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
+    )
+    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up))
+
+
+def universal_limit(scenario: Scenario) -> float:
+    """Return the share of liars beyond which no mechanism and no decoder tells the two clusters of one item apart.
+
+    ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
+    by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. The gap is that of the two clusters
+    farthest apart, in each class by itself and averaged: other ratings may tell the class. Source: ours (spec,
+    section 1).
+    """
+    world = known_world(scenario)
+    assert world.block is not None
+    gaps = np.abs(world.block.like[:, :, None] - world.block.like[:, None, :])
+    gap = float(np.tensordot(world.block.class_shares, gaps, 1).max())
+    odds = math.tanh(as_float(scenario.epsilon) / 2) * world.rated / world.items * gap
+    return odds / (1 + odds)
+
+
+@singledispatch
+def _sway(moments: object, scenario: Scenario, inputs: Given) -> Sway | None:  # noqa: ARG001 (as all)
+    return None
+
+
+@_sway.register
+def _signs(moments: SignMoments, scenario: Scenario, inputs: Given) -> Sway:
+    block = known_world(scenario).block
+    assert block is not None
+    levels = moments.contrast * (2 * block.class_shares @ block.like - 1)
+    return Sway(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted))
+
+
+@_sway.register
+def _sets(moments: SketchMoments, scenario: Scenario, inputs: Given) -> Sway:
+    decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
+    shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
+    return Sway(
+        levels=moments.effect,
+        deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
+        shift=lambda promoted: shift(inputs, promoted),
+    )
+
+
+@_sway.register
+def _values(moments: FrequencyMoments, scenario: Scenario, inputs: Given) -> Sway | None:
+    half = half_in(scenario)
+    assert isinstance(half, FrequencyHalf)
+    rates = half.asking.reports(inputs.query)
+    if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
+        return None
+    return Sway(
+        levels=moments.level,
+        deviation=np.sqrt(moments.variance),
+        shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
+    )
+
+
+@_sway.register
+def _pairs(moments: PairMoments, scenario: Scenario, inputs: Given) -> Sway | None:
+    """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
+
+    The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
+    about it answers 1 for the former and 0 for the latter, but 1 for other promoted items, which are of the latter.
+    """
+    rates = moments.rates
+    if inputs.makes_up != ANSWERS or rates.shape != (2, 2):
+        return None
+    levels = (rates[:, 0] - rates[:, 1]) / 2
+    less_liked = int(cluster_sizes(scenario)[by_level(scenario).argmax()])
+    return Sway(
+        levels=levels,
+        deviation=np.full(2, math.nan),  # of what the decoder makes of all pairs together nothing is said
+        shift=lambda promoted: (1 - min((promoted - 1) / max(less_liked - 1, 1), 1.0)) / 2,
+        tips_only=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What should come out of a round with liars, in the mean."""
+
+    wrong: float  # Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did
+    # Share of items right, where clusters may be called by any names, as a run's own share of items right is
+    accuracy: float
+    rank: float | None  # Mean rank of the items that should seem liked more, from 1; None if there are none
+
+
+def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int) -> Outlook:
+    """Predict labels and ranks of one round: estimates are drawn from their moments, and decoded as the server does.
+
+    Shapes: ``labels`` (N,); ``wishes`` (N,).
+    """
+    truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
+    deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()
+    right = list[float]()
+    for _ in range(DRAWS):
+        values = sway.sample(share, labels, wishes, users, coins)
+        decoded = _decoded(scenario, values, deviation)
+        wrong += int((decoded != truth).sum())
+        right.append(clustering_scores(decoded, labels).accuracy)
+        rank = np.empty(values.size)
+        rank[np.argsort(-values)] = np.arange(values.size) + 1
+        ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
+    return Outlook(
+        wrong=wrong / DRAWS,
+        accuracy=float(np.mean(right)),
+        rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)),
+    )
+
+
+def by_level(scenario: Scenario) -> Ints:
+    """Return the label that each true cluster should get: 0 for the one that is liked most, and so on."""
+    block = known_world(scenario).block
+    assert block is not None
+    ranks: Ints = np.argsort(np.argsort(-(block.class_shares @ block.like), kind="stable"))
+    return ranks
+
+
+def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
+    clusters = scenario.clusters or 2
+    if scenario.decoder != POSTERIOR:
+        return kmeans_on_line(values, clusters)
+    information = np.full(values.size, deviation**-2)
+    estimates = Estimates(weighted=values * information, information=information)
+    return believe(estimates, clusters=clusters, failure=1 - scenario.confidence).cluster
+
+
+def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int) -> float:
+    """Return how many labels are decided wrongly after the first round about all items, in the mean over draws.
+
+    The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
+    to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
+    the run is over. Source: ours.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Filled in, with rounds that depend on answers.
+    sway : Sway
+        What liars do to one round about all items.
+    labels : ndarray of int32, shape (N,)
+        True clusters, numbered as in ``like``.
+    promoted : int
+        Less liked items that liars promote.
+    """
+    spec = RunSpec(scenario)
+    setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
+    design = setting.design
+    if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
+        return 0.0
+    truth, coins, users = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
+    rates = design.rates(ask.query)
+    wishes = np.zeros(labels.size, np.int32)
+    wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
+    wrong = 0
+    for _ in range(DRAWS):
+        sample = sway.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
+        estimates = Estimates(
+            weighted=sample / sway.deviation[labels] * np.sqrt(rates) * users, information=rates * users
+        )
+        posterior = believe(estimates, clusters=setting.clusters, failure=setting.failure)
+        posterior = posterior.withstanding(setting.assume_malicious * most_moved(rates) * users)
+        wrong += int(((posterior.cluster != truth) & posterior.decided(setting.failure)).sum())
+    return wrong / DRAWS

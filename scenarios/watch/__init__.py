@@ -1,1 +1,0 @@
-"""Watching: how far a run has come, told while it lasts and shown to whoever asks."""

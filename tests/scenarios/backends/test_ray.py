@@ -1,0 +1,215 @@
+"""On Ray: the same answers as in this process, errors as they were raised, and no actor left behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import ray
+import worlds
+from boundary import SEED, leaves, shows_a_secret
+from runs import here, holds_within, small
+
+from benchmarks.victims import alive, below
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
+from coordinator.server.fleet.cohorts import plan_layout
+from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.mechanisms import half_of
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.policies import OneRound
+from coordinator.server.rounds.state import Ask, RunProgress, ServerState
+from scenarios.backends import on_ray as place
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.on_ray import OnRay, await_capacity
+from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.session import silent
+from scenarios.config.run_spec import RunSpec
+from scenarios.data.populations import populate
+from scenarios.families.main.run import Job, Result, run, run_job
+
+pytestmark = pytest.mark.cluster
+SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
+OURS = ("ray::DeviceHost", "ray::Coordinator", "ray::Aggregator")
+
+
+@dataclass
+class Watched:
+    """A run, and what was seen of it from outside."""
+
+    finished: Result | None = None
+    told: list[int] = field(default_factory=list)
+    constructor: list[Any] = field(default_factory=list)
+    processes: dict[psutil.Process, str] = field(default_factory=dict)
+    loaded: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def run(self) -> Result:
+        """The run."""
+        assert self.finished is not None
+        return self.finished
+
+
+@pytest.fixture(scope="module")
+def watched(ray_session: OnRay) -> Watched:
+    """One run on Ray, with everything that tests look at."""
+    seen = Watched()
+    actors: dict[str, Any] = {}
+
+    def progress(tally: RunProgress) -> None:
+        seen.told.append(tally.count)
+        seen.processes |= {one: line for one, line in below(psutil.Process()).items() if line.startswith(OURS)}
+        if not seen.loaded:
+            asked = {name: actor.__ray_call__.remote(lambda _: list(sys.modules)) for name, actor in actors.items()}
+            seen.loaded = {name: ray.get(answer) for name, answer in asked.items()}
+
+    def recording(*arguments: Any) -> Any:
+        seen.constructor.extend(arguments)
+        actors["device"] = arguments[1]["devices"].hosts[0]
+        actors["server"] = start_coordinator(*arguments)
+        return actors["server"]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
+        seen.finished = run(SCENARIO, ray_session, progress=progress)
+    return seen
+
+
+def same(one: Result, other: Result) -> bool:
+    """Whether digest, sums, model and advice are equal to the last bit."""
+    return (
+        one.outcome.releases_sha256 == other.outcome.releases_sha256
+        and np.array_equal(worlds.scores_of(one.statistic).sensed, worlds.scores_of(other.statistic).sensed)
+        and np.array_equal(worlds.scores_of(one.statistic).scores, worlds.scores_of(other.statistic).scores)
+        and np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster)
+        and np.array_equal(one.outcome.model.score, other.outcome.model.score)
+        and np.array_equal(one.advice, other.advice)
+    )
+
+
+def test_ray_repeats_the_run_in_process(watched: Watched) -> None:
+    assert same(watched.run, here(SCENARIO))
+    assert (watched.run.backend, watched.run.job.layout.workers, watched.run.costs.actors) == ("ray", 2, 2)
+    assert watched.run.advice.shape == (1000, 10)
+
+
+def test_progress_is_told_to_the_end(watched: Watched) -> None:
+    assert watched.told == sorted(watched.told)
+    assert watched.told[-1] == 30_001
+
+
+def test_devices_and_server_are_processes_of_their_own_and_end_with_the_run(watched: Watched) -> None:
+    names = [line.removeprefix("ray::").split(".")[0].strip() for line in watched.processes.values()]
+    assert sorted(names) == ["Aggregator", "Aggregator", "Coordinator", "DeviceHost", "DeviceHost"]
+    assert holds_within(20, lambda: not alive(watched.processes))
+
+
+def test_the_coordinator_is_handed_nothing_private(watched: Watched) -> None:
+    """Its arguments hold public numbers and the hosts' addresses; neither seed nor secret is in their bytes."""
+    assert len(list(leaves(watched.constructor, items=40))) > 10
+    assert not shows_a_secret(watched.constructor, SEED)
+    assert not shows_a_secret(watched.run.outcome, SEED)
+    assert shows_a_secret([*watched.constructor, SCENARIO], SEED)
+
+
+def test_neither_process_loads_experiments(watched: Watched) -> None:
+    """Ray itself loads the class behind a handle, so the server's process does hold `actors.host`: code, no data."""
+    assert "coordinator.server.fleet.coordinator" in watched.loaded["server"]
+    assert "actors.host" in watched.loaded["device"]
+    for loaded in watched.loaded.values():
+        assert not [name for name in loaded if name.partition(".")[0] == "scenarios"]
+
+
+def test_devices_load_of_the_server_only_what_is_public(watched: Watched) -> None:
+    theirs = [name for name in watched.loaded["device"] if name.startswith("coordinator.")]
+    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
+
+
+def test_one_device_an_actor(ray_session: OnRay) -> None:
+    scenario = SCENARIO.model_copy(update={"users": 4})
+    single = run(scenario, ray_session, devices_per_actor=1)
+    assert single.costs.actors == 4
+    assert same(single, here(scenario))
+
+
+def test_more_cohorts_than_actors_and_one_worker(
+    ray_session: OnRay, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "MOST_ACTORS", 2)
+    crowded = run(SCENARIO, OnRay(1), devices_per_actor=1000)
+    assert crowded.costs.actors == 2
+    assert same(crowded, watched.run)
+
+
+def asked_again(second: Callable[[], Query]) -> Job:
+    """A job of twenty devices whose server asks once as usual and then what ``second`` says, in its own process."""
+    scenario = small(users=20)
+    usual = OneRound(design=RunSpec(scenario).design, epsilon=scenario.epsilon, public_seed=derive(0, "public"))
+
+    class Curious:  # defined here, it travels to the server's process with its code
+        def next_query(self, state: ServerState) -> Ask | None:
+            return usual.next_query(state) or Ask(query=second(), first=0, stop=20)
+
+    return Job(
+        ratings=populate(scenario).ratings,
+        secret=derive(0, "devices"),
+        budget=None,
+        policy=Curious(),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
+        layout=plan_layout(devices=20, workers=1, devices_per_actor=None),
+    )
+
+
+def refused_later() -> Job:
+    """A job whose second query devices refuse."""
+    good = RunSpec(small()).design.query(round_number=1, public_seed=bytes(16), epsilon=None)
+    wrong = replace(good, parameters={"w": 5})
+    return asked_again(lambda: wrong)
+
+
+def test_what_devices_refuse_is_told_as_in_this_process(lent: None) -> None:
+    """In one line that names policy and round, without what Ray says around it; the first round is not lost."""
+    job = refused_later()
+    far = enter_and_run(job).outcome
+    near = run_job(job, InProcess(1), advised=0, top=10, progress=silent).outcome
+    assert far.failure is not None
+    assert far.failure.startswith("policy Curious, round 1: ")
+    assert far.failure.endswith(" has parameters ['w'], not ['sensing']")
+    assert far.failure == near.failure
+    assert len(far.state.asked) == 1
+    assert far.releases_sha256 == near.releases_sha256
+
+
+def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
+    job = replace(
+        refused_later(), learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="best"))
+    )
+    with pytest.raises(InputError, match="decoder") as raised:
+        enter_and_run(job)
+    assert type(raised.value) is InputError
+    assert "\n" not in str(raised.value)
+
+
+def enter_and_run(job: Job) -> Result:
+    """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
+    with on_ray(address=None, workers=1) as session:
+        return run_job(job, session, advised=0, top=10, progress=silent)
+
+
+def test_what_devices_refuse_as_they_start_is_told_without_rays_trace(ray_session: OnRay) -> None:
+    """Ray's own error is an InputError as well, whose text is a trace."""
+
+    def refuse() -> None:
+        raise InputError("design 'unheard' is unknown to devices")
+
+    refusing: Any = ray.remote(num_cpus=0)(refuse)
+    with pytest.raises(InputError) as told:
+        await_capacity([refusing.remote()], 0)
+    assert (type(told.value), str(told.value)) == (InputError, "design 'unheard' is unknown to devices")

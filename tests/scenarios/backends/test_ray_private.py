@@ -1,0 +1,137 @@
+"""What is private to Ray stands in one file; what a local run starts is reached from here only, with a token."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from ray._private import ray_constants
+
+from coordinator.protocol.errors import InputError
+from scenarios.backends.ray_private import alone, on_loopback
+
+NAMES = ("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")
+LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+def seen() -> dict[str, str | None]:
+    """What a process finds in its environment."""
+    return {name: os.environ.get(name) for name in NAMES}
+
+
+LOCAL_RUN = """
+import json, os, signal, psutil, ray
+from scenarios.backends.ray_instance import on_ray
+from scenarios.config.signals import ended_by_signals
+names = %r
+
+def listening():
+    me = psutil.Process()
+    every = [(one, process.name()) for process in (me, *me.children(recursive=True))
+             for one in process.net_connections(kind="tcp")]
+    return [(one.laddr.ip, one.laddr.port, whose) for one, whose in every if one.status == psutil.CONN_LISTEN]
+
+try:
+    with ended_by_signals(), on_ray(address=None, workers=1):
+        context = ray.get_runtime_context()
+        folder = os.path.join(context.get_temp_dir(), context.get_session_name())
+        there = os.path.isdir(folder)
+        seen = {name: os.environ.get(name) for name in names}
+        task = ray.remote(num_cpus=0)(lambda: {name: os.environ.get(name) for name in names})
+        theirs = ray.get(task.remote())
+        ports = listening()
+        signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt:
+    print(json.dumps({"seen": seen, "theirs": theirs, "ports": ports,
+                      "folder": [there, os.path.exists(folder)]}))
+"""
+"""In a process of its own: another test's instance may run in this one."""
+
+
+def test_the_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where a user's own settings hold, for a cluster that is joined."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "mine")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    before, clusters = seen(), ray_constants.ENABLE_RAY_CLUSTER
+    with alone():
+        token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+        assert (token.stat().st_mode & 0o777, token.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert len(token.read_text()) == 64
+        assert (seen()["RAY_AUTH_MODE"], seen()["RAY_AUTH_TOKEN"]) == ("token", None)
+    assert (seen(), ray_constants.ENABLE_RAY_CLUSTER) == (before, clusters)
+    assert not token.parent.exists()
+
+
+@pytest.mark.cluster
+def test_a_local_run_listens_on_loopback_only_and_writes_nothing_to_the_home(tmp_path: Path) -> None:
+    mine = {name: value for name, value in os.environ.items() if name not in (*NAMES, "RAY_ADDRESS")}
+    environment = {**mine, "HOME": str(tmp_path), "RAY_AUTH_MODE": "disabled"}
+    command = [sys.executable, "-c", LOCAL_RUN % (NAMES,)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert ended.stderr == ""  # SIGTERM ended it as Ctrl-C does, not as Ray does, with a stack dump
+    assert told["folder"] == [True, False]  # of Ray's session: while it runs, and afterwards
+    assert told["seen"] == told["theirs"]
+    assert told["seen"]["RAY_AUTH_MODE"] == "token"
+    assert not told["seen"]["RAY_AUTH_TOKEN_PATH"].startswith(str(tmp_path))
+    assert {whose for _, _, whose in told["ports"]} >= {"raylet", "gcs_server"}
+    assert [one for one in told["ports"] if not one[0].startswith(LOOPBACK)] == []
+    assert not list(tmp_path.rglob("auth_token"))
+
+
+ROOT = Path(__file__).parents[3]
+PRIVATE = re.compile(r"ray\._(private|raylet)|_skip_env_hook|_system_config")
+
+
+def test_what_is_private_to_ray_stands_in_one_file() -> None:
+    product = [
+        file for name in ("actors", "blindrec", "coordinator", "scenarios") for file in (ROOT / name).rglob("*.py")
+    ]
+    assert len(product) > 100
+    private = [file.name for file in product if PRIVATE.search(file.read_text(encoding="utf-8"))]
+    assert private == ["ray_private.py"]
+
+
+def test_a_port_that_others_reach_ends_ray_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr("ray.shutdown", lambda: ended.append(True))
+    with socket.socket() as here, socket.socket() as everywhere:
+        with on_loopback():
+            here.bind(("127.0.0.1", 0))
+            here.listen()
+        assert not ended
+
+        def listen() -> None:
+            with on_loopback():
+                everywhere.bind(("0.0.0.0", 0))
+                everywhere.listen()
+
+        with pytest.raises(InputError) as error:
+            listen()
+        port = everywhere.getsockname()[1]
+        with on_loopback():  # what was open before is the caller's
+            pass
+    assert f"listens on 0.0.0.0 port {port} (" in str(error.value)
+    assert "take --backend inprocess" in str(error.value)
+    assert ended == [True]
+
+
+def test_ports_that_cannot_be_looked_at_end_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr("ray.shutdown", lambda: ended.append(True))
+
+    def denied(*_: object, **__: object) -> None:
+        raise psutil.AccessDenied(7)
+
+    with pytest.raises(InputError, match=r"process 7 cannot be looked at.*take --backend inprocess"), on_loopback():
+        monkeypatch.setattr("psutil.Process.net_connections", denied)
+    assert ended == [True]

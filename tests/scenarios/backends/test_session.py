@@ -1,0 +1,237 @@
+"""In process: one device an answerer or all of them, one thread or three, the same releases, model and advice."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+from runs import here, small
+
+from actors.device import Device
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import PolicyError
+from coordinator.protocol.messages import Query
+from coordinator.server.design import Decoding
+from coordinator.server.fleet.cohorts import Layout
+from coordinator.server.mechanisms import half_of, server_halves
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.policies import OneRound
+from coordinator.server.rounds.state import Ask, ServerState
+from coordinator.server.server_half import ONE_ROUND
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.session import silent, stop_if_abandoned
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import populate
+from scenarios.families.main.run import Job, Result, run_job
+from scenarios.store.journal import InMemoryRounds
+
+TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
+
+
+def digest_by_hand(scenario: Scenario) -> str:
+    """The digest as promised: who answered, then the bits, in device order; from one `Device` a user."""
+    filled = scenario.complete()
+    public_seed = derive(scenario.seed, "public")
+    query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
+    ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
+    releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
+    bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
+    packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
+    return hashlib.sha256(packed).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def whole() -> Result:
+    """The run that all layouts must repeat."""
+    return here(TWO_CLASSES)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several calls a cohort, as large runs have them."""
+    monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
+
+
+def sums(run: Result) -> dict[str, Any]:
+    """All that a run's statistic holds."""
+    return {field.name: getattr(run.statistic, field.name) for field in fields(run.statistic)}
+
+
+def same(one: Result, other: Result) -> bool:
+    """Whether digest, rounds, sums, model and advice are equal to the last bit."""
+    return all(
+        (
+            one.outcome.releases_sha256 == other.outcome.releases_sha256,
+            one.outcome.state.asked == other.outcome.state.asked,
+            all(np.array_equal(value, sums(other)[name]) for name, value in sums(one).items()),
+            np.array_equal(one.outcome.model.cluster, other.outcome.model.cluster),
+            np.array_equal(one.outcome.model.score, other.outcome.model.score),
+            np.array_equal(one.outcome.model.error, other.outcome.model.error),
+            np.array_equal(one.advice, other.advice),
+        )
+    )
+
+
+@pytest.mark.parametrize("users", [1, 8, 203])
+@pytest.mark.parametrize("epsilon", ["1/2", "inf"])
+def test_the_digest_is_that_of_one_device_a_user(users: int, epsilon: str) -> None:
+    scenario = TWO_CLASSES.model_copy(update={"users": users, "epsilon": small(epsilon=epsilon).epsilon})
+    assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("devices_per_actor", [1, 7, 1000, 1201, None])
+def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: Result) -> None:
+    run = here(TWO_CLASSES, workers=workers, devices_per_actor=devices_per_actor)
+    assert same(run, whole)
+    assert run.job.layout.workers == workers
+    assert run.job.layout.devices_per_actor == devices_per_actor or devices_per_actor is None
+
+
+@pytest.mark.parametrize("name", [name for name, half in server_halves().items() if ONE_ROUND in half.policies])
+def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> None:
+    scenario = small(design=name, users=61, seed=11)
+    assert here(scenario, devices_per_actor=7).outcome.releases_sha256 == digest_by_hand(scenario)
+
+
+@pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
+def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Result) -> None:
+    other = here(Scenario.model_validate({**TWO_CLASSES.flat(), **changed}))
+    assert other.outcome.releases_sha256 != whole.outcome.releases_sha256
+    assert not same(other, whole)
+
+
+def test_the_decoder_sees_the_same_releases(whole: Result) -> None:
+    other = here(TWO_CLASSES.model_copy(update={"decoder": "paper"}))
+    assert other.outcome.releases_sha256 == whole.outcome.releases_sha256
+    assert not np.array_equal(other.outcome.model.score, whole.outcome.model.score)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_progress_grows_to_all_devices() -> None:
+    told: list[int] = []
+    here(TWO_CLASSES, workers=2, devices_per_actor=200, progress=lambda tally: told.append(tally.count))
+    assert told == sorted(told)
+    assert len(told) > 6
+    assert told[-1] == 1201
+
+
+def test_progress_goes_on_over_rounds() -> None:
+    told: list[int] = []
+    run = here(small(design="item-query"), progress=lambda tally: told.append(tally.count))
+    assert len(run.outcome.state.asked) > 3
+    assert told == sorted(told)
+    assert told[-1] == run.outcome.state.fresh == run.statistic.devices
+
+
+def test_advice_goes_to_a_thousand_devices_at_most_and_repeats_nothing_rated() -> None:
+    few, many = here(small(users=30)), here(small(users=3001))
+    assert few.advice.shape == (30, 10)
+    assert many.advice.shape == (1000, 10)
+    scenario = few.scenario
+    told = few.population.ratings.rated(as_words(derive(scenario.seed, "devices")), 0, 30)
+    items = told.items
+    for rated, advice in zip(items.reshape(30, 5), few.advice, strict=True):
+        assert not set(rated.tolist()) & set(advice.tolist())
+        assert len(set(advice.tolist())) == 10
+
+
+def job(budget: Fraction | None, *, epsilon: Fraction | None) -> Job:
+    """A job whose devices may spend ``budget``, asked at ``epsilon``."""
+    scenario = small(users=50)
+    return Job(
+        ratings=populate(scenario).ratings,
+        secret=derive(0, "devices"),
+        budget=budget,
+        policy=OneRound(design=RunSpec(scenario).design, epsilon=epsilon, public_seed=derive(0, "public")),
+        learner=SumLearner(half=half_of("maxsense"), how=Decoding(clusters=2, decoder="centred")),
+        layout=Layout(devices=50, workers=1, devices_per_actor=20),
+    )
+
+
+class Twice:
+    """Asks all fifty devices twice."""
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if len(state.asked) == 2:
+            return None
+        design = RunSpec(small(users=50)).design
+        query = design.query(round_number=len(state.asked), public_seed=derive(0, "public"), epsilon=Fraction(3, 4))
+        return Ask(query=query, first=0, stop=50)
+
+
+def test_devices_without_the_budget_all_refuse_and_the_run_ends_all_the_same() -> None:
+    rounds = InMemoryRounds()
+    wanted = replace(job(Fraction(1), epsilon=None), policy=Twice(), rounds=rounds)
+    ran = run_job(wanted, InProcess(1), advised=50, top=10, progress=silent)
+    answered, statistic = (over.statistic for over in rounds)
+    assert (answered.answered, ran.outcome.failure) == (50, None)
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (50, 0, 50, 0)
+    assert not worlds.scores_of(statistic).sensed.any()
+    assert not worlds.scores_of(statistic).scores.any()
+    assert rounds.rounds[1].digest == hashlib.sha256(bytes(7) + bytes(7)).digest()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(3, 2), None])
+def test_a_question_that_no_budget_holds_is_not_even_asked(epsilon: Fraction | None, nobody_asks: None) -> None:
+    with pytest.raises(
+        PolicyError, match=r"^policy OneRound, round 0: .*above the devices' budget of 1; ask for no more than that$"
+    ):
+        run_job(job(Fraction(1), epsilon=epsilon), InProcess(1), advised=50, top=10, progress=silent)
+
+
+def test_the_warm_up_spends_nothing_and_lets_nothing_out() -> None:
+    exactly = job(Fraction(1), epsilon=Fraction(1))
+    ran = run_job(exactly, InProcess(1), advised=0, top=10, progress=silent)
+    assert ran.outcome.state.counts[0].answered == 50
+    assert ran.advice.shape == (0, 10)
+
+
+def test_a_job_compiles_for_the_query_that_the_server_will_ask() -> None:
+    first = job(None, epsilon=Fraction(1)).plan.rehearsal()
+    ran = run_job(job(None, epsilon=Fraction(1)), InProcess(1), advised=0, top=10, progress=silent)
+    assert isinstance(first, Query)
+    assert first == ran.outcome.state.asked[0].query
+    assert replace(first, round=1) != first
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_gives_all_results_by_place_and_errors_as_they_are(workers: int) -> None:
+    assert sorted(InProcess(workers).each(lambda x: x * x, range(20))) == [(x, x * x) for x in range(20)]
+    assert list(InProcess(workers).each(abs, [])) == []
+    with pytest.raises(ZeroDivisionError):
+        list(InProcess(workers).each(lambda x: 1 / x, [2, 1, 0]))
+
+
+def test_each_has_as_many_at_work_as_it_has_workers_and_ends_them_when_it_is_left() -> None:
+    together, begun = threading.Barrier(3, timeout=60), []
+
+    def meet(place: int) -> int:
+        begun.append(place)
+        if place < 3:
+            together.wait()
+            return place
+        while True:
+            stop_if_abandoned()
+            time.sleep(0.01)
+
+    before, results = threading.active_count(), InProcess(3).each(meet, range(300))
+    assert sorted(next(results)[0] for _ in range(3)) == [0, 1, 2]
+    results.close()
+    assert threading.active_count() == before
+    assert len(begun) <= 6
+
+
+def test_nobody_is_abandoned_elsewhere() -> None:
+    stop_if_abandoned()
+    assert list(InProcess(1).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]
+    assert list(InProcess(2).each(lambda _: stop_if_abandoned(), [0])) == [(0, None)]

@@ -1,0 +1,221 @@
+"""The command line, as a stranger uses it: runs, folders, JSON and files of every format."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from runs import Command, Rating, here, planted_ratings, small, write_movielens
+
+from scenarios.commands import experiment_commands
+from scenarios.config.scenario import Scenario
+from scenarios.families.main.run import Result, run
+
+SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
+ROWS = planted_ratings(users=25, items=12, each=6)
+
+
+def test_a_run_prints_a_table_and_its_result_is_that_of_the_api(blindrec: Command) -> None:
+    shown = blindrec("run", *SMALL, "--seed", 4, "--epsilon", "1/2")
+    told = blindrec("run", *SMALL, "--seed", 4, "--epsilon", "0.5", "--json", "-")
+    assert (shown.code, told.code) == (0, 0)
+    assert shown.err == told.err == ""
+    assert "items right, predicted" in shown.out
+    assert told.result["releases_sha256"] in "".join(line.strip("│ ") for line in shown.out.splitlines())
+    same = here(small(users=2000, seed=4, epsilon="1/2"))
+    assert told.result["releases_sha256"] == same.outcome.releases_sha256
+
+
+def test_the_demo(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (experiment_commands.DEMO.items, experiment_commands.DEMO.users) == (200, 2_000_000)
+    monkeypatch.setattr(experiment_commands, "DEMO", experiment_commands.DEMO.model_copy(update={"users": 40_000}))
+    shown = blindrec("demo", "--backend", "inprocess", "--json", tmp_path / "demo.json")
+    assert shown.code == 0
+    assert shown.out.startswith("blindrec demo, maxsense, inprocess")
+    result = json.loads((tmp_path / "demo.json").read_text())
+    assert (result["users"], result["answered"], result["trust_model"]) == (40_000, 40_000, "local")
+    assert result["accuracy"] > 0.7
+
+
+def test_flags_win_over_the_file(blindrec: Command, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text('items = 30\nrated = 4\nusers = 500\nepsilon = "inf"\nlike = [[0.8, 0.1], [0.2, 0.7]]\nseed = 9\n')
+    told = blindrec("run", file, "--backend", "inprocess", "--items", 36, "--seed", 0, "--json", "-").result
+    assert (told["items"], told["rated"], told["users"], told["epsilon"], told["seed"]) == (36, 4, 500, "inf", 0)
+    assert told["random_liked"] == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize("layout", [("--workers", 2), ("--devices-per-actor", 1), ("--devices-per-actor", 700)])
+def test_speed_flags_do_not_change_the_releases(layout: tuple[str, int], blindrec: Command) -> None:
+    first, second = (blindrec("run", *SMALL, *more, "--json", "-").result for more in ((), layout))
+    assert first["releases_sha256"] == second["releases_sha256"]
+    assert first["accuracy"] == second["accuracy"]
+    assert (first["workers"], first["devices_per_actor"]) != (second["workers"], second["devices_per_actor"])
+
+
+def test_the_folder_of_a_run_opens_with_pandas(blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "run"
+    told = blindrec("run", *SMALL, "--out", out, "--json", "-").result
+    names = {path.name for path in out.iterdir()}
+    assert names == {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
+    assert json.loads((out / "result.json").read_text()) == told
+    assert json.loads((out / "scenario.json").read_text())["users"] == 2000
+    items = pd.read_parquet(out / "items.parquet")
+    assert list(items.columns) == ["item", "score", "standard_error", "cluster", "rank", "popularity"]
+    assert len(items) == 40
+    assert set(items["cluster"]) == {0, 1}
+    assert pd.read_parquet(out / "rounds.parquet")["answered"].tolist() == [2000]
+
+
+def test_repeats_report_means_and_intervals(blindrec: Command) -> None:
+    told = blindrec("run", *SMALL, "--repeat", 3, "--seed", 5, "--json", "-").result
+    singles = [blindrec("run", *SMALL, "--seed", seed, "--json", "-").result for seed in (5, 6, 7)]
+    accuracies = [one["accuracy"] for one in singles]
+    assert told["accuracy"] == pytest.approx(np.mean(accuracies))
+    low, high = told["intervals"]["accuracy"]
+    assert low < told["accuracy"] < high
+    assert [one["releases_sha256"] for one in told["runs"]] == [one["releases_sha256"] for one in singles]
+    assert [one["seed"] for one in told["runs"]] == [5, 6, 7]
+    assert (told["repeat"], told["seed"]) == (3, 5)
+    assert "[" in blindrec("run", *SMALL, "--repeat", 2).out
+
+
+def test_progress_goes_to_standard_error(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
+    told = blindrec("run", *SMALL, "--repeat", 2, "--json", "-")
+    assert told.err.splitlines() == [f"seed {seed}: 2,000 of 2,000 devices answered" for seed in (0, 1)]
+    assert told.result["repeat"] == 2
+
+
+def test_a_run_on_a_file(blindrec: Command, tmp_path: Path) -> None:
+    file = write_movielens(tmp_path / "ratings.csv", ROWS)
+    told = blindrec("run", "--backend", "inprocess", "--ratings", file, "--epsilon", 4, "--json", "-")
+    assert told.err == "rated is 5, the file's median; it is public in this run\n"
+    assert (told.result["users"], told.result["items"], told.result["accuracy"]) == (25, 12, None)
+    given = blindrec("run", "--backend", "inprocess", "--ratings", file, "--rated", 5, "--users", 300, "--json", "-")
+    assert given.err.startswith("warning: 300 devices are drawn from 25 people, so that one person answers up to")
+    assert given.result["person_epsilon"] == given.result["copies_max"] > 300 / 25
+
+
+def test_on_a_file_every_run_is_held_against_one_without_noise(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Scenario] = []
+
+    def watched(scenario: Scenario, *more: Any, **named: Any) -> Result:
+        seen.append(scenario)
+        return run(scenario, *more, **named)
+
+    monkeypatch.setattr("scenarios.families.main.main_job.run", watched)
+    file = write_movielens(tmp_path / "ratings.csv", ROWS)
+    command = ["run", "--backend", "inprocess", "--ratings", file, "--json", "-"]
+    assert 0 <= abs(blindrec(*command).result["noiseless_ari"]) <= 1
+    assert [scenario.epsilon for scenario in seen] == [1, None]
+    assert blindrec(*command, "--epsilon", "inf").result["noiseless_ari"] == 1
+    assert len(seen) == 3
+
+
+def jester(rows: list[Rating]) -> str:
+    """Jester's wide CSV: the number of ratings, then one hundred of them, 99 where there is none."""
+    lines = []
+    for user in range(25):
+        cells = {item: value for owner, item, value in rows if owner == user}
+        lines.append(",".join([str(len(cells)), *(str(cells.get(item, 99)) for item in range(100))]))
+    return "\n".join(lines) + "\n"
+
+
+def text(rows: list[Rating], mark: str, head: str = "") -> str:
+    """Rows of numbers from 1 with a mark between columns."""
+    return head + "".join(f"{user + 1}{mark}{item + 1}{mark}{value:g}\n" for user, item, value in rows)
+
+
+def write_format(folder: Path, name: str) -> tuple[Path, list[str]]:
+    """The same ratings in one format, and the flags that it needs."""
+    path = folder / name
+    if name == "ratings.csv":
+        write_movielens(path, ROWS)
+    elif name == "ratings.dat":
+        path.write_text(text(ROWS, "::"))
+    elif name == "u.data":
+        path.write_text(text(ROWS, "\t"))
+    elif name == "named.csv":
+        path.write_text(text(ROWS, ",", "who,what,how much\n"))
+        return path, ["--columns", "who,what,how much"]
+    elif name == "table.parquet":
+        pd.DataFrame(ROWS, columns=["user", "item", "rating"]).to_parquet(path)
+    elif name == "jester.csv":
+        path.write_text(jester(ROWS))
+    elif name == "jester.zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("jester-data-1.csv", jester(ROWS))
+    return path, []
+
+
+FORMATS = ["ratings.csv", "ratings.dat", "u.data", "named.csv", "table.parquet", "jester.csv", "jester.zip"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_data_tells_what_is_in_a_file(
+    name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could be learned of it is told by `test_cli_plan`: planning takes seconds."""
+    monkeypatch.setattr("scenarios.studies.planner.request.learnable", lambda *_: [])
+    path, flags = write_format(tmp_path, name)
+    told = blindrec("data", path, *flags, "--json", "-")
+    assert (told.code, told.err) == (0, "")
+    items = 100 if name.startswith("jester") else 12
+    assert (told.result["users"], told.result["items"], told.result["ratings"]) == (25, items, 150)
+    assert told.result["density"] == pytest.approx(6 / items)
+    assert told.result["ratings_per_user"]["max"] == 6
+    shown = blindrec("data", path, *flags)
+    assert shown.out.startswith(f"blindrec data {name}")
+    assert "above each user's own mean" in shown.out
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_releases(name: str, blindrec: Command, tmp_path: Path) -> None:
+    """But for Jester's, whose catalogue is larger."""
+    path, flags = write_format(tmp_path, name)
+    told = blindrec("run", "--backend", "inprocess", "--ratings", path, *flags, "--json", "-").result
+    reference = "jester.csv" if name.startswith("jester") else "ratings.csv"
+    other, _ = write_format(tmp_path, reference)
+    again = blindrec("run", "--backend", "inprocess", "--ratings", other, "--json", "-").result
+    assert told["releases_sha256"] == again["releases_sha256"]
+    assert told["answered"] == 25
+
+
+def test_like_from_is_a_threshold(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.studies.planner.request.learnable", lambda *_: [])
+    file = write_movielens(tmp_path / "ratings.csv", ROWS)
+    told = blindrec("data", file, "--like-from", 5, "--json", "-").result
+    assert told["likes"] == sum(value == 5 for _, _, value in ROWS)
+    assert told["like_from"] == 5
+
+
+def test_help_is_no_error(blindrec: Command) -> None:
+    for arguments in ([], ["--help"], ["run", "--help"]):
+        told = blindrec(*arguments)
+        assert (told.code, told.err) == (0, "")
+        assert told.out.startswith("Usage: ")
+        assert len(told.out.splitlines()) > 5
+
+
+def test_one_person_behind_several_devices_is_warned_of(blindrec: Command, tmp_path: Path) -> None:
+    """With infinite epsilon, or a device each, there is nothing to warn of."""
+    path = write_movielens(tmp_path / "ratings.csv", ROWS)
+    flags = ("run", "--ratings", path, "--rated", 6, "--epsilon", 2, *SMALL[:4], "--json", "-")
+    ended = blindrec(*flags, "--users", 5000)
+    most = ended.result["copies_max"]
+    assert ended.err.splitlines()[0] == (
+        f"warning: 5,000 devices are drawn from 25 people, so that one person answers up to {most} times: a person's "
+        f"epsilon is {2 * most}, not 2. Leave --users out for a device each; or take the result as that of so many "
+        "other people, and nobody in the file as protected"
+    )
+    assert ended.result["person_epsilon"] == 2 * most
+    assert "warning" not in blindrec(*flags).err
+    assert "warning" not in blindrec(*flags, "--users", 5000, "--epsilon", "inf").err

@@ -1,0 +1,216 @@
+"""`blindrec plan` and the end of `blindrec data`, as a stranger uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Command, planted_ratings, refused, write_movielens
+
+from coordinator.server.mechanisms import server_halves
+from scenarios.studies.planner import plan as planning
+from scenarios.studies.planner.least_users import Candidate, users_needed
+
+WORLD = ("--items", 40, "--rated", 6, "--epsilon", 4)
+HERE = ("--backend", "inprocess", "--workers", 1)
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    """A file with two planted clusters."""
+    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=200, items=12, each=5))
+
+
+def test_a_whole_plan(blindrec: Command) -> None:
+    """One rated item: sets and pairs of rated items tell nothing, and what is left is quick to plan."""
+    made = blindrec("plan", "--items", 40, "--rated", 1, "--accuracy", 0.9, "--json", "-").result
+    for row in made["designs"]:
+        assert {"design", "decoder", "users", "accuracy", "epsilon"} <= row.keys()
+    assert {row["design"] for row in made["designs"]} == set(server_halves())
+    for row in made["bounds"]:
+        assert {"name", "users", "valid"} <= row.keys()
+    best = made["recommended"]
+    assert best in made["designs"]
+    assert (best["design"], best["decoder"], best["private"]) == ("sign", "posterior", True)
+    assert best["accuracy"] >= 0.9
+    assert best["users"] > max(row["users"] for row in made["bounds"] if row["valid"])
+    assert best["users"] > min(row["users"] for row in made["designs"] if row["users"])
+
+
+def test_the_table(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
+    shown = blindrec("plan", *WORLD, "--json", tmp_path / "plan.json")
+    assert shown.code == 0
+    best = json.loads((tmp_path / "plan.json").read_text())["recommended"]
+    told = f"{best['users']:,} users at epsilon 4 for all items right with probability 0.95"
+    assert shown.words.endswith(f" recommended: maxsense, centred: {told}")
+    for words in ("protects all a device holds:", "not private:", "(binds)", "Theorem 15"):
+        assert words in shown.words
+    noiseless = blindrec("plan", *WORLD[:4], "--epsilon", "inf").out
+    assert "local, no noise:" in noiseless
+    assert "protects all a device holds:" not in noiseless
+
+
+def test_users_are_the_smallest_that_do(blindrec: Command, no_pairs: None) -> None:
+    best = blindrec("plan", *WORLD, "--json", "-").result["recommended"]
+    for users, met in ((best["users"], True), (round(best["users"] * 0.999), False)):
+        again = blindrec("plan", *WORLD, "--users", users, "--json", "-").result["recommended"]
+        assert again["users"] == best["users"]
+        assert (again["exact"] >= 0.95) == met
+
+
+def test_users_without_epsilon_ask_for_the_smallest(blindrec: Command, no_pairs: None) -> None:
+    best = blindrec("plan", *WORLD[:4], "--users", 30_000, "--json", "-").result["recommended"]
+    for factor, met in ((1.001, True), (0.999, False)):
+        epsilon = best["epsilon"] * factor
+        again = blindrec("plan", *WORLD[:4], "--users", 30_000, "--epsilon", epsilon, "--json", "-").result
+        assert (again["recommended"]["users"] <= 30_000) == met
+
+
+def test_check_and_cost(blindrec: Command, no_pairs: None) -> None:
+    """All right in each of 5 seeds at a planned probability of 0.999: false alarm 0.005."""
+    small = ("--items", 20, "--rated", 5, "--epsilon", 4, "--success", 0.999)
+    told = blindrec("plan", *small, "--check", "--cost", *HERE, "--seed", 3, "--json", "-")
+    check, cost, best = (told.result[name] for name in ("check", "cost", "recommended"))
+    assert (check["answered"], check["repeat"], check["seed"]) == (best["users"], 5, 3)
+    assert check["design"] == best["design"]
+    assert (check["accuracy_predicted"], check["exact_predicted"]) == (best["accuracy"], best["exact"])
+    assert (check["accuracy"], check["exact"]) == (1, 1)
+    assert cost["core_seconds"] == pytest.approx(best["users"] / cost["devices_per_second_and_core"])
+    assert cost["cores_for_an_hour"] == cost["cores_for_a_day"] == 1
+    shown = blindrec("plan", *small, "--check", "--repeat", 1, *HERE).out
+    assert "the plan's own check" in shown
+    assert "to simulate it" not in shown
+
+
+def test_a_plan_for_a_file(blindrec: Command, no_pairs: None, ratings: Path) -> None:
+    made = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--json", "-").result
+    assert 0.5 < made["recommended"]["accuracy"] < 1
+    more = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4, "--users", 10**6, "--json", "-")
+    assert more.result["recommended"]["accuracy"] > 0.999
+    assert more.result["recommended"]["users"] == made["recommended"]["users"]
+    assert made["recommended"]["users_here"] == 200
+    assert "12 items" in made["holds_for"]
+    assert "nothing of the file itself" in made["not_for"]
+    shown = blindrec("plan", "--ratings", ratings, "--accuracy", 0.9, "--epsilon", 4).words
+    for words in (
+        "users needed",
+        "with 200",
+        "holds for a block model",
+        "nothing of the file itself",
+        "; 200 users put",
+    ):
+        assert words in shown
+
+
+def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of the best design named no agreement, which the name of a pairwise design tells."""
+    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))
+    settings = {"design": "pairwise", "agreement": "rated-equal", "decoder": "centred"}
+    monkeypatch.setattr(planning, "candidates", lambda world: [Candidate(world=world, settings=settings)])
+    shown = blindrec("data", ratings)
+    assert shown.code == 0, shown.err
+    for words in ("pairwise", "rated-equal", "one label for all", "nothing of the file itself"):
+        assert words in shown.words
+
+
+def test_data_ends_with_what_could_be_learned(blindrec: Command, ratings: Path) -> None:
+    told = blindrec("data", ratings, "--json", "-").result
+    rows = told["learnable"]
+    assert list(told)[-3:] == ["learnable", "worth", "worth_not"]
+    assert [row["epsilon"] for row in rows] == [1, 2, 4, 8]
+    assert all(row["users_here"] == 200 and 0.5 < row["accuracy"] <= 1 for row in rows)
+
+
+def test_data_without_a_shape_says_so(blindrec: Command, tmp_path: Path) -> None:
+    flat = write_movielens(tmp_path / "flat.csv", [(user, item, 3.0) for user in range(9) for item in range(4)])
+    shown = blindrec("data", flat)
+    assert shown.code == 0
+    assert "too few ratings to say what could be learned" in shown.out
+    assert "tell no 2 clusters" in refused(blindrec, "plan", "--ratings", flat)
+
+
+def test_clusters_that_nothing_tells_apart(blindrec: Command) -> None:
+    shown = blindrec("plan", "--like", "0.5,0.5")
+    assert shown.code == 0
+    assert "blind to clusters 0 and 1" in shown.words
+    assert shown.words.endswith(
+        "no design that protects all that a device holds reaches all items right with probability 0.95"
+    )
+
+
+BAD: dict[str, tuple[tuple[object, ...], str]] = {
+    "success 0": (("--success", 0), "success is 0.0"),
+    "success 1": (("--success", 1), "success is 1.0"),
+    "accuracy above 1": (("--accuracy", 1.2), "accuracy is 1.2"),
+    "accuracy below 0": (("--accuracy", -1), "accuracy is -1.0"),
+    "accuracy nan": (("--accuracy", "nan"), "accuracy is nan"),
+    "success word": (("--success", "x"), "'x'"),
+    "no users": (("--users", 0), "users is 0"),
+    "no repeat": (("--repeat", 0), "repeat is 0"),
+    "seed": (("--seed", -1, "--check"), "seed is -1"),
+    "one item": (("--items", 1), "items is 1"),
+    "rated above items": (("--items", 5, "--rated", 6), "rated is 6"),
+    "rated 0": (("--rated", 0), "rated is 0"),
+    "epsilon 0": (("--epsilon", 0), "epsilon is 0"),
+    "epsilon below 0": (("--epsilon", -1), "epsilon is -1"),
+    "epsilon word": (("--epsilon", "x"), "epsilon is x"),
+    "theta": (("--theta", 21), "theta is 21.0"),
+    "one cluster": (("--like", "0.9"), "at least 2 item clusters"),
+    "no chance": (("--like", "2,1"), "2.0"),
+    "empty cluster": (("--cluster-shares", "0.001,0.999"), "cluster_shares"),
+    "columns without a file": (("--columns", "a,b,c"), "columns is 'a,b,c'"),
+    "like from without a file": (("--like-from", 3), "like_from is 3.0"),
+    "no file": (("--ratings", "/nowhere.csv"), "no file '/nowhere.csv'"),
+    "no place": (("--json", "/nowhere/x"), "/nowhere/x"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str, blindrec: Command, nobody_asks: None) -> None:
+    arguments, named = BAD[case]
+    assert named in refused(blindrec, "plan", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--items", 30), "items is 30"),
+        (("--rated", 3), "rated is 3"),
+        (("--like", "0.9,0.1"), "like is '0.9,0.1'"),
+        (("--cluster-shares", "0.5,0.5"), "cluster_shares is '0.5,0.5'"),
+        (("--columns", "a"), "columns is 'a'"),
+        (("--theta", 9), "theta is 9.0"),
+        (("--epsilon", 0), "epsilon is 0"),
+        (("--like-from", "nan"), "like_from"),
+    ],
+)
+def test_a_file_with_what_it_brings_itself(
+    arguments: tuple[object, ...], named: str, blindrec: Command, ratings: Path
+) -> None:
+    assert named in refused(blindrec, "plan", "--ratings", ratings, *arguments)
+
+
+def test_no_private_design_has_that_many_users(blindrec: Command, no_pairs: None) -> None:
+    assert "more than 10^15 users" in refused(blindrec, "plan", "--items", 60, "--rated", 6, "--epsilon", "1e-9")
+
+
+def test_a_check_that_nothing_could_run_is_refused(
+    blindrec: Command, no_pairs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*arguments: Any) -> Any:
+        need = users_needed(*arguments)
+        return type(need)(users=10**13 if need.users else None, predictor=need.predictor)
+
+    monkeypatch.setattr(planning, "users_needed", slow)
+    ended = blindrec("plan", *WORLD, "--check", *HERE)
+    assert ended.code == 2
+    assert "users is 10000000000000" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_run_with_more_questions_than_sets_is_refused(blindrec: Command, nobody_asks: None) -> None:
+    line = refused(blindrec, "run", "--design", "multi-maxsense", "--items", 60, "--rated", 6, "--questions", 7)
+    assert "7" in line
+    assert "6" in line

@@ -1,0 +1,133 @@
+"""The entrance: what was found to end in a trace, or not at all, ends in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from malformed import bounded
+from runs import Command, refused
+
+from scenarios.config.files import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
+
+BOUNDS = [sys.executable, "-m", "scenarios", "bounds", "--items", "1000", "--rated", "30"]
+HERE = ["run", "--backend", "inprocess"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json", "-"], ["--help"]])
+def test_a_full_standard_output_ends_in_one_line(flags: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([*BOUNDS, *flags], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "standard output cannot be written (No space left on device)" in ended.stderr
+
+
+def test_a_standard_output_that_nobody_reads_ends_in_one_line() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(BOUNDS, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "standard output cannot be written (Broken pipe)" in ended.stderr
+
+
+def test_a_closed_standard_output_ends_in_one_line() -> None:
+    command = ["sh", "-c", '"$@" >&-', "sh", *BOUNDS]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "standard output is closed" in ended.stderr
+
+
+TOML = {
+    "items = " + "9" * 5000: "thousands of digits; give a shorter one",
+    "items = 0x" + "f" * 5000: "63",
+    "like = " + "[" * 3000 + "]" * 3000: "nested too deep",
+    "ratings = 5": "5 is no path",
+    'ratings = "a\\u0000b"': "cannot be named so",
+    f'design = "{"x" * 100_000}"': "choose one of",
+    f"{'x' * 100_000} = 1": "is unknown",
+}
+
+
+@pytest.mark.parametrize("text", TOML, ids=lambda text: text[:16])
+def test_toml_that_no_reader_can_take(text: str, blindrec: Command, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text)
+    line = refused(blindrec, *HERE, file)
+    assert TOML[text] in line
+    assert "pathlib" not in line
+    assert len(line) < MOST_TOLD + 20
+
+
+FLAGS = {
+    "two-tier --planted=-1,5,5": ["planted", "-1 users", "2 to"],
+    "two-tier --planted=5,1,5": ["planted", "1 items", "2 to"],
+    "two-tier --planted=5,5,0": ["planted", "0 ratings"],
+    "two-tier --planted=60,30,900 --scale=1:1e9:1e-9": ["scale", "1:1e9:1e-9", "1 to 256"],
+    "run --epsilon 1e-308": ["epsilon", "1e-308", "at least 1e-09"],
+    "run --theta 1e-308": ["theta", "1e-308", "greater"],
+    "run --repeat 1000001": ["repeat", "1000001", "at most 1000000"],
+    "run --users 9999999999999999999": ["users", "9999999999999999999", "2^63"],
+}
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.usefixtures("nobody_asks")
+def test_numbers_that_no_command_can_use(flags: str, blindrec: Command) -> None:
+    line = refused(blindrec, *flags.split(), "--backend", "inprocess")
+    assert all(word in line for word in FLAGS[flags]), line
+
+
+def test_a_pipe_is_not_waited_for(blindrec: Command, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with bounded():
+        assert "is a pipe" in refused(blindrec, "data", tmp_path / "pipe")
+        assert "is a pipe" in refused(blindrec, *HERE, tmp_path / "pipe")
+        assert "named pipe" in refused(blindrec, *BOUNDS[3:], "--json", tmp_path / "pipe")
+
+
+def test_a_name_that_no_file_has(blindrec: Command, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 5000)
+    for command in (["data", long], [*HERE, long], [*HERE, "--out", long], ["resume", long], [*HERE, "--json", long]):
+        line = refused(blindrec, *command)
+        assert "cannot be named so (File name too long)" in line
+        assert len(line) < MOST_TOLD
+
+
+def test_a_long_name_that_a_file_has_takes_results(blindrec: Command, tmp_path: Path) -> None:
+    target = tmp_path / ("x" * 255)
+    assert blindrec(*BOUNDS[3:], "--json", target).code == 0
+    assert target.read_text().startswith("{")
+
+
+def test_a_csv_that_is_no_text_shows_no_trace(blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_bytes(b"user,item,rating\n1,2,3\n1,\xff\xfe\n")
+    assert "line 3" in refused(blindrec, "data", tmp_path / "r.csv")
+
+
+def test_a_fault_of_ours_shows_its_trace(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what users gave is told in one line."""
+
+    def broken(**_: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("scenarios.theory.bounds.all_bounds", broken)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        blindrec(*BOUNDS[3:])
+
+
+def test_values_are_shortened_and_lines_are_one() -> None:
+    assert brief("0.9") == "'0.9'"
+    assert brief(1 << 20_000) == "<int>"
+    for value in ("x" * 100_000, list(range(10_000)), {"a" * 500: 1}):
+        assert len(brief(value)) <= MOST_ECHOED
+    assert one_line("a\nb\x1b[31m\tc\u202e") == "a b\\x1b[31m c\\u202e"
+    long = one_line(f"items is {'x' * 100_000} and {'y ' * 5000}; give a number")
+    assert len(long) <= MOST_TOLD
+    assert long.startswith("items is xxx")
+    assert long.endswith("give a number")
+    assert "(100,000 characters)" in long
+    assert len(cut_short("x" * 10_000, 10)) < 40

@@ -1,0 +1,117 @@
+"""`questions = "auto"`: the number of questions that needs the fewest users, by going through all of them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from runs import here, of_file, planted_ratings, small, write_movielens
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms.maxsense import MultiMaxSense, MultiMaxSenseSettings
+from coordinator.server.moments.blocks import BlockParameters, multi_maxsense_moments
+from scenarios.config.run_spec import load_scenario
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import block_parameters, known_world, populate, settle, settled
+
+
+def auto(**changes: Any) -> Scenario:
+    return small(design="multi-maxsense", questions="auto", **changes).complete()
+
+
+def best_questions(scenario: Scenario) -> int:
+    assert isinstance(scenario.settings, MultiMaxSenseSettings)
+    return scenario.settings.best_questions(known_world(scenario), scenario.decoder)
+
+
+def design_with(scenario: Scenario, questions: int) -> MultiMaxSense:
+    assert isinstance(scenario.settings, MultiMaxSenseSettings)
+    return scenario.settings.at(known_world(scenario), questions)
+
+
+def users_for(parameters: BlockParameters, scenario: Scenario, questions: int, epsilon: float) -> float:
+    """Users that a given contrast between clusters takes, up to a factor: infinite where coins cannot say epsilon."""
+    if math.isfinite(epsilon) and epsilon / questions > 30:
+        return math.inf
+    size = design_with(scenario, questions).set_size
+    moments = multi_maxsense_moments(parameters, set_size=size, questions=questions, epsilon=epsilon)
+    noise = moments.noise_paper if scenario.decoder == "paper" else moments.noise_centred
+    return noise / float(moments.sensing * (moments.effect.max() - moments.effect.min())) ** 2
+
+
+@pytest.mark.parametrize("decoder", ["centred", "paper"])
+@pytest.mark.parametrize(
+    ("shape", "epsilon"),
+    [
+        ({}, "1/10"),
+        ({}, "1"),
+        ({}, "2"),
+        ({}, "3"),
+        ({}, "5"),
+        ({}, "30"),
+        ({"rated": 20}, "6"),
+        ({"rated": 20}, "12"),
+        ({"rated": 20, "theta": 3}, "20"),
+        ({"rated": 10, "like": "0.9,0.2;0.4,0.5", "class_shares": "0.7,0.3"}, "8"),
+        ({"items": 41, "rated": 7}, "70"),
+        ({"rated": 20}, "inf"),
+    ],
+)
+def test_auto_is_the_best_of_all_numbers(shape: dict[str, Any], epsilon: str, decoder: str) -> None:
+    scenario = auto(**shape, epsilon=epsilon, decoder=decoder)
+    parameters, most = block_parameters(scenario), design_with(scenario, 1).most_questions
+    nats = math.inf if scenario.epsilon is None else float(scenario.epsilon)
+    needs = [users_for(parameters, scenario, questions, nats) for questions in range(1, most + 1)]
+    assert needs[best_questions(scenario) - 1] == pytest.approx(min(needs), rel=1e-9)
+
+
+def test_more_privacy_loss_is_split_further() -> None:
+    chosen = [best_questions(auto(rated=20, epsilon=str(epsilon))) for epsilon in (1, 3, 6, 12, 24)]
+    assert chosen[0] == 1
+    assert chosen == sorted(chosen)
+    assert chosen[-1] > 5
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"items": 10, "rated": 10, "theta": 10},
+        {"like": "0,0", "epsilon": "inf"},
+        {"like": "1,1", "rated": 40, "epsilon": "inf"},
+    ],
+    ids=str,
+)
+def test_where_nothing_can_be_learned_auto_is_some_number_still(shape: dict[str, Any]) -> None:
+    """No signal and no noise: 0 / 0 must not end a run that was asked for; the run warns that it learns nothing."""
+    scenario = auto(**shape)
+    assert 1 <= best_questions(scenario) <= design_with(scenario, 1).most_questions
+
+
+@pytest.mark.parametrize("epsilon", ["301", "1000", "1e400"])
+def test_an_epsilon_that_no_split_can_express_is_refused_before_anybody_is_asked(epsilon: str) -> None:
+    """Five questions at most: 60 nats a question are more than coins can say."""
+    with pytest.raises(InputError) as caught:
+        load_scenario(
+            None, {"design": "multi-maxsense", "questions": "auto", "items": 40, "rated": 5, "epsilon": epsilon}
+        )
+    assert "epsilon" in str(caught.value)
+
+
+def test_a_run_asks_the_number_that_was_settled(tmp_path: Any) -> None:
+    run = here(small(design="multi-maxsense", questions="auto", epsilon=9, users=300))
+    questions = run.outcome.state.asked[0].query.questions
+    assert questions == run.scenario.value("questions") == best_questions(auto(epsilon=9)) > 1
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=40, each=12))
+    of = here(of_file(file, design="multi-maxsense", questions="auto", epsilon=9))
+    wanted = max(range(1, 10), key=lambda count: count * math.tanh(9 / count / 2) ** 2)
+    assert of.outcome.state.asked[0].query.questions == of.scenario.value("questions") == wanted
+
+
+def test_numbers_stay_and_other_designs_stay() -> None:
+    for scenario in (small().complete(), small(design="multi-maxsense", questions=3).complete()):
+        assert settle(scenario) == scenario
+    population = settled(populate(small(design="multi-maxsense", epsilon="5/2")))
+    assert (population.scenario.value("questions"), population.scenario.epsilon) == (3, Fraction(5, 2))
+    assert population.ratings.users == 3001

@@ -1,0 +1,302 @@
+"""Scenarios from flags and TOML: flags win, and whatever is wrong is told in one line."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+import blindrec
+from coordinator.protocol.errors import InputError
+from coordinator.server.mechanisms import server_halves as mechanisms
+from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import populate, settle
+
+FULL = """
+design = "maxsense"
+decoder = "paper"
+items = 60
+rated = 6
+users = 700
+clusters = 3
+like = [[0.9, 0.5, 0.1], [0.2, 0.4, 0.8]]
+class_shares = [0.25, 0.75]
+cluster_shares = [0.5, 0.3, 0.2]
+theta = 2.5
+epsilon = 0.1
+seed = 7
+dropout = 0.1
+straggler_share = 0.2
+straggler_delay = 30
+deadline = 20
+malicious = 0.02
+attack = "promote:5"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_sets_every_name_of_the_block_model(tmp_path: Path) -> None:
+    found = load_scenario(written(tmp_path, FULL), {})
+    assert {name: found.value(name) for name in Scenario.flat_names()} == {
+        **{name: field.default for half in mechanisms().values() for name, field in half.settings.model_fields.items()},
+        "design": "maxsense",
+        "decoder": "paper",
+        "policy": "one-round",
+        "rounds": 2,
+        "confidence": 0.95,
+        "answers_per_device": 1,
+        "most_rounds": 10_000,
+        "pool_size": None,
+        "assume_malicious": None,
+        "verify": None,
+        "malicious": 0.02,
+        "attack": "promote:5",
+        "items": 60,
+        "rated": 6,
+        "users": 700,
+        "clusters": 3,
+        "like": ((0.9, 0.5, 0.1), (0.2, 0.4, 0.8)),
+        "class_shares": (0.25, 0.75),
+        "cluster_shares": (0.5, 0.3, 0.2),
+        "theta": 2.5,
+        "epsilon": Fraction(1, 10),
+        "seed": 7,
+        "dropout": 0.1,
+        "straggler_share": 0.2,
+        "straggler_delay": 30.0,
+        "deadline": 20.0,
+        "ratings": None,
+        "columns": None,
+        "duplicates": None,
+        "bad_lines": "refuse",
+        "like_from": None,
+        "features": None,
+        "public": 0,
+        "held_out": 1,
+    }
+
+
+def test_flags_say_the_same_as_a_file(tmp_path: Path) -> None:
+    flags = {
+        "decoder": "paper",
+        "items": 60,
+        "rated": 6,
+        "users": 700,
+        "clusters": 3,
+        "like": "0.9,0.5,0.1;0.2,0.4,0.8",
+        "class_shares": "0.25,0.75",
+        "cluster_shares": "0.5,0.3,0.2",
+        "theta": 2.5,
+        "epsilon": "0.1",
+        "seed": 7,
+        "dropout": 0.1,
+        "straggler_share": 0.2,
+        "straggler_delay": 30,
+        "deadline": 20,
+        "malicious": 0.02,
+        "attack": "promote:5",
+        "ratings": None,
+    }
+    assert load_scenario(None, flags) == load_scenario(written(tmp_path, FULL), {})
+
+
+@pytest.mark.parametrize(("name", "flag"), [("items", 61), ("epsilon", "inf"), ("seed", 0), ("like", "1,0,0;0,0,1")])
+def test_a_flag_wins_over_the_file_and_changes_nothing_else(name: str, flag: Any, tmp_path: Path) -> None:
+    path = written(tmp_path, FULL)
+    changed, before = load_scenario(path, {name: flag, "users": None}).flat(), load_scenario(path, {}).flat()
+    assert changed.pop(name) != before.pop(name)
+    assert changed == before
+
+
+def test_defaults_are_those_that_the_help_names() -> None:
+    full = Scenario().complete()
+    assert (full.items, full.rated, full.users, full.clusters) == (200, 20, 1_000_000, 2)
+    assert (full.epsilon, full.value("theta"), full.seed, full.like) == (Fraction(1), 1.0, 0, ((0.9, 0.1),))
+    assert Scenario(items=8).complete().rated == 8
+    assert Scenario(like=((0.9, 0.5, 0.1),)).complete().clusters == 3
+
+
+def test_a_single_row_needs_no_second_bracket(tmp_path: Path) -> None:
+    assert load_scenario(written(tmp_path, "like = [0.8, 0.3]"), {}).like == ((0.8, 0.3),)
+
+
+DESIGNED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a number of questions": ('design = "multi-maxsense"\nquestions = 4', {"questions": 4, "epsilon": Fraction(1)}),
+    "questions in words": ('design = "multi-maxsense"\nquestions = "4"', {"questions": 4}),
+    "the best number of questions": ('design = "multi-maxsense"\nquestions = "auto"', {"questions": "auto"}),
+    "the paper's number of questions": ('design = "multi-maxsense"\nquestions = "ceil"', {"questions": "ceil"}),
+    "an epsilon that is split": ('design = "multi-maxsense"\nquestions = 4\nepsilon = 120', {"epsilon": Fraction(120)}),
+    "public items": ('design = "pairwise"\nrated_items = "public"', {"rated_items": "public", "decoder": "centred"}),
+    "item query": ('design = "item-query"\nanswers_per_item = 5', {"answers_per_item": 5, "epsilon": None}),
+    "full reveal": ('design = "full-reveal"\nreveal_share = 0.5', {"reveal_share": 0.5, "decoder": "shares"}),
+    "a curator": ('design = "curator-items"', {"epsilon": Fraction(1), "decoder": "totals"}),
+    "a curator with much to spend": ('design = "curator-pairs"\nepsilon = 100', {"epsilon": Fraction(100)}),
+    "three items": ('design = "item-query"\nitems = 3\nrated = 1', {"items": 3, "rated": 1}),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNED)
+def test_files_say_what_designs_need(name: str, tmp_path: Path) -> None:
+    text, told = DESIGNED[name]
+    found = load_scenario(written(tmp_path, text), {})
+    assert {key: found.value(key) for key in told} == told
+
+
+def test_a_design_in_a_flag_brings_its_defaults_and_leaves_what_the_file_says(tmp_path: Path) -> None:
+    path = written(tmp_path, "items = 60\nrated = 6")
+    found = load_scenario(path, {"design": "item-query"})
+    assert (found.decoder, found.epsilon, found.items) == ("shares", None, 60)
+    with pytest.raises(InputError, match="not private"):
+        load_scenario(written(tmp_path, "epsilon = 1"), {"design": "item-query"})
+
+
+@pytest.mark.parametrize("design", ["multi-maxsense", "item-query", "full-reveal", "curator-items"])
+def test_what_was_filled_in_is_a_scenario_again(design: str) -> None:
+    full = Scenario(design=design).complete()
+    values = {name: value for name, value in full.model_dump().items() if value is not None}
+    again = Scenario.model_validate({"epsilon": "inf" if full.epsilon is None else full.epsilon, **values})
+    assert again.complete() == full
+
+
+@pytest.mark.parametrize("text", ["inf", '"inf"', "+inf"])
+def test_infinite_epsilon_means_no_noise(text: str, tmp_path: Path) -> None:
+    assert load_scenario(written(tmp_path, f"epsilon = {text}"), {}).epsilon is None
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_epsilon_is_exact(upper: int, lower: int) -> None:
+    exact = Fraction(upper, lower)
+    if exact <= 30:
+        assert load_scenario(None, {"epsilon": f"{upper}/{lower}"}).epsilon == exact
+
+
+def test_a_scenario_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Scenario().items = 3
+
+
+MULTI: dict[str, Any] = {"design": "multi-maxsense", "items": 40, "rated": 5}
+WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "no item": ({"items": 0}, ["items", "0"]),
+    "one item": ({"items": 1}, ["items", "1", "2"]),
+    "items of another world": ({"items": 10**9}, ["items", "1000000000"]),
+    "no user": ({"users": 0}, ["users", "0", "1"]),
+    "fewer users than none": ({"users": -5}, ["users", "-5"]),
+    "users of another world": ({"users": 10**30}, ["users", "1" + "0" * 30]),
+    "nothing rated": ({"rated": 0}, ["rated", "0"]),
+    "more rated than there are": ({"items": 30, "rated": 31}, ["rated", "31", "30"]),
+    "one cluster": ({"clusters": 1}, ["clusters", "1", "2"]),
+    "more clusters than items": ({"items": 5, "rated": 2, "clusters": 6}, ["clusters", "6", "5"]),
+    "one column": ({"like": "0.9"}, ["like", "1", "2"]),
+    "no column": ({"like": [], "clusters": 2}, ["like", "0"]),
+    "a number too few": ({"like": "0.9,0.1;0.4"}, ["like", "2, 1"]),
+    "no list": ({"like": "high,low"}, ["like", "'high,low'", "0.9,0.1"]),
+    "an open end": ({"like": "0.9,0.1;"}, ["like", "''"]),
+    "a probability above 1": ({"like": "0.9,1.1"}, ["like", "1.1", "1"]),
+    "a probability below 0": ({"like": "0.9,-0.1"}, ["like", "-0.1", "0"]),
+    "a probability that is none": ({"like": "0.9,nan"}, ["like", "nan"]),
+    "shares above 1 in all": ({"class_shares": "0.5,0.6", "like": "1,0;0,1"}, ["class_shares", "1.1", "sum to 1"]),
+    "shares below 1 in all": ({"cluster_shares": "0.5,0.4"}, ["cluster_shares", "0.9", "sum to 1"]),
+    "shares nearly 1 in all": ({"cluster_shares": "0.5,0.499999"}, ["cluster_shares", "sum to 1"]),
+    "a share below 0": ({"cluster_shares": "-0.5,1"}, ["cluster_shares", "-0.5"]),
+    "a share too many": ({"cluster_shares": "0.5,0.25,0.25"}, ["cluster_shares", "3", "2"]),
+    "shares without classes": ({"class_shares": "0.5,0.5"}, ["class_shares", "2", "1"]),
+    "no list of shares": ({"class_shares": "half"}, ["class_shares", "'half'"]),
+    "theta above rated": ({"rated": 3, "theta": 3.5}, ["theta", "3.5", "3"]),
+    "theta 0": ({"theta": 0}, ["theta", "0"]),
+    "theta no number": ({"theta": "x"}, ["theta", "'x'"]),
+    "theta nan": ({"theta": float("nan")}, ["theta", "nan"]),
+    "theta inf": ({"theta": float("inf")}, ["theta", "inf"]),
+    "epsilon 0": ({"epsilon": "0"}, ["epsilon", "0", "above 0"]),
+    "epsilon below 0": ({"epsilon": "-1"}, ["epsilon", "-1", "above 0"]),
+    "epsilon nan": ({"epsilon": "nan"}, ["epsilon", "nan", "above 0"]),
+    "epsilon minus infinity": ({"epsilon": "-inf"}, ["epsilon", "-inf"]),
+    "epsilon no number": ({"epsilon": "much"}, ["epsilon", "much"]),
+    "epsilon above the coins": ({"epsilon": "31"}, ["epsilon", "31", "30", "inf"]),
+    "epsilon above a float": ({"epsilon": "1e400"}, ["epsilon", "30"]),
+    "seed below 0": ({"seed": -1}, ["seed", "-1"]),
+    "seed too long": ({"seed": 10**65}, ["seed", "1" + "0" * 65]),
+    "unknown design": ({"design": "minsense"}, ["design", "minsense", "maxsense", "curator-pairs"]),
+    "a list of designs": ({"design": ["maxsense"]}, ["design", "maxsense"]),
+    "a table of designs": ({"design": {"name": "maxsense"}}, ["design", "maxsense"]),
+    "a number of a design": ({"design": 3}, ["design", "3"]),
+    "questions above 1/p": ({**MULTI, "questions": 6}, ["questions is 6", "1/p", "5"]),
+    "questions above 1/p of a theta": ({**MULTI, "theta": 2.5, "questions": 3}, ["questions is 3", "1/p", "2"]),
+    "no question": ({**MULTI, "questions": 0}, ["questions is 0", "1"]),
+    "fewer questions than none": ({**MULTI, "questions": -2}, ["questions is -2", "1"]),
+    "half a question": ({**MULTI, "questions": 2.5}, ["questions", "2.5", "auto"]),
+    "questions in other words": ({**MULTI, "questions": "many"}, ["questions", "'many'", "auto"]),
+    "no ceiling of infinity": ({**MULTI, "epsilon": "inf"}, ["questions", "inf"]),
+    "a question above the coins": ({**MULTI, "questions": 2, "epsilon": "61"}, ["epsilon", "30.5", "30"]),
+    "all questions above the coins": ({**MULTI, "epsilon": "151"}, ["epsilon", "30"]),
+    "multi-maxsense rates too many": ({**MULTI, "rated": 41}, ["rated is 41", "40"]),
+    "multi-maxsense senses too many": ({**MULTI, "theta": 5.5}, ["theta", "5.5", "5"]),
+    "one item in pairs": ({"design": "pairwise", "items": 1}, ["items", "1", "2"]),
+    "one item in queries": ({"design": "item-query", "items": 1}, ["items", "1", "2"]),
+    "too many items in a curator's pairs": ({"design": "curator-pairs", "items": 5001}, ["items is 5001", "5000"]),
+    "one rated item in a pair": ({"design": "pairwise", "rated_items": "public", "rated": 1}, ["rated is 1", "2"]),
+    "one rated item in a curator's pair": ({"design": "curator-pairs", "rated": 1}, ["rated is 1", "2"]),
+    "items public in part": ({"design": "pairwise", "rated_items": "some"}, ["rated_items", "'some'", "'public'"]),
+    "as many clusters as items in a curator's pairs": (
+        {"design": "curator-pairs", "items": 5, "rated": 2, "clusters": 5},
+        ["clusters is 5", "5"],
+    ),
+    "an epsilon of item queries": ({"design": "item-query", "epsilon": "1"}, ["epsilon is 1", "not private", "inf"]),
+    "an epsilon of full reveal": ({"design": "full-reveal", "epsilon": "2"}, ["epsilon is 2", "not private", "inf"]),
+    "a huge epsilon of item queries": ({"design": "item-query", "epsilon": "1e400"}, ["epsilon", "not private"]),
+    "a curator's tiny epsilon": ({"design": "curator-items", "epsilon": "1e-300"}, ["epsilon", "1e-300"]),
+    "a curator's tiny epsilon of pairs": ({"design": "curator-pairs", "epsilon": "1e-11"}, ["epsilon", "1e-11"]),
+    "no answer an item": ({"design": "item-query", "answers_per_item": 0}, ["answers_per_item is 0", "1"]),
+    "nobody reveals": ({"design": "full-reveal", "reveal_share": 0}, ["reveal_share is 0", "greater than 0"]),
+    "more than everybody reveals": ({"design": "full-reveal", "reveal_share": 1.5}, ["reveal_share is 1.5", "1"]),
+    "a share that is none": ({"design": "full-reveal", "reveal_share": float("nan")}, ["reveal_share", "nan"]),
+    "unknown decoder": ({"decoder": "oracle"}, ["decoder", "oracle", "centred"]),
+    "unknown key": ({"epsilom": 1}, ["epsilom", "unknown", "epsilon"]),
+    "a file and items": ({"ratings": "r.csv", "items": 9}, ["items", "9", "r.csv"]),
+    "a file and probabilities": ({"ratings": "r.csv", "like": "0.9,0.1"}, ["like", "0.9", "r.csv"]),
+    "held out below 0": ({"held_out": -1}, ["held_out", "-1"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line_with_name_and_value(case: str) -> None:
+    values, words = WRONG[case]
+    with pytest.raises(InputError) as raised:
+        load_scenario(None, values)
+    line = str(raised.value)
+    assert "\n" not in line
+    assert line.startswith(words[0]) or f"key '{words[0]}'" in line
+    assert all(word in line for word in words), line
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "decoder is 'oracle'; choose one of centred, paper, posterior for maxsense": {"decoder": "oracle"},
+    "epsilon is 1, but item-query is not private; say inf or leave it out": {"design": "item-query", "epsilon": 1},
+    "policy is 'eliminate'; choose one of one-round, fixed for grr": {"design": "grr", "policy": "eliminate"},
+    "rounds is 3, which is about policy fixed, not one-round; leave it out": {"rounds": 3},
+    "epsilon is 1e-10; give at least 1e-09": {"epsilon": "1e-10"},
+    "questions is 21; it must lie between 1 and 1/p": {"design": "multi-maxsense", "questions": 21},
+}
+"""What mechanisms cannot do, and values that ask for it."""
+
+
+@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_a_mechanism_cannot_do_is_refused_where_a_run_begins(words: str) -> None:
+    """A scenario holds values and knows no mechanism; whatever begins a run refuses it, and asks nobody."""
+    scenario = Scenario.model_validate({"users": 100, **REFUSED[words]})
+    for begin in (RunSpec, lambda one: settle(one.complete()), populate, blindrec.run):
+        with pytest.raises(InputError, match=re.escape(words)):
+            begin(scenario)

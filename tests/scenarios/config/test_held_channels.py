@@ -1,0 +1,170 @@
+"""What devices draw from is held against every query's epsilon, not only what was shown before the run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
+
+import foreign_bad as bad
+import foreign_liars as liars
+import foreign_mechanisms as foreign
+import numpy as np
+import pytest
+from foreign_jobs import EPSILON, RATINGS, SECRET, WORLD, job
+
+from actors.device import Cohort
+from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel
+from coordinator.protocol.channels import independent_bits as bits
+from coordinator.protocol.channels import matrix_channel as matrix
+from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, MechanismError, admit, hold
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
+from coordinator.server.custom import CustomDesign
+from scenarios.backends.in_process import InProcess
+from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for
+from scenarios.families.main.run import run_job
+
+IN_CLEAR = "one release gives away inf nats, above the question's epsilon 2; add noise"
+
+
+def first_query(mechanism: Mechanism) -> tuple[CustomDesign, Query]:
+    """A mechanism that was admitted, and its first query."""
+    design = CustomDesign(admitted_for(mechanism, WORLD, epsilon=EPSILON)[0], WORLD)
+    return design, design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
+
+
+def refusal(query: Query) -> str:
+    """The line by which devices and everybody else refuse a query; nothing is charged."""
+    cohort = Cohort(RATINGS, SECRET, 0, 8, EPSILON)
+    with pytest.raises(MechanismError) as error:
+        cohort.answer(query, 0, 8)
+    assert cohort.ledger.spent(0) == 0
+    with pytest.raises(MechanismError, match=re.escape(str(error.value))):
+        check_question(query)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("kind", [liars.LaterLiar, liars.CallLiar])
+def test_who_lies_in_a_later_round_is_told_there_and_earlier_rounds_are_kept(kind: type[Mechanism]) -> None:
+    liars.CallLiar.calls.clear()
+    found = run_job(job(kind(), rounds=3), InProcess(1), advised=0, top=1, progress=lambda _: None).outcome
+    assert len(found.state.asked) == 1
+    assert str(found.failure).startswith(f"mechanism {kind.__name__}, method channel, round 1: {IN_CLEAR}")
+
+
+def test_who_lies_in_a_pool_is_told_in_the_round_that_asks_about_it() -> None:
+    found = run_job(
+        job(liars.PoolLiar(), adaptive=True), InProcess(1), advised=0, top=1, progress=lambda _: None
+    ).outcome
+    assert re.match(rf"mechanism PoolLiar, method channel, round \d: {IN_CLEAR}", str(found.failure))
+
+
+def test_devices_hold_the_channel_of_the_very_query_that_they_are_sent() -> None:
+    _, query = first_query(liars.SeedLiar())
+    assert IN_CLEAR in refusal(replace(query, public_seed=bytes(15) + b"1"))
+    _, query = first_query(liars.Told())
+    Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(query, 0, 8)
+    assert IN_CLEAR in refusal(replace(query, parameters={"zero": 0.0}))
+    assert "1 above the question's epsilon 1;" in refusal(replace(query, epsilon=Fraction(1)))
+    _, query = first_query(liars.ClaimsLater())
+    assert "it claims 4 nats, its question 2; let them agree" in refusal(replace(query, round=1))
+
+
+def test_an_excess_that_nine_digits_do_not_show_is_told_with_its_remedy() -> None:
+    _, query = first_query(liars.Told())
+    line = refusal(replace(query, parameters={"zero": query.parameters["zero"] * (1 - 1e-11)}))
+    assert re.search(
+        r"gives away 2 nats, [\d.]+e-1\d above .* 2; add noise, or build the channel with epsilon=question", line
+    )
+
+
+def test_a_claim_that_is_below_by_less_than_any_number_of_digits_shows_is_exceeded() -> None:
+    """Three to one is ln 3; 200 digits of it, cut off, are less than it."""
+    own, query = admitted_for(foreign.GRR(), WORLD, epsilon=EPSILON)[0], first_query(foreign.GRR())[1]
+    with localcontext() as context:
+        context.prec, context.rounding = 200, ROUND_FLOOR
+        below = Fraction(Decimal(3).ln().next_minus())
+    quarter = COIN // 4
+    channel = MatrixChannel(((3 * quarter, quarter), (quarter, 3 * quarter)))
+    hold(own, replace(query, epsilon=below + Fraction(1, 10**198)), channel)
+    with pytest.raises(MechanismError, match=r"gives away 1.09861229 nats, \S+e-\d+ above the question's epsilon"):
+        hold(own, replace(query, epsilon=below), channel)
+
+
+def test_a_channel_of_a_derived_class_is_none() -> None:
+    with pytest.raises(MechanismError, match=r"Derived, method channel, round 0: .* nor may it be of a class derived"):
+        first_query(liars.Derived())
+
+
+def test_a_forged_channel_is_checked_anew_and_nobody_else_holds_what_is_drawn_from() -> None:
+    with pytest.raises(MechanismError, match="Forged, method channel, round 0: 40 bits with at most 0 ones"):
+        first_query(liars.Forged())
+    design, query = first_query(liars.Keeps())
+    admit(design.own)
+    object.__setattr__(liars.GIVEN[-1], "if_zero", 0)
+    held = CustomPublic(design.own).channel(query)
+    assert isinstance(held, IndependentBits)
+    assert held.if_zero > 0
+    assert held is CustomPublic(design.own).channel(query)
+
+
+def test_a_sampler_is_tried_for_all_private_values() -> None:
+    """False alarm of an honest sampler: 1e-9 for each of 4 public coins."""
+    own, checked = admitted_for(foreign.LocalHashing(), WORLD, epsilon=EPSILON)
+    assert checked.how == FOR_SOME == "likelihood checked for 4 public coins, sampler sampled"
+    assert own.promise.endswith(f"({FOR_SOME})")
+    with pytest.raises(
+        MechanismError, match=r"method sampler, round 0: its draws differ .* private value 5 gave release"
+    ):
+        admitted_for(liars.CrookedForSome(), WORLD, epsilon=EPSILON)
+
+
+def test_a_likelihood_of_more_values_than_are_tried_is_only_claimed() -> None:
+    assert MOST_SAMPLED < 257
+    own, checked = admitted_for(liars.Many(), WORLD, epsilon=EPSILON)
+    assert checked.how == UNCHECKED
+    assert own.unchecked
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: bits(count=2.0, if_one=0.5, if_zero=0.2, epsilon=None),  # type: ignore[arg-type] # on purpose
+        lambda: bits(count=2, if_one=0.5, if_zero=0.2, epsilon=None, ones=1.5),  # type: ignore[arg-type] # on purpose
+        lambda: bits(count=2, if_one="a", if_zero=0.2, epsilon=None),  # type: ignore[arg-type] # on purpose
+        lambda: bits(count=2, if_one=0.5, if_zero=0.2, epsilon=1.5),  # type: ignore[arg-type] # on purpose
+        lambda: IndependentBits(2, COIN / 2, 1, 1),  # type: ignore[arg-type] # on purpose
+        lambda: matrix([[np.float32(1)]], None),  # type: ignore[list-item] # on purpose
+        lambda: matrix([["a"]], None),  # type: ignore[list-item] # on purpose
+        lambda: matrix([[[1.0]]], None),  # type: ignore[list-item] # on purpose
+        lambda: matrix([1.0], None),  # type: ignore[list-item] # on purpose
+        lambda: matrix([[0.5, 0.5]], 1.5),  # type: ignore[arg-type] # on purpose
+        lambda: MatrixChannel(((COIN / 2, COIN / 2),)),  # type: ignore[arg-type] # on purpose
+        lambda: MatrixChannel([[COIN]]),  # type: ignore[arg-type] # on purpose
+        lambda: Likelihood(claimed=1.0, bits=1, likelihood=len, sampler=len),  # type: ignore[arg-type] # on purpose
+        lambda: Likelihood(claimed=None, bits=1.5, likelihood=len, sampler=len),  # type: ignore[arg-type] # on purpose
+        lambda: Likelihood(claimed=None, bits=1, likelihood=len, sampler=7),  # type: ignore[arg-type] # on purpose
+    ],
+)
+def test_what_is_no_number_is_told_in_a_line(make: object) -> None:
+    with pytest.raises(InputError) as error:
+        make()  # type: ignore[operator] # a function
+    assert "\n" not in str(error.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    same = bits(count=3, if_one=0.75, if_zero=0.25, epsilon=None, ones=1)
+    given = bits(count=np.int64(3), if_one=np.float64(0.75), if_zero=0.25, epsilon=None, ones=np.int32(1))  # type: ignore[arg-type] # on purpose
+    assert same == given
+    assert type(given.count) is int
+
+
+def test_ratings_do_not_cross_in_names(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in (bad.RaisesByName, bad.NamesByType, bad.NamesByDtype):
+        with pytest.raises(MechanismError) as error:
+            run_job(job(kind()), InProcess(1), advised=0, top=1, progress=lambda _: None)
+        assert "Rated" not in str(error.value)
+    assert "Rated" not in capsys.readouterr().out

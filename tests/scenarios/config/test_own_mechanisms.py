@@ -1,0 +1,182 @@
+"""Mechanisms of one's own in this process: what they tell, that nobody lies, and one answer on every layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import foreign_bad
+import foreign_mechanisms as foreign
+import numpy as np
+import pytest
+from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD
+
+from actors.device import Cohort
+from actors.ratings import BlockRatings
+from coordinator.protocol.channels import IndependentBits
+from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.protocol.questions import check_question
+from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.custom import KMEANS, CustomDesign
+from coordinator.server.design import Decoding, World
+from coordinator.server.mechanisms import half_of
+from coordinator.server.server_half import POOLED
+from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.statistic import merge
+from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
+
+HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
+
+
+def asked(
+    mechanism: Mechanism, *, world: World = WORLD, pool: list[int] | None = None
+) -> tuple[CustomMechanism, CustomDesign, Query]:
+    """A mechanism that was admitted, its design, and the query of its first round."""
+    own, _ = admitted_for(mechanism, world, epsilon=world.epsilon)
+    design = CustomDesign(own, world)
+    some = None if pool is None else np.array(pool, np.int32)
+    return own, design, design.query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon, pool=some)
+
+
+def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatistic:
+    """What devices answer, summed up."""
+    cohort = Cohort(RATINGS, SECRET, first, stop, EPSILON)
+    found = aggregate(query, cohort.answer(query, first, stop))
+    assert isinstance(found, CountStatistic)
+    return found
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("kind", HONEST)
+def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism]) -> None:
+    """False alarm: 20 values of at most 5.5 standard errors each, 20 * 4e-8 < 1e-6."""
+    own, design, query = asked(kind())
+    value, error = design.values(query, answered(query))
+    assert np.abs((value - TRUE) / error).max() < 5.5
+    model = half_of(own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
+    assert np.array_equal(model.cluster, RATINGS.clusters)
+    assert np.array_equal(model.score, value)
+    assert np.array_equal(model.error, error)
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_blocks_add_up_to_what_all_say_at_once(kind: type[Mechanism]) -> None:
+    _, _, query = asked(kind())
+    whole = answered(query)
+    parts = [answered(query, first=first, stop=stop) for first, stop in ((0, 8), (8, 7001), (7001, USERS))]
+    assert np.array_equal(merge(*parts).__dict__["sums"], whole.sums)
+    assert merge(*parts).ones == whole.ones > 0
+
+
+def test_without_noise_nothing_but_sampling_is_left() -> None:
+    world = World(items=ITEMS, rated=RATED, users=USERS, clusters=2, epsilon=None)
+    for kind in HONEST:
+        own, _ = admitted_for(kind(), world, epsilon=None)
+        query = CustomDesign(own, world).query(round_number=0, public_seed=bytes(16), epsilon=None)
+        cohort = Cohort(RATINGS, SECRET, 0, USERS, None)
+        statistic = aggregate(query, cohort.answer(query, 0, USERS))
+        assert isinstance(statistic, CountStatistic)
+        if kind is foreign.GRR:
+            assert statistic.sums[-1] == 0
+            assert statistic.sums.sum() == USERS
+
+
+def test_a_pool_is_asked_about_alone() -> None:
+    own, design, query = asked(foreign.GRR(), pool=[1, 4, 7])
+    assert query.parameters["outputs"] == 7
+    told = design.read(query, answered(query))
+    assert np.flatnonzero(told.information).tolist() == [1, 4, 7]
+    assert (np.abs(told.value - TRUE) / told.error)[[1, 4, 7]].max() < 5.5
+    assert half_of(own.name).policies == POOLED
+    whole = design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
+    assert (design.rates(query).shape, design.rates(whole).shape) == ((3,), (ITEMS,))
+    assert design.rates(query)[0] > 1.5 * design.rates(whole)[0]
+    measured = 1 / (USERS * design.values(query, answered(query))[1] ** 2)
+    assert (design.rates(query) < measured).all()  # most devices rated none of three items: less noise than typical
+    assert (measured < 2 * design.rates(query)).all()
+
+
+def test_who_cannot_ask_about_pools_says_which_policies_it_can_follow() -> None:
+    own, design, _ = asked(foreign.OUE())
+    with pytest.raises(InputError, match="OUE asks about no pools of items; it can follow one-round and fixed"):
+        design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON, pool=np.array([3], np.int32))
+    assert half_of(own.name).policies == ("one-round", "fixed")
+
+
+def test_channels_are_checked_exactly() -> None:
+    world = WORLD
+    told = {kind.__name__: admitted_for(kind(), world, epsilon=EPSILON)[1] for kind in HONEST}
+    assert {name: one.how for name, one in told.items()} == {"OUE": EXACT, "GRR": EXACT, "LocalHashing": FOR_SOME}
+    for one in told.values():
+        assert 2 * (1 - 1e-6) < one.epsilon <= 2
+        assert one.warning is None
+
+
+def test_a_twin_that_lies_is_refused_before_anybody_is_asked() -> None:
+    line = (
+        "mechanism Liar, method channel, round 0: one release gives away 2.2 nats, 0.2 above the question's epsilon 2; "
+    )
+    with pytest.raises(MechanismError, match=line):
+        asked(foreign.Liar())
+
+
+def test_more_noise_than_needed_is_told() -> None:
+    _, checked = admitted_for(foreign.Shy(), WORLD, epsilon=EPSILON)
+    assert checked.warning == "mechanism Shy: its channel gives away 1 nats at most, its question claims 2"
+
+
+def test_a_sampler_must_follow_its_likelihood() -> None:
+    with pytest.raises(MechanismError, match="method sampler, round 0: its draws differ from its likelihood"):
+        asked(foreign.Crooked())
+
+
+def test_what_cannot_be_gone_through_is_claimed_not_checked() -> None:
+    own, checked = admitted_for(foreign_bad.Large(), WORLD, epsilon=EPSILON)
+    assert (checked.how, own.unchecked) == (UNCHECKED, True)
+    query = CustomDesign(own, WORLD).query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
+    assert check_question(query).promise.endswith("(claimed, not checked)")
+    large = World(items=200, rated=RATED, users=USERS, clusters=2, epsilon=EPSILON)
+    with pytest.raises(MechanismError, match="method likelihood, round 0: the largest log-ratio"):
+        admitted_for(foreign_bad.LargeLiar(), large, epsilon=EPSILON)
+
+
+def test_nobody_answers_a_query_of_a_mechanism_that_was_not_admitted() -> None:
+    own, _, query = asked(foreign.OUE())
+    stranger = replace(query, design=own.name[:-1] + ("0" if own.name[-1] != "0" else "1"))
+    assert admitted(stranger.design) is None
+    with pytest.raises(InputError, match="is unknown to devices"):
+        Cohort(RATINGS, SECRET, 0, 8, EPSILON).answer(stranger, 0, 8)
+
+
+@pytest.mark.statistical
+def test_releases_follow_the_exact_channel_in_a_small_catalogue() -> None:
+    """OUE of two items, one private sketch: all 16 releases, each count within 6.5 deviations; false alarm < 2e-9."""
+    world = World(items=2, rated=1, users=USERS, clusters=2, epsilon=EPSILON)
+    _, _, query = asked(foreign.OUE(), world=world)
+    ratings = BlockRatings(
+        users=USERS,
+        rated_items=1,
+        like=np.array([[1.0, 1.0]]),
+        class_shares=np.ones(1),
+        clusters=np.zeros(2, np.int32),
+    )
+    release = Cohort(ratings, SECRET, 0, USERS, EPSILON).answer(query, 0, USERS)
+    seen = np.bincount(release.unpacked() @ (1 << np.arange(3, -1, -1)), minlength=16)
+    channel = check_question(query).channel(query)
+    assert isinstance(channel, IndependentBits)
+    rows = [channel.chances(np.array(row)) for row in ([1, 0, 0, 0], [0, 1, 0, 0])]
+    mean = np.array([float(sum(cells)) / 2 for cells in zip(*rows, strict=True)])
+    assert sum(rows[0]) == 1
+    assert (np.abs(seen - USERS * mean) < 6.5 * np.sqrt(USERS * mean)).all()
+
+
+def test_no_devices_count_nothing() -> None:
+    for kind in HONEST:
+        _, design, query = asked(kind())
+        statistic = aggregate(query, no_release(query))
+        assert isinstance(statistic, CountStatistic)
+        assert not statistic.sums.any()
+        value, error = design.values(query, statistic)
+        assert not value.any()
+        assert np.isinf(error).all()

@@ -1,0 +1,145 @@
+"""Foreign mechanisms on Ray: they travel by value, each side holds what is its own, and releases are the same."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import foreign_bad as bad
+import foreign_mechanisms as foreign
+import psutil
+import pytest
+import ray
+from foreign_jobs import USERS, job
+from thoroughness import sample
+
+from benchmarks.victims import below
+from coordinator.protocol.custom import Mechanism, MechanismError
+from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.rounds.rounds import Outcome, Round
+from coordinator.server.rounds.state import RunProgress
+from scenarios.backends import on_ray as place
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.on_ray import OnRay
+from scenarios.backends.ray_instance import on_ray
+from scenarios.families.main.run import Job, _packages, run_job
+from scenarios.store.journal import InMemoryRounds, Journal
+
+pytestmark = pytest.mark.cluster
+
+
+def here(of: Job) -> Outcome:
+    """What a run in this process ends with."""
+    return run_job(of, InProcess(2), advised=0, top=1, progress=lambda _: None).outcome
+
+
+def there(session: OnRay, of: Job, progress: Callable[[RunProgress], None] = lambda _: None) -> Outcome:
+    """What a run on Ray ends with."""
+    return run_job(of, session, advised=0, top=1, progress=progress).outcome
+
+
+def test_adaptive_policies_ask_the_same_there(ray_session: OnRay) -> None:
+    of = job(foreign.GRR(), adaptive=True, workers=1)
+    far, near = there(ray_session, of), here(of)
+    assert far.releases_sha256 == near.releases_sha256
+    assert [ask.query.id for ask in far.state.asked] == [ask.query.id for ask in near.state.asked]
+
+
+def test_each_side_holds_its_own_and_imports_nobody_elses_file(
+    ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray loads the class behind a handle in the server's process, as in any run; the foreign file in none."""
+    seen: dict[str, set[str]] = {}
+    actors: dict[str, Any] = {}
+
+    def recording(*arguments: Any) -> Any:
+        actors["device"], actors["server"] = arguments[1]["devices"].hosts[0], start_coordinator(*arguments)
+        return actors["server"]
+
+    def progress(_: RunProgress) -> None:
+        if not seen:
+            asked = {name: actor.__ray_call__.remote(lambda _: set(sys.modules)) for name, actor in actors.items()}
+            seen.update({name: ray.get(answer) for name, answer in asked.items()})
+
+    monkeypatch.setattr("scenarios.backends.on_ray.start_coordinator", recording)
+    there(ray_session, job(foreign.GRR()), progress)
+    for loaded in seen.values():
+        assert not [
+            name for name in loaded if name.partition(".")[0] in {"scenarios", "foreign_mechanisms", "foreign_jobs"}
+        ]
+    assert "coordinator.server.custom" in seen["server"]
+    assert "actors.custom" in seen["device"]
+    theirs = [name for name in seen["device"] if name.startswith("coordinator.")]
+    assert all(name.startswith("coordinator.protocol") for name in theirs), theirs
+
+
+def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None:
+    """An aggregator holds no handle of a device: nothing of `actors` is there, with a foreign class as without."""
+    from coordinator.server.fleet.querying import start_aggregators  # noqa: PLC0415 (Ray)
+
+    of = job(foreign.GRR())
+    place._by_value(_packages(of))
+    (one,) = start_aggregators(1, of.learner.own)
+    query = of.plan.rehearsal()
+    assert query is not None
+    ray.get(one.warm_up.remote(query))
+    loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
+    ray.kill(one)
+    assert not [name for name in loaded if name.partition(".")[0] in {"actors", "scenarios", "foreign_mechanisms"}]
+
+
+@pytest.mark.parametrize("victim", sample(["ray::DeviceHost", "ray::Coordinator"], 1))
+def test_processes_that_die_change_nothing(ray_session: OnRay, tmp_path: Path, victim: str) -> None:
+    killed: list[psutil.Process] = []
+
+    def progress(tally: RunProgress) -> None:
+        if not killed and tally.count >= USERS // 4:
+            killed.extend(one for one, line in below(psutil.Process()).items() if line.startswith(victim))
+            killed[0].kill()
+
+    of = replace(job(foreign.OUE(), rounds=4), rounds=Journal(tmp_path, 0), ledger=Journal(tmp_path, 0).ledger)
+    assert there(ray_session, of, progress).releases_sha256 == here(job(foreign.OUE(), rounds=4)).releases_sha256
+    assert killed
+
+
+class Unlucky(InMemoryRounds):
+    """Dies with the second round that it is told."""
+
+    def keep(self, over: Round) -> None:
+        super().keep(over)
+        if len(self.rounds) == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_was_interrupted_goes_on(ray_session: OnRay) -> None:
+    held = Unlucky()
+    with pytest.raises(KeyboardInterrupt):
+        there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=held))
+    whole = there(ray_session, job(foreign.LocalHashing(), rounds=4, workers=1, kept=InMemoryRounds(*held.rounds)))
+    assert whole.releases_sha256 == here(job(foreign.LocalHashing(), rounds=4)).releases_sha256
+
+
+@pytest.mark.parametrize("kind", [bad.NeverEnds])
+def test_what_goes_wrong_there_is_told_as_here(ray_session: OnRay, kind: type[bad.Raises]) -> None:
+    far, near = there(ray_session, job(kind(late=2), rounds=4, workers=1)), here(job(kind(late=2), rounds=4))
+    until = time.monotonic() + 10
+    while (left := [line for line in below(psutil.Process()).values() if line.startswith("ray::DeviceHost")]) and (
+        time.monotonic() < until
+    ):
+        time.sleep(0.1)
+    assert not left, "its process is ended, and the thread with it"
+    assert far.failure == near.failure
+    assert str(far.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
+    assert far.releases_sha256 == near.releases_sha256
+
+
+@pytest.mark.parametrize("kind", [bad.Outside, bad.CountsFloats])
+def test_what_goes_wrong_at_once_is_one_line(lent: None, kind: type[Mechanism]) -> None:
+    with pytest.raises(MechanismError) as error, on_ray(address=None, workers=1) as session:
+        there(session, job(kind(), workers=1))
+    assert str(error.value).startswith(f"mechanism {kind.__name__}, method ")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,215 @@
+"""Populations: exact sizes, one seed one world, and files with fewer, as many or more users than the file."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import statistical
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import of_file, planted_ratings, small, write_movielens
+
+from actors.ratings import BlockRatings, StoredRatings
+from coordinator.protocol.arrays import Words
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import Population, class_shares, cluster_sizes, exact_sizes, populate
+
+USERS, ITEMS, EACH = 30, 16, 6
+NO_SECRET: Words = np.zeros(2, np.uint64)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=USERS, items=ITEMS, each=EACH))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6).filter(any), st.integers(0, 10**6))
+def test_sizes_are_whole_sum_up_and_lie_within_one_of_their_shares(weights: list[float], total: int) -> None:
+    shares = np.array(weights) / sum(weights)
+    sizes = exact_sizes(shares, total)
+    assert sizes.sum() == total
+    assert np.abs(sizes - shares * total).max() < 1 + 1e-9
+
+
+def test_sizes_by_hand() -> None:
+    assert exact_sizes(np.array([0.5, 0.3, 0.2]), 7).tolist() == [4, 2, 1]
+    assert exact_sizes(np.array([1 / 3, 1 / 3, 1 / 3]), 100).tolist() == [34, 33, 33]
+    assert exact_sizes(np.array([0.29, 0.71]), 100).tolist() == [29, 71]
+
+
+def test_the_true_clusters_have_exact_sizes_in_a_random_order() -> None:
+    scenario = small(items=50, like="0.9,0.5,0.1", cluster_shares="0.5,0.3,0.2")
+    truth = populate(scenario).truth
+    assert truth is not None
+    assert np.bincount(truth).tolist() == cluster_sizes(scenario).tolist() == [25, 15, 10]
+    assert (np.diff(truth) != 0).sum() > 15
+
+
+def test_shares_are_equal_unless_given() -> None:
+    assert class_shares(small(like="1,0;0,1;1,1")).tolist() == pytest.approx([1 / 3] * 3)
+    assert class_shares(small(like="1,0;0,1", class_shares="0.25,0.75")).tolist() == [0.25, 0.75]
+    assert cluster_sizes(small(items=41)).tolist() == [21, 20]
+
+
+@pytest.mark.parametrize("wrong", [{"cluster_shares": "1,0"}, {"cluster_shares": "0.999,0.001"}])
+def test_a_cluster_without_items_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=r"^cluster_shares is \(.*cluster 1 of 2.*none of 40 items"):
+        populate(small(**wrong))
+
+
+def block(population: Population) -> BlockRatings:
+    assert isinstance(population.ratings, BlockRatings)
+    return population.ratings
+
+
+def stored(population: Population) -> StoredRatings:
+    assert isinstance(population.ratings, StoredRatings)
+    return population.ratings
+
+
+def test_one_seed_is_one_world_and_another_seed_another() -> None:
+    first, again, other = (populate(small(seed=seed)).truth for seed in (5, 5, 6))
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def likes_by_cluster(scenario: Scenario, cluster: int, devices: int) -> tuple[int, int]:
+    """How many ratings of one cluster the devices gave, and how many of them are likes."""
+    population = populate(scenario)
+    assert population.truth is not None
+    secret = as_words(derive(scenario.seed, "devices"))
+    told = population.ratings.rated(secret, 0, devices)
+    items, likes = told.items, told.values
+    mine = population.truth[items] == cluster
+    return int(mine.sum()), int(likes[mine].sum())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("cluster", "liked"), [(0, 0.25 * 0.9 + 0.75 * 0.2), (1, 0.25 * 0.1 + 0.75 * 0.6)])
+def test_devices_like_as_the_scenario_says(cluster: int, liked: float) -> None:
+    """False alarm: at most 1e-6 a cluster, by a design effect of w = 5 ratings a user in Hoeffding's inequality."""
+    given_, likes = likes_by_cluster(small(like="0.9,0.1;0.2,0.6", class_shares="0.25,0.75"), cluster, 40_000)
+    radius = statistical.hoeffding_radius(given_ // 5)
+    assert abs(likes / given_ - liked) < radius
+    assert abs(likes / given_ - (liked + 0.03)) > radius
+
+
+def test_a_population_shows_no_data(file: Path) -> None:
+    shown = repr(populate(small())) + repr(populate(of_file(file)))
+    assert "array" not in shown
+    assert "[" not in shown.replace("truth", "")
+
+
+def test_as_many_users_are_all_of_the_file_in_its_order(file: Path) -> None:
+    population = populate(of_file(file))
+    assert stored(population).user.tolist() == list(range(USERS))
+    assert (population.copies_max, population.person_epsilon()) == (1, Fraction(1))
+    filled = population.scenario
+    assert (filled.items, filled.users, filled.clusters) == (ITEMS, USERS, 2)
+    assert population.truth is None
+    assert population.item_labels.tolist() == [str(item + 1) for item in range(ITEMS)]
+
+
+def test_fewer_users_are_different_people(file: Path) -> None:
+    population = populate(of_file(file, users=20))
+    people = stored(population).user
+    assert len(set(people.tolist())) == people.size == 20
+    assert (population.copies_max, population.person_epsilon()) == (1, Fraction(1))
+    again, other = (stored(populate(of_file(file, users=20, seed=seed))).user for seed in (0, 1))
+    assert people.tolist() == again.tolist() != other.tolist()
+
+
+def test_more_users_are_drawn_with_replacement_and_a_person_pays_for_every_copy(file: Path) -> None:
+    population = populate(of_file(file, users=1000, epsilon=Fraction(1, 3)))
+    copies = np.bincount(stored(population).user, minlength=USERS)
+    assert copies.sum() == stored(population).users == 1000
+    assert copies.min() > 0
+    assert population.copies_max == copies.max() > 1000 / USERS
+    assert population.person_epsilon() == Fraction(int(copies.max()), 3)
+
+
+def test_the_first_devices_stand_for_every_person_once(file: Path) -> None:
+    """Advice is scored on them, so that nobody counts twice and everybody drawn counts."""
+    for users in (12, 45, 1000):
+        population = populate(of_file(file, users=users))
+        ratings = population.ratings
+        assert isinstance(ratings, StoredRatings)
+        first = ratings.user[: population.people]
+        assert np.unique(first).size == first.size == np.unique(ratings.user).size
+
+
+def test_without_noise_a_person_has_no_guarantee(file: Path) -> None:
+    assert populate(of_file(file, users=1000, epsilon="inf")).person_epsilon() is None
+
+
+def test_every_copy_holds_its_persons_ratings(file: Path) -> None:
+    population = populate(of_file(file, users=100))
+    split = population.split
+    assert split is not None
+    told = population.ratings.rated(NO_SECRET, 0, 100)
+    starts, items, likes = told.starts, told.items, told.values
+    for device, person in enumerate(stored(population).user.tolist()):
+        own = slice(starts[device], starts[device + 1])
+        his = slice(split.train.starts[person], split.train.starts[person + 1])
+        assert items[own].tolist() == split.train.items[his].tolist()
+        assert likes[own].tolist() == split.likes[his].tolist()
+
+
+@pytest.mark.parametrize("held_out", [0, 1, 2])
+def test_held_out_likes_are_not_among_the_devices_ratings(held_out: int, file: Path) -> None:
+    population = populate(of_file(file, held_out=held_out))
+    split = population.split
+    assert split is not None
+    told = population.ratings.rated(NO_SECRET, 0, USERS)
+    starts, items = told.starts, told.items
+    for user in range(USERS):
+        rated = set(items[starts[user] : starts[user + 1]].tolist())
+        held = set(split.holdout.items[split.holdout.starts[user] : split.holdout.starts[user + 1]].tolist())
+        assert not rated & held
+        assert len(rated | held) == EACH
+    assert (split.holdout.items.size > 0) == (held_out > 0)
+
+
+def test_rated_is_the_median_of_what_is_left_unless_given(file: Path) -> None:
+    assert populate(of_file(file, held_out=0)).scenario.rated == EACH
+    assert populate(of_file(file, held_out=1)).scenario.rated == EACH - 1
+    assert populate(of_file(file, rated=3)).scenario.rated == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"rated": ITEMS + 1}, ["rated", "17", "16"]),
+        ({"theta": 5.5}, ["theta", "5.5", "5"]),
+        ({"clusters": ITEMS + 1}, ["clusters", "17", "16"]),
+        ({"like_from": float("nan")}, ["like_from", "nan"]),
+        ({"columns": ("user", "movieId", "rating")}, ["user", "userId"]),
+    ],
+)
+def test_what_the_file_contradicts_is_refused(wrong: dict[str, object], words: list[str], file: Path) -> None:
+    with pytest.raises(InputError) as raised:
+        populate(of_file(file, **wrong))
+    assert all(word in str(raised.value) for word in words), raised.value
+
+
+def test_public_coins_deal_devices_to_groups(file: Path) -> None:
+    """All of a file's users in an order that is not the file's; where users are drawn, that is so anyway."""
+    told = [
+        stored(populate(of_file(file, design=design, seed=seed))).user for design, seed in (("pairs", 0), ("pairs", 1))
+    ]
+    plain = stored(populate(of_file(file, design="set"))).user.tolist()
+    assert plain == list(range(USERS))
+    assert [sorted(one.tolist()) for one in told] == [plain, plain]
+    assert plain != told[0].tolist() != told[1].tolist() != plain
+    for users in (USERS // 2, 4 * USERS):
+        drawn = [
+            stored(populate(of_file(file, users=users, design=design))).user.tolist() for design in ("set", "pairs")
+        ]
+        assert drawn[0] == drawn[1] != sorted(drawn[0])

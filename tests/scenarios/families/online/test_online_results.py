@@ -1,0 +1,180 @@
+"""Results of online runs: the flat record, means and intervals over seeds, and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coordinator.server.online.recommenders import named_recommenders
+from scenarios.backends.in_process import InProcess
+from scenarios.families.online.loss_bounds import loss_bound
+from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.serving_experiment import (
+    COLUMNS,
+    clients_table,
+    digest,
+    record,
+    rounds_table,
+    voters_table,
+)
+from scenarios.show.columns import Average, mean_of
+from scenarios.store.files import to_json
+
+MEASURED = {column.name for column in COLUMNS if column.average is Average.MEAN}
+WORST = {column.name for column in COLUMNS if column.average is Average.WORST}
+ASKED_FOR = {"recommender", "loss", "loss_bound", "epsilon_proved", "epsilon_exact", "privacy_loss_of_run"}
+ASKED_FOR |= {"peers_alive", "seconds"}
+"""The issue's JSON names."""
+
+
+def online(**changes: Any) -> OnlineResult:
+    """A short run in this process."""
+    return run_online(OnlineScenario.model_validate({"rounds": 60, **changes}), InProcess(1))
+
+
+@pytest.mark.parametrize("name", named_recommenders())
+def test_every_recommender_has_the_same_record(name: str) -> None:
+    """Strict JSON, no NaN; null where a number does not exist."""
+    run = online(recommender=name, diversity=0, radius=0)
+    result = record(run)
+    assert set(result) >= ASKED_FOR
+    assert set(result) == set(record(online()))
+    assert json.loads(to_json(result), parse_constant=pytest.fail) == result
+    (client,) = run.clients
+    assert result["loss"] == int((~client.served.liked).sum())
+    assert result["loss_share"] == result["loss"] / 60
+    assert result["loss_random"] == 30
+    assert (result["rounds"], result["voters"], result["peers"], result["clients"]) == (60, 256, 4, 1)
+    assert (result["trust_model"], result["seed"], result["skipped"], result["refused"]) == ("curator", 0, 0, 0)
+    assert result["survivors"] == int(client.served.alive.sum())
+    assert result["peers_alive"] + result["peers_kicked"] == 4
+    assert result["guarantee"].startswith("none" if result["epsilon_proved"] is None else "epsilon-differential")
+    assert (result["epsilon_proved"] is None) == (not named_recommenders()[name].private)
+    assert (result["privacy_loss_of_run"] is None) == named_recommenders()[name].weighted
+
+
+def test_bounds_are_those_of_the_clients_own_numbers() -> None:
+    result = record(online(peers=3, radius=1, diversity=2))
+    bound = loss_bound("p-rec", rounds=60, objects=2, voters=256, peers=3, diversity=2, radius=1)
+    assert result["loss_bound"] == bound
+    sim = record(online(recommender="p-rec-sim", voters=20, peers=5, rounds=100))
+    assert sim["epsilon_exact"] == pytest.approx(3.057734510226, abs=5.1e-13)
+    assert sim["privacy_loss_of_run"] <= sim["epsilon_exact"] <= sim["epsilon_proved"]
+    assert record(online(recommender="random"))["epsilon_exact"] == 0
+
+
+def test_clients_are_averaged_and_their_exposures_added() -> None:
+    run = online(clients=3, rounds=50)
+    result, rows = record(run), clients_table(run)
+    assert (result["clients"], len(rows)) == (3, 3)
+    for name in ("loss", "survivors", "log_likelihood"):
+        assert result[name] == pytest.approx(rows[name].mean())
+    for name in ("privacy_loss_of_run", "epsilon_proved"):
+        assert result[name] == rows[name].max(), "what is guaranteed, or leaked, is told of the worst"
+    assert result["voter_epsilon"] == pytest.approx(rows["epsilon_proved"].sum(), abs=3e-6)
+    assert result["voter_epsilon"] >= rows["epsilon_proved"].sum()
+    total = np.zeros(256)
+    for client in run.clients:
+        total[client.served.electors] += client.served.exposure
+    assert result["voter_loss"] == pytest.approx(np.abs(total).max())
+
+
+SHORT = {"rounds": 3, "diversity": 0, "radius": 0, "voters": 31, "peers": 5}
+"""In some such runs a single vote decides, and plurality's loss is infinite; in others none does."""
+
+
+def short_plurality(seed: int) -> OnlineResult:
+    """Three clients."""
+    return online(recommender="plurality", clients=3, seed=seed, **SHORT)
+
+
+def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with() -> None:
+    mixed = 0
+    for seed in range(12):
+        run = short_plurality(seed)
+        losses = [privacy_losses(client)[1] for client in run.clients]
+        mixed += len({math.isinf(loss) for loss in losses}) > 1
+        assert record(run)["privacy_loss_of_peers"] == ("inf" if math.inf in losses else max(losses))
+
+    assert mixed > 2
+
+
+def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> None:
+    records = [record(online(recommender="plurality", **SHORT, seed=seed)) for seed in range(6)]
+    assert {type(row["privacy_loss_of_peers"]) for row in records} == {str, float}
+    assert json.loads(to_json(mean_of(COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
+
+
+def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_path: Any) -> None:
+    for seed in range(6):
+        table = clients_table(short_plurality(seed))
+        table.to_parquet(tmp_path / "clients.parquet", index=False)
+        assert table["privacy_loss_of_peers"].dtype == np.float64
+
+
+def test_means_over_seeds_come_with_student_intervals() -> None:
+    records = [record(online(seed=seed)) for seed in range(7)]
+    result = mean_of(COLUMNS, records)
+    assert (result["repeat"], result["seed"]) == (7, 0)
+    measured = MEASURED - {"liars"}  # nobody lies
+    assert set(result["intervals"]) == measured
+    for name in measured:
+        values = np.array([row[name] for row in records])
+        reach = stats.t.ppf(0.975, 6) * values.std(ddof=1) / math.sqrt(7)
+        assert result[name] == pytest.approx(values.mean())
+        assert result["intervals"][name] == pytest.approx([max(0, values.mean() - reach), values.mean() + reach])
+    assert "recommendations_sha256" not in result, "there is not one"
+    assert json.loads(to_json(result), parse_constant=pytest.fail) == result
+
+
+@pytest.mark.parametrize("name", ["p-rec", "p-rec-literal"])
+def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) -> None:
+    """A reader of means takes every number for all seeds'."""
+    records = [record(online(seed=seed, rounds=200, recommender=name, diversity=0)) for seed in range(5)]
+    result, differ = mean_of(COLUMNS, records), 0
+    for key in set(result) - {"seed", "runs", "intervals", "repeat", "level"}:
+        values = [row.get(key) for row in records]
+        if len(set(map(str, values))) > 1:
+            differ += 1
+            told = max if key in WORST else np.mean
+            assert result[key] == pytest.approx(float(told([value for value in values if value is not None]))), key
+    assert differ > 5
+
+
+def test_numbers_that_do_not_exist_have_no_mean() -> None:
+    result = mean_of(COLUMNS, [record(online(recommender="dsybil", seed=seed)) for seed in range(3)])
+    assert result["privacy_loss_of_run"] is None
+    assert "privacy_loss_of_run" not in result["intervals"]
+    assert "loss" in result["intervals"]
+
+
+def test_the_digest_is_of_all_recommendations_and_answers() -> None:
+    run = online(clients=2)
+    told = b"".join(one.served.chosen.tobytes() + one.served.liked.tobytes() for one in run.clients)
+    assert digest(run) == record(run)["recommendations_sha256"] == hashlib.sha256(told).hexdigest()
+
+
+def test_tables_hold_all_rounds_and_all_voters() -> None:
+    run = online(clients=2, voters=40)
+    rounds, voters = rounds_table(run), voters_table(run)
+    assert list(rounds) == ["client", "round", "recommended", "liked", "survivors"]
+    assert list(voters) == ["client", "voter", "peer", "alive", "d_strikes", "r_strikes", "privacy_loss"]
+    assert (len(rounds), len(voters)) == (120, 80)
+    for client in run.clients:
+        mine = rounds[rounds["client"] == client.world.name]
+        assert mine["round"].tolist() == list(range(60))
+        assert mine["recommended"].tolist() == client.served.chosen.tolist()
+        assert (~mine["liked"]).sum() == client.served.loss
+        theirs = voters[voters["client"] == client.world.name]
+        assert theirs["voter"].tolist() == list(range(40))
+        assert theirs["peer"].sum() == 4
+        assert theirs["alive"].sum() == client.served.alive.sum()
+        assert (theirs["d_strikes"] + theirs["r_strikes"]).max() <= 2 * (5 + 5) + 1
+        assert theirs["privacy_loss"].abs().max() == privacy_losses(client)[1]

@@ -1,0 +1,76 @@
+"""Theorem 15's random configuration: legality, its shares, and what it measures."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statistical import rate_fits
+
+from coordinator.protocol.errors import InputError
+from scenarios.families.online.adversaries import LIKED, VOTES, configuration, draw, measure
+
+
+@given(
+    rounds=st.integers(2, 300),
+    diversity=st.integers(0, 9),
+    radius=st.integers(0, 9),
+    seed=st.integers(0, 10**6),
+    share=st.floats(0, 1),
+)
+def test_both_groups_stay_peers(rounds: int, diversity: int, radius: int, seed: int, share: float) -> None:
+    found = configuration(rounds, diversity, radius, seed, share=share)
+    assert len(found) == rounds
+    assert sum(len(LIKED[setting]) > 1 for setting in found) <= diversity
+    for voter in (0, 1):
+        assert sum(VOTES[setting][voter] not in LIKED[setting] for setting in found) <= radius
+    apart = [setting for setting in found if setting > 2]
+    assert apart == sorted(apart)
+    if 4 in apart:
+        assert apart.count(3) == diversity
+
+
+@pytest.mark.statistical
+def test_shares_of_the_settings() -> None:
+    """Two Clopper-Pearson intervals; false alarm 2e-6. The twin is wrong by one point in a hundred."""
+    rounds = 100_000
+    found = configuration(rounds, rounds, 0, seed=1, share=0.1)
+    assert rate_fits(found.count(3), rounds, 0.1)
+    assert rate_fits(found.count(2), rounds, 0.45)
+    assert not rate_fits(found.count(3), rounds, 0.11)
+    assert not rate_fits(found.count(2), rounds, 0.46)
+
+
+def test_a_used_up_budget_costs_p_rec_what_its_chain_says_and_the_literal_rule_much_more() -> None:
+    """D = 0, R = 3, T = 2000 (the spec: 24.9 against 1266): all three disagreements come within the first tenth."""
+    found = measure("p-rec", 2000, 10, 0, 3, range(2), share=0.02)
+    assert found.ratio == pytest.approx(3 * math.log(3999), rel=1e-9)
+    assert found.own is not None
+    assert found.implied == pytest.approx(found.own, rel=1e-9)
+    assert found.proved is not None
+    assert found.paper < found.own < found.proved
+    assert found.loss_bound is not None
+    assert found.loss < found.loss_bound
+    assert measure("p-rec-literal", 2000, 10, 0, 3, range(2), share=0.02).ratio > 1000
+
+
+def test_the_random_recommender_hides_everything_and_plurality_nothing() -> None:
+    uniform = measure("random", 400, 3, 2, 2, range(3))
+    assert (uniform.ratio, uniform.ratio_error, uniform.proved, uniform.own) == (0, 0, 0, None)
+    followed = measure("plurality", 400, 3, 20, 20, range(3))
+    assert followed.ratio == math.inf
+    assert followed.loss == 0
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert draw("p-rec", 300, 3, 5, 5, 7) == draw("p-rec", 300, 3, 5, 5, 7)
+    assert draw("p-rec", 300, 3, 5, 5, 7) != draw("p-rec", 300, 3, 5, 5, 8)
+
+
+def test_what_cannot_be_drawn() -> None:
+    with pytest.raises(InputError, match="share of disagreements is 2"):
+        configuration(10, 40, 40, seed=0)
+    with pytest.raises(InputError, match="no seeds"):
+        measure("p-rec", 100, 3, 1, 1, [])

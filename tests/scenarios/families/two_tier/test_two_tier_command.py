@@ -1,0 +1,207 @@
+"""`blindrec two-tier` as a user meets it: a result, the same on every layout, and one line where something is wrong."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import Command, refused
+
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+from coordinator.protocol.second_order_public import A_BIT
+from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES
+
+PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]
+SETTLED = ["--public", "20", "--private", "12", "--batch", "5", "--rank", "3", "--regularisation", "2"]
+NOISY = [
+    name
+    for name, half in second_order_public_halves().items()
+    if half.takes_epsilon and not half.moment and half.epsilon_of != A_BIT
+]
+"""Their rows are larger than ratings are."""
+VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
+
+
+def told(blindrec: Command, *arguments: object) -> dict[str, object]:
+    ended = blindrec(*PLANTED, *SETTLED, *arguments, "--json", "-")
+    assert ended.code == 0, ended.err
+    return ended.result
+
+
+@pytest.mark.parametrize("mechanism", list(GUARANTEES))
+def test_every_mechanism_runs_and_says_what_it_promises(mechanism: str, blindrec: Command) -> None:
+    result = told(blindrec, "--mechanism", mechanism, "--weight", "0.001" if mechanism in NOISY else "0.25")
+    assert (result["trust_model"], result["mechanism"], result["public"], result["private"]) == (
+        "two-tier",
+        mechanism,
+        20,
+        12,
+    )
+    assert result["guarantee"] == GUARANTEES[mechanism]
+    assert result["answered"] == (0 if mechanism == "none" else 12)
+    rmse, alone, baseline = (result[name] for name in ("rmse", "rmse_public_only", "rmse_baseline"))
+    assert isinstance(rmse, float)
+    assert isinstance(alone, float)
+    assert isinstance(baseline, float)
+    assert 0 < rmse < (1.5 if mechanism in NOISY else baseline)
+    assert alone < baseline
+    if mechanism == "none":
+        assert rmse == alone
+    if mechanism == FULL or (
+        mechanism in second_order_public_halves() and not second_order_public_halves()[mechanism].private
+    ):
+        assert rmse < alone
+    scores = ("hit_rate", "ndcg", "popularity_hit_rate", "popularity_ndcg")
+    assert all(0 <= float(str(result[name])) <= 1 for name in scores)
+    assert result["iterations"] == 20 + 2 * 3
+    assert result["models"] == (0 if mechanism in ("none", "full") else 3)
+
+
+def test_workers_and_batches_of_cohorts_change_nothing(blindrec: Command) -> None:
+    one = told(blindrec, "--mechanism", "pmd")
+    two = told(blindrec, "--mechanism", "pmd", "--workers", "2")
+    assert {k: v for k, v in one.items() if k not in VARIES} == {k: v for k, v in two.items() if k not in VARIES}
+    other = told(blindrec, "--mechanism", "pmd", "--seed", "1")
+    assert other["releases_sha256"] != one["releases_sha256"]
+
+
+def test_all_users_may_be_public(blindrec: Command) -> None:
+    flags = ["--public", "120", "--private", "0", "--mechanism", "none", "--rank", "3", "--regularisation", "2"]
+    result = blindrec(*PLANTED, *flags, "--iterations", "3", "--json", "-").result
+    assert (result["public"], result["private"], result["unseen_items"]) == (120, 0, 0)
+    assert "hit_rate" not in result
+
+
+def test_convergence_is_told_iteration_by_iteration(blindrec: Command) -> None:
+    """EM with the exact M-step never rises, and S~ moves less and less."""
+    result = told(blindrec, "--mechanism", "none", "--m-step", "prox")
+    steps = result["convergence"]
+    assert isinstance(steps, list)
+    assert len(steps) == result["iterations"]
+    assert all(later["objective"] <= step["objective"] * (1 + 1e-12) for step, later in pairwise(steps))
+    assert result["change"] == steps[-1]["change"] < steps[5]["change"] / 3
+
+
+def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Command) -> None:
+    ended = blindrec(*PLANTED, "--public", "16", "--private", "5", "--mechanism", "laplace", "--json", "-")
+    result = ended.result
+    tried = result["validated"]
+    assert len(tried) >= 3
+    best = min(tried, key=lambda one: one["rmse"])
+    assert (best["rank"], best["regularisation"]) == (result["rank"], result["regularisation"])
+    assert result["weight"] in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
+
+
+def test_a_table_for_people_names_the_guarantee(blindrec: Command) -> None:
+    ended = blindrec(*PLANTED, *SETTLED, "--mechanism", "exact")
+    assert ended.code == 0
+    for words in ("exact", "none: the completed vector", "items' means", "by popularity"):
+        assert words in " ".join(ended.out.split())
+
+
+BAD: dict[str, list[str]] = {
+    "--public 0": ["public", "0", "whole number"],
+    "--public 1.5": ["public", "1.5", "share"],
+    "--public 100%": ["public", "'100%'", "by their number"],
+    "--public 200%": ["public", "'200%'", "less than 100%"],
+    "--public many": ["public", "'many'", "5%"],
+    "--public 200": ["public is 200", "120 users"],
+    "--public 120 --private 1": ["private is 1", "120 users"],
+    "--public 100 --private 21": ["private is 21", "120 users"],
+    "--public 2 --rank 3": ["rank is 3", "public users, 2"],
+    "--public 1 --private 2": ["public is 1", "--rank"],
+    "--mechanism pmx": ["mechanism is 'pmx'", "pmd"],
+    "--mechanism pmc --epsilon 1": ["epsilon is 1", "pmc has none"],
+    "--mechanism laplace --epsilon 0": ["epsilon", "0", "above 0"],
+    "--mechanism laplace --epsilon inf": ["epsilon", "inf"],
+    "--mechanism pmd --scale 3": ["K = 1", "at least 2"],
+    "--mechanism pmd --scale 1,2,3": ["not on the declared scale", "--scale"],
+    "--scale 1,x": ["scale", "0.5:5:0.5"],
+    "--scale 3,2": ["scale", "ascending"],
+    "--round-ratings": ["round_ratings", "--scale"],
+    "--holdout 2000": ["fewer than the 2000"],
+    "--holdout 0": ["holdout is 0"],
+    "--rank 0": ["rank is 0"],
+    "--regularisation 0": ["regularisation is 0"],
+    "--regularisation nan": ["regularisation", "nan"],
+    "--weight -1": ["weight is -1"],
+    "--norm trace": ["norm is 'trace'", "weighted"],
+    "--m-step best": ["m_step is 'best'", "keep"],
+    "--public-by age": ["public_by is 'age'", "most"],
+    "--batch 0": ["batch is 0"],
+    "--planted 3,4": ["planted", "users,items,ratings"],
+    "--ratings x.csv": ["give one of them"],
+    "--columns a,b,c": ["columns", "ratings files"],
+    "--backend spark": ["backend is 'spark'"],
+}
+
+
+@pytest.mark.parametrize("flags", BAD)
+def test_flags_that_are_wrong(flags: str, blindrec: Command) -> None:
+    line = refused(blindrec, *PLANTED, *flags.split())
+    for word in BAD[flags]:
+        assert word in line, line
+
+
+def written(path: Path, lines: list[str]) -> Path:
+    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_users_with_fewer_ratings_than_are_held_out_and_odd_ratings_are_refused(
+    blindrec: Command, tmp_path: Path
+) -> None:
+    run = ["two-tier", "--backend", "inprocess", "--holdout", "2", "--public", "2", "--private", "1", "--rank", "1"]
+    lines = [f"{user},{item},{1 + (user * item) % 5}" for user in range(4) for item in range(6)]
+    poor = written(tmp_path / "poor.csv", [*lines, "poor,0,3"])
+    assert all(word in refused(blindrec, *run, "--ratings", poor) for word in ("'poor'", "1 ratings", "held out"))
+    for odd in ("nan", "inf"):
+        bad = written(tmp_path / "bad.csv", [*lines, f"9,0,{odd}", "9,1,2", "9,2,2"])
+        assert odd in refused(blindrec, *run, "--ratings", bad)
+    wide = written(
+        tmp_path / "wide.csv", [f"{user},{item},{user + item / 50}" for user in range(4) for item in range(40)]
+    )
+    assert "--round-ratings" in refused(blindrec, *run, "--ratings", wide, "--mechanism", "pmd")
+    off = ["--ratings", wide, "--mechanism", "pmd", "--scale", "0,1,2,3"]
+    assert "not on the declared scale" in refused(blindrec, *run, *off)
+    rounded = blindrec(*run, *off, "--round-ratings", "--regularisation", "1", "--weight", "0.5", "--json", "-")
+    assert rounded.code == 0, rounded.err
+
+
+def test_items_that_no_public_user_rated_are_counted_and_get_the_overall_mean(
+    blindrec: Command, tmp_path: Path
+) -> None:
+    coins = np.random.default_rng(0)
+    lines = [f"{user},{item},{coins.integers(1, 6)}" for user in range(10) for item in range(12)]
+    lines += [f"{user},{item},{coins.integers(1, 6)}" for user in range(20, 40) for item in range(6, 16)]
+    file = written(tmp_path / "two.csv", lines)
+    flags = ["--public", "10", "--private", "8", "--rank", "2", "--regularisation", "1", "--weight", "0.5"]
+    run = ["two-tier", "--backend", "inprocess", "--ratings", file, "--holdout", "2", *flags, "--json", "-"]
+    result = blindrec(*run, "--mechanism", "pmc").result
+    assert result["unseen_items"] == 4
+    assert int(str(result["test_ratings_of_unseen_items"])) > 0
+
+
+def test_planted_ratings_are_rounded_onto_a_declared_scale(blindrec: Command) -> None:
+    """They are half stars: a scale of three whole stars refused them, and named the flag that was given."""
+    planted = ("two-tier", "--planted", "60,30,1500", "--mechanism", "pmd", "--scale", "1,3,5")
+    few = (
+        "--public",
+        "40",
+        "--private",
+        "10",
+        "--rank",
+        "2",
+        "--regularisation",
+        "1",
+        "--weight",
+        "0.5",
+        "--json",
+        "-",
+    )
+    there = ("--backend", "inprocess")
+    assert "--round-ratings" in refused(blindrec, *planted, *few, *there)
+    rounded = blindrec(*planted, *few, *there, "--round-ratings")
+    assert rounded.code == 0, rounded.err

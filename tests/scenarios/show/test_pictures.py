@@ -1,0 +1,258 @@
+"""Every family of results has pictures that can be read, in colours that can be told apart, and the same every time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from golden.making import golden
+from layout import faults
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from coordinator.protocol.errors import InputError
+from scenarios.show.drawing import draw_picture, readable
+from scenarios.show.figures import ENDINGS, FAMILIES, pictures_of, rendered
+from scenarios.show.panel import PALETTE, Axis, Mark, Panel, Picture, Reference, by_place, look
+
+CASES = (
+    *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
+    *("online, p-rec", "online, clients and a budget", "online, file", "two-tier, pmc", "two-tier, privunit"),
+    *("plan", "bounds", "data", "adversary, slow-halving", "adversary, theorem-15"),
+    *("sweep, adaptive", "sweep, adaptive, moments", "sweep, online", "sweep, online, file", "sweep, two-tier"),
+)
+"""Of the golden results: of each family some that look different."""
+AUDIT = [
+    {"design": "sign", "claimed": 1.0, "exact": 1.0, "measured": 0.99, "confidence": 0.95},
+    {"design": "maxsense", "claimed": 1.0, "exact": 1.0, "measured": 0.98, "confidence": 0.95},
+]
+WORTH = [
+    {"trust_model": model, "mechanism": name, "features": False, "epsilon": epsilon, "users": users, "public": None}
+    | {"ndcg": ndcg, "ndcg_low": 0.9 * ndcg, "ndcg_high": 1.1 * ndcg}
+    for model, name, epsilon, users, ndcg in (
+        *(("none", name, None, 610, ndcg) for name, ndcg in (("popularity", 0.2), ("EASE", 0.205))),
+        *(("local", "set", epsilon, 610 * 10**n, 0.05 * n * epsilon) for epsilon in (1.0, 2.0) for n in (1, 2, 3)),
+        *(
+            ("curator", "laplace", epsilon, 610 * 10**n, 0.052 * n * epsilon)
+            for epsilon in (1.0, 2.0)
+            for n in (1, 2, 3)
+        ),
+    )
+]
+
+
+def tables_of(case: dict[str, Any]) -> dict[str, pd.DataFrame]:
+    found = {name: pd.DataFrame(case[name]) for name in ("items", "rounds") if isinstance(case.get(name), dict)}
+    if "convergence" in case["result"]:
+        iterations = pd.DataFrame(case["result"]["convergence"])
+        found["iterations"] = iterations.assign(iteration=range(1, len(iterations) + 1))
+    return found
+
+
+def subjects() -> Iterator[tuple[str, str, dict[str, Any], dict[str, pd.DataFrame]]]:
+    """Yield name, family, record and tables of what commands printed, and what is written down here."""
+    for name in CASES:
+        case = golden()[name]
+        family = case["command"].split()[0]
+        yield name, family, case["result"], tables_of(case)
+    people = ("people", "people_low", "people_high")
+    worth: list[dict[str, Any]] = [
+        {"epsilon": epsilon, "mechanism": name, "features": features, "worth": 0.95, "users_here": 610}
+        | {one: many / epsilon if name == "set" else None for one, many in zip(people, (1e6, 5e5, 3e6), strict=True)}
+        for epsilon in (0.5, 1.0, 4.0)
+        for name in ("set", "pairs")
+        for features in (False, True)
+    ]
+    yield "data, worth", "data", {**golden()["data"]["result"], "worth": worth}, {}
+    for row in AUDIT:
+        yield "audit of one", "audit", row, {}
+    yield "audit of all", "audit", {"audits": AUDIT}, {}
+    swept = golden()["sweep, users"]["result"]
+    point = {"axis": "items", "kind": "measured", "label": "centred", "x": 1000.0}
+    users = {"users": 6.9e6, "low": 6.2e6, "high": 7.8e6}
+    points = pd.DataFrame([{**point, **users, "criterion": criterion} for criterion in ("exact", "share")])
+    yield "sweep, users, one setting", "sweep", {**swept, "settings": swept["settings"][:1]}, {"figure": points}
+    told = {"ratings": "ratings.csv", "people_in_file": 610, "items": 9724, "rows": WORTH, "coordinator": None}
+    yield "compare", "compare", told, {}
+
+
+SUBJECTS = {one[0]: one[1:] for one in subjects()}
+
+
+def drawn(picture: Picture) -> Figure:
+    figure = Figure()
+    draw_picture(picture, figure)
+    return figure
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_every_result_has_pictures_that_can_be_read(name: str) -> None:
+    family, record, tables = SUBJECTS[name]
+    pictures = pictures_of(family, record, tables)
+    assert len({one.name for one in pictures}) == len(pictures) > 0
+    for picture in pictures:
+        assert picture.title
+        assert picture.alt.endswith(".")
+        figure = drawn(picture)
+        assert any(axes.has_data() for axes in figure.axes)
+        assert list(faults(figure)) == []
+
+
+def test_every_family_is_drawn() -> None:
+    assert {family for family, *_ in SUBJECTS.values()} == set(FAMILIES)
+
+
+def test_a_record_alone_has_pictures_where_it_says_enough() -> None:
+    named = {
+        name: [one.name for one in pictures_of(*SUBJECTS[name][:2])]
+        for name in ("maxsense", "two-tier, pmc", "online, p-rec")
+    }
+    assert named == {
+        "maxsense": ["shares"],
+        "two-tier, pmc": ["errors", "advice"],
+        "online, p-rec": ["loss", "privacy"],
+    }
+
+
+def test_numbers_are_where_the_record_has_them() -> None:
+    _, record, _ = SUBJECTS["adversary, slow-halving"]
+    (axes,) = drawn(pictures_of("adversary", record)[0]).axes
+    points = {float(x) for line in axes.get_lines() for x in np.atleast_1d(line.get_xdata())}
+    assert points >= {row[name] for row in record["rows"] for name in ("loss", "loss_bound", "strikes_times_halvings")}
+    _, record, tables = SUBJECTS["maxsense"]
+    (axes,) = drawn(pictures_of("run", record, tables)[0]).axes
+    heights = np.concatenate([bars.lines[0].get_ydata() for bars in axes.containers])  # type: ignore[attr-defined] # error bars
+    np.testing.assert_array_equal(np.sort(heights), np.sort(tables["items"]["score"]))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_same_result_is_the_same_file(ending: str) -> None:
+    first, again = (pictures_of(*SUBJECTS["maxsense"])[0] for _ in range(2))
+    content = rendered(first, ending)
+    assert content == rendered(again, ending)
+    assert content.startswith({".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}[ending])
+    if ending == ".svg":
+        assert b"<text" not in content  # all text is paths, which look the same where a font is missing
+        assert b"http" not in content.replace(b"http://www.w3.org", b"").split(b"<defs>", 1)[1]
+
+
+def test_a_users_own_settings_change_nothing() -> None:
+    from matplotlib import rc_context  # noqa: PLC0415 (only here)
+
+    picture = pictures_of(*SUBJECTS["plan"])[0]
+    with rc_context({"font.size": 20, "axes.grid": False, "svg.fonttype": "none"}):
+        content = rendered(picture, ".svg")
+    assert content == rendered(picture, ".svg")
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(InputError, match="family is 'runs'; choose among run, two-tier"):
+        pictures_of("runs", {})
+
+
+DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))
+PROTANOPIA = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
+"""Of linear RGB, at full severity: Machado, Oliveira and Fernandes (2009), table 1."""
+APART = 11.0
+"""CIE 1976 colour difference: some five times what can just be noticed in a good light (2.3)."""
+
+
+def lab(colour: str, seen: Any) -> Any:
+    """Return CIELAB of a colour as somebody sees it (white point D65)."""
+    told = np.array(to_rgb(colour))
+    linear = np.where(told <= 0.04045, told / 12.92, ((told + 0.055) / 1.055) ** 2.4)
+    linear = np.clip(np.array(seen) @ linear, 0, 1)
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
+    scaled = xyz / np.array([0.9505, 1.0, 1.089])
+    x, y, z = np.where(scaled > 0.008856, np.cbrt(scaled), 7.787 * scaled + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def nearest(colours: tuple[str, ...], seen: Any) -> float:
+    return min(
+        float(np.linalg.norm(lab(one, seen) - lab(other, seen))) for one, other in itertools.combinations(colours, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    "seen", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all colours", "deuteranopia", "protanopia"]
+)
+def test_colours_can_be_told_apart(seen: Any) -> None:
+    assert nearest(PALETTE, seen) > APART
+
+
+def test_colours_that_cannot_be_told_apart_are_found() -> None:
+    assert nearest(("#D62728", "#8C6D1F"), DEUTERANOPIA) < APART < nearest(("#D62728", "#8C6D1F"), np.eye(3))
+
+
+def test_looks_are_different_beyond_the_colours() -> None:
+    assert len({(*look(place).values(),) for place in range(77)}) == 77
+
+
+def test_a_picture_that_cannot_be_read_is_found() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.errorbar([1, 2], [1, 2], yerr=0.5, label="one")
+    axes.errorbar([1, 2], [1.2, 3], yerr=0.5, label="other")
+    axes.annotate("here", (1.5, 2))
+    axes.annotate("there", (1.5, 2))
+    axes.set_xlabel("x")
+    assert set(faults(figure)) == {
+        "axis y of panel '' has no label",
+        "text 'here' lies on 'there'",
+        "an interval of 'one' lies on one of 'other'",
+    }
+
+
+def test_marks_of_a_row_stand_side_by_side() -> None:
+    marks = [Mark("one", told, 0.5, low=0.4, high=0.6) for told in ("first", "second")]
+    picture = Picture("rows", "", "", [Panel(marks=marks, x=Axis("share"))])
+    assert list(faults(drawn(picture))) == []
+
+
+def test_a_panel_is_drawn_as_it_is_declared() -> None:
+    """Axes, intervals, series, reference lines and the legend: whatever a panel says stands in its picture."""
+    points = pd.DataFrame({"label": ["a", "a", "b"], "t": [1.0, 100.0, 1.0], "y": [1.0, 2.0, 5.0]})
+    points = points.assign(low=[0.5, 1.5, math.nan], high=[2.0, math.nan, math.nan])
+    panel = Panel(
+        points=points,
+        x=Axis("time [s]", "t", "log", ticks="value"),
+        y=Axis("height", "y", low=0, high=9, ticks={0: "none", 9: "all"}),
+        style=by_place(["a", "b"]),
+        title="heights",
+        references=[Reference(4, {"label": "bound"}, "beside"), Reference(10, {}, axis="x")],
+        key={"guess": {"linestyle": ":"}},
+        top=8.0,
+    )
+    (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_title()) == ("time [s]", "height", "heights")
+    assert (axes.get_xscale(), axes.get_ylim()) == ("log", (0, 9))
+    assert [one.get_text() for one in (*axes.get_xticklabels(), *axes.get_yticklabels())] == ["1", "100", "none", "all"]
+    (bars,) = axes.containers
+    spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]  # type: ignore[attr-defined]
+    assert spans == [[0.5, 2.0], [1.5, 8.0]]  # an open interval ends at the top
+    assert axes.get_legend_handles_labels()[1] == ["b", "bound", "guess", "a"]
+    assert [text.get_text() for text in axes.texts] == ["beside"]
+
+
+def test_a_line_below_another_shows() -> None:
+    points = pd.DataFrame({"label": ["a", "a", "b", "b"], "x": [1.0, 2.0] * 2, "y": [3.0, 4.0] * 2})
+    panel = Panel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), style=by_place(["a", "b"]))
+    (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
+    below, above = axes.get_lines()
+    assert below.get_linewidth() > 3 > above.get_linewidth()
+
+
+def test_labels_are_plain_text() -> None:
+    """A dollar in a name is a dollar, and no formula; powers of ten need none."""
+
+    marks = [Mark("$y_", "$x^{$", 1), Mark("$z_", "$\\frac{$", 2)]
+    panel = Panel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
+    picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
+    assert rendered(picture, ".svg").startswith(b"<?xml")
+    assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]

@@ -1,0 +1,360 @@
+"""Files as people have them: ratings given twice, times, few ratings, no line of names, and no ratings at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from runs import Command, Ended, planted_ratings, refused
+
+from coordinator.protocol.errors import InputError
+from scenarios.data.datasets import Dated, read_dated
+from scenarios.data.readers import stand_apart
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.worlds import table_of, world_of
+
+TWICE = "user,item,rating,timestamp\na,x,1,30\nb,x,3,10\na,x,5,10\na,x,3,20\na,y,2,5\n"
+FEW = (
+    "--backend",
+    "inprocess",
+    "--seeds",
+    3,
+    "--epsilon",
+    2,
+    "--scale",
+    1,
+    "--mechanisms",
+    "popularity,set",
+    "--trust-models",
+    "none,local",
+)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def triples(dated: Dated) -> list[tuple[str, str, float]]:
+    table = dated.table
+    return [
+        (str(table.user_labels[user]), str(table.item_labels[item]), float(value))
+        for user, item, value in zip(table.owners, table.items, table.values, strict=True)
+    ]
+
+
+def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one session of Python, and where a file of another folder has the same relative path."""
+    lines = "user,item,rating\na,x,1\na,y,5\na,z,5\nb,x,1\nb,y,5\nb,z,5\n"
+    found = []
+    for folder, text in (("one", lines), ("one", lines + "c,x,5\nc,y,5\n"), ("two", lines.replace("b,", "c,"))):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / folder)
+        wanted = Comparison(ratings=written(Path("ratings.csv"), text), like_from=4)
+        found.append((table_of(wanted).user_labels.tolist(), world_of(wanted, 0).people))
+    assert found == [(["a", "b"], 2), (["a", "b", "c"], 3), (["a", "c"], 2)]
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "text", "rating"),
+    [
+        ("last", TWICE, 1.0),  # by time, not by line
+        ("first", TWICE, 5.0),
+        ("mean", TWICE, 3.0),
+        ("last", TWICE.replace("timestamp", "note"), 3.0),  # by line
+        ("first", TWICE.replace("timestamp", "note"), 1.0),
+    ],
+)
+def test_one_of_several_ratings_counts(
+    duplicates: Literal["last", "first", "mean"], text: str, rating: float, tmp_path: Path
+) -> None:
+    found = read_dated(written(tmp_path / "x.csv", text), duplicates=duplicates)
+    assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
+
+
+def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
+    found = read_dated(written(tmp_path / "x.csv", TWICE), duplicates="last")
+    assert found.times is not None
+    assert found.times.tolist() == [30, 5, 10]
+    dates = "who,what,how,when\na,x,1,2020-01-02\nb,x,2,2020-01-01T00:00:10Z\n"
+    told = read_dated(written(tmp_path / "d.csv", dates), columns=("who", "what", "how", "when"))
+    assert told.times is not None
+    assert (told.times[0] - told.times[1]).item() == 24 * 3600 - 10
+    with pytest.raises(InputError, match=r"line 3 .*'soon', which is neither a number nor a date"):
+        read_dated(
+            written(tmp_path / "e.csv", dates.replace("2020-01-01T00:00:10Z", "soon")),
+            columns=("who", "what", "how", "when"),
+        )
+
+
+def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
+    import pandas as pd  # noqa: PLC0415 (only this test writes Parquet)
+
+    table = pd.DataFrame({"user": [1, 2], "item": [3, 3], "rating": [4.0, 5.0], "time": [7, 5]})
+    table.to_parquet(tmp_path / "x.parquet")
+    found = [
+        read_dated(tmp_path / "x.parquet"),
+        read_dated(written(tmp_path / "ratings.dat", "1::3::4::7\n2::3::5::5\n")),
+    ]
+    assert [one.times.tolist() for one in found if one.times is not None] == [[7, 5], [7, 5]]
+
+
+def test_people_of_few_ratings_are_left_out(tmp_path: Path) -> None:
+    found = read_dated(written(tmp_path / "x.csv", TWICE), duplicates="mean", min_ratings=2)
+    assert (triples(found), found.table.users) == ([("a", "x", 3.0), ("a", "y", 2.0)], 1)
+    with pytest.raises(InputError, match=r"no user of .* has 9 ratings; lower --min-ratings"):
+        read_dated(tmp_path / "x.csv", duplicates="mean", min_ratings=9)
+
+
+def test_columns_may_be_named_by_number_and_nobody_need_rate(tmp_path: Path) -> None:
+    bare = written(tmp_path / "bare.csv", "7;u1;ignored;i1\n8;u2;;i1\n9;u1;;i2\n")
+    assert triples(read_dated(bare, columns=("2", "4"))) == [("u1", "i1", 1.0), ("u1", "i2", 1.0), ("u2", "i1", 1.0)]
+    found = read_dated(bare, columns=("2", "4", "1"))
+    assert [value for *_, value in triples(found)] == [7, 9, 8]
+    with pytest.raises(InputError, match=r"no column '9' in .*: name three columns of 1, 2, 3, 4"):
+        read_dated(bare, columns=("2", "9"))
+
+
+def test_what_is_seen_is_liked_where_nobody_rates(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{user},{item}\n" for user, item, rating in planted_ratings(users=40, items=30, each=12) if rating > 3
+    )
+    wanted = Comparison(ratings=written(tmp_path / "seen.csv", rows), columns=("1", "2"))
+    fold = world_of(wanted, 0).fold
+    assert fold.liked.items.size == fold.train.items.size
+    assert fold.holdout.items.size >= 40
+
+
+def test_by_time_everybodys_latest_likes_are_held_out(tmp_path: Path) -> None:
+    rows = [(user, item, 4 + (user + item) % 2, item) for user in range(30) for item in range(30)]
+    path = written(
+        tmp_path / "x.csv", "user,item,rating,timestamp\n" + "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in rows)
+    )
+    fold = world_of(Comparison(ratings=path, like_from=5, split_by="time"), 0).fold
+    for person in range(30):
+        held = fold.holdout.block(person, person + 1).items
+        assert held.size == 3
+        assert held.min() > fold.liked.block(person, person + 1).items.max()
+    assert np.array_equal(
+        fold.holdout.items, world_of(Comparison(ratings=path, like_from=5, split_by="time"), 1).fold.holdout.items
+    )
+    without = written(tmp_path / "y.csv", "user,item,rating\n1,2,3\n")
+    with pytest.raises(InputError, match="has no column of times"):
+        table_of(Comparison(ratings=without, split_by="time"))
+
+
+def test_from_such_a_file_to_the_table_in_one_command(blindrec: Command, tmp_path: Path) -> None:
+    rows = [
+        (f"person {user}", f"i{item}", rating, 1000 - item)
+        for user, item, rating in planted_ratings(users=40, items=30, each=12)
+    ]
+    lines = [f"{a};{b};{c - 0.5};{d}" for a, b, c, d in (*rows, *rows[:50])]
+    path = written(tmp_path / "mine.csv", "\n".join(["customer;product;score;time", *lines]))
+    assert "--duplicates" in refused(blindrec, "compare", path, *FEW)
+    more = ("--duplicates", "last", "--min-ratings", 5, "--split-by", "time", "--like-from", 3.5, "--json", "-")
+    ended = blindrec("compare", path, *FEW, *more)
+    assert not ended.code, ended.err
+    told = ended.result
+    assert (told["split_by"], told["duplicates"], told["people_in_file"], len(told["rows"])) == ("time", "last", 40, 2)
+
+
+PEOPLE = planted_ratings(users=40, items=30, each=12)
+SHORT = {
+    "run": ("--backend", "inprocess", "--workers", 1),
+    "online": ("--backend", "inprocess", "--workers", 1, "--rounds", 2, "--radius", 1),
+    "two-tier": ("--backend", "inprocess", "--public", 10, "--private", 5, "--rank", 2, "--regularisation", 1,
+                 "--holdout", 2, "--iterations", 2),
+    "plan": (),
+    "compare": FEW,
+    "data": (),
+}  # fmt: skip
+SWEEPS = {
+    "online": ("--clients", 2, "--rounds", 5, "--recommenders", "p-rec", "--seeds", 1),
+    "two-tier": ("--figures", "2", "--public", 10, "--private", 5, "--rank", 2, "--regularisation", 1, "--holdout", 2,
+                 "--mechanisms", "none", "--seeds", 1),
+}  # fmt: skip
+
+
+@pytest.fixture
+def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let plans and descriptions end without what they forecast, which takes half a minute and reads nothing."""
+    monkeypatch.setattr(
+        "scenarios.studies.compare.people_needed.needs_or_why", lambda *_, **__: ([], "not forecast here")
+    )
+    monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
+
+
+def called(blindrec: Command, name: str, path: Path, *more: object) -> Ended:
+    """Call one of all commands that read a file of ratings, for its JSON."""
+    file = (path,) if name in ("compare", "data") else ("--ratings", path)
+    return blindrec(name, *file, *SHORT[name], *more, "--json", "-")
+
+
+def with_times(path: Path, *more: str) -> Path:
+    """Write ratings of four columns without a line of names, of which some were given again, and more lines."""
+    rows = [f"u{user};i{item};{rating};{1000 - item}" for user, item, rating in PEOPLE]
+    again = [f"u{user};i{item};{6 - rating};{2000 - item}" for user, item, rating in PEOPLE[:50]]
+    return written(path, "\n".join([*again, *rows, *more]))
+
+
+@pytest.mark.usefixtures("_reads_alone")
+@pytest.mark.parametrize("name", SHORT)
+def test_every_command_reads_the_same_files(name: str, blindrec: Command, tmp_path: Path) -> None:
+    """Four columns with times and no line of names, ratings given again, and lines that are bad."""
+    path = with_times(tmp_path / "mine.csv", "u1;i2;many;3", "u1;i2", ";i2;3;3")
+    columns = ("--columns", "1,2,3,4")
+    refusal = called(blindrec, name, path, *columns, "--duplicates", "last")
+    assert refusal.code == 2
+    last = 50 + len(PEOPLE)
+    assert f"3 lines of '{path}' cannot be read: line {last + 1} has the rating 'many'" in refusal.err
+    assert f"; line {last + 2} does not fit " in refusal.err
+    assert f"; line {last + 3} has no '1': correct or drop them, or leave them out by --bad-lines skip" in refusal.err
+    twice = called(blindrec, name, path, *columns, "--bad-lines", "skip")
+    assert "let --duplicates choose: last, first or mean" in twice.err
+    ended = called(blindrec, name, path, *columns, "--duplicates", "last", "--bad-lines", "skip")
+    assert not ended.code, ended.err
+    assert ended.result["lines_skipped"] == 3
+    if name not in ("compare", "data"):  # which tell it in their tables
+        assert "bad lines of the file that were left out: 3" in ended.err
+    whole = called(blindrec, name, with_times(tmp_path / "whole.csv"), *columns, "--duplicates", "last")
+    assert "lines_skipped" not in whole.result
+    for key in ("users", "items", "people_in_file", "releases_sha256", "recommendations_sha256"):
+        assert ended.result.get(key) == whole.result.get(key)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_sweeps_read_the_same_files(name: str, blindrec: Command, tmp_path: Path) -> None:
+    path = with_times(tmp_path / "mine.csv", "u1;i2")
+    more = ("--columns", "1,2,3,4", "--duplicates", "last", "--backend", "inprocess", "--out", tmp_path / "out")
+    assert "--bad-lines skip" in refused(blindrec, "sweep", name, "--ratings", path, *SWEEPS[name], *more)
+    skip = ("--bad-lines", "skip", "--json", "-")
+    ended = blindrec("sweep", name, "--ratings", path, *SWEEPS[name], *more, *skip)
+    assert not ended.code, ended.err
+    assert ended.result["lines_skipped"] == 1
+    assert "left out: 1" in ended.err
+
+
+def test_the_latest_of_several_ratings_is_that_by_time(blindrec: Command, tmp_path: Path) -> None:
+    """A run asks about what a file without the earlier ratings holds, though the later ones stand first."""
+    later = [f"u{user};i{item};{6 - rating};1" for user, item, rating in PEOPLE[:50]]
+    once = [*later, *(f"u{user};i{item};{rating};1" for user, item, rating in PEOPLE[50:])]
+    columns = ("--columns", "1,2,3,4")
+    told = [
+        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "last"),
+        called(blindrec, "run", written(tmp_path / "once.csv", "\n".join(once)), *columns),
+        called(blindrec, "run", with_times(tmp_path / "twice.csv"), *columns, "--duplicates", "first"),
+    ]
+    digests = [one.result["releases_sha256"] for one in told]
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.usefixtures("_reads_alone")
+def test_what_is_seen_is_liked_by_every_command(blindrec: Command, tmp_path: Path) -> None:
+    path = written(tmp_path / "seen.csv", "".join(f"{user},{item}\n" for user, item, _ in PEOPLE))
+    for name in ("run", "online", "data", "compare"):
+        ended = called(blindrec, name, path, "--columns", "1,2")
+        assert not ended.code, ended.err
+    assert "are likes" in refused(blindrec, "plan", "--ratings", path, "--columns", "1,2")
+    told = called(blindrec, "run", path, "--columns", "1,2").result
+    assert told["evaluated"] == 40
+    assert "without ratings" in refused(blindrec, "two-tier", "--ratings", path, "--columns", "1,2")
+
+
+def test_of_many_bad_lines_ten_are_named(tmp_path: Path) -> None:
+    bad = "".join(f"u{number},x,{'5' if number % 3 else 'x' * 50}\n\n" for number in range(90))
+    path = written(tmp_path / "x.csv", f"user,item,rating\n{bad}u1,x\nu2,y,nan\n,x,5\n")
+    with pytest.raises(InputError) as refusal:
+        read_dated(path)
+    line = str(refusal.value)
+    assert line.startswith(f"33 lines of '{path}' cannot be read: line 2 has the rating 'xxxxxxxxxxxx', which is no")
+    assert line.count("; line ") == 9
+    assert "; and 23 more: correct or drop them, or leave them out by --bad-lines skip" in line
+    found = read_dated(path, bad_lines="skip")
+    assert (found.table.skipped, found.table.ratings, found.table.users) == (33, 60, 60)
+    with pytest.raises(InputError, match="holds no rating besides 1 bad lines"):
+        read_dated(written(tmp_path / "y.csv", "user,item,rating\n1,2,x\n"), bad_lines="skip")
+
+
+def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
+    import pandas as pd  # noqa: PLC0415 (few tests write Parquet)
+
+    def jester(*ratings: str, count: int = 2) -> str:
+        return ",".join([str(count), *ratings, *["99"] * (100 - len(ratings))]) + "\n"
+
+    frame = pd.DataFrame({"user": ["a", None, "b"], "item": ["x", "x", "y"], "rating": [1.0, 2.0, None]})
+    frame.to_parquet(tmp_path / "x.parquet")
+    texts = {
+        "ratings.dat": "1::2::3::4\n1::3:4::4\n1:x:3::4::4\n2::2::9::4\n",
+        "u.data": "1\t2\t3\t4\n1\t3\n",
+        "ratings.csv": "userId,movieId,rating,timestamp\n1,2,3,4\n1,3,99,4\n",
+    }
+    for name, text in texts.items():
+        found = read_dated(written(tmp_path / name, text), bad_lines="skip")
+        bad = text.count("\n") - text.startswith("userId") - 1
+        assert (triples(found), found.table.skipped) == ([("1", "2", 3.0)], bad)
+    (tmp_path / "l.csv").write_bytes(b"user,item,rating\n1,2,3\n\xe9,2,3\n")
+    assert triples(read_dated(tmp_path / "l.csv", bad_lines="skip")) == [("1", "2", 3.0)]
+    assert triples(read_dated(tmp_path / "x.parquet", bad_lines="skip")) == [("a", "x", 1.0)]
+    lines = jester("1", "2") + jester("1", "ha") + jester("1", "2", count=3) + "2,3\n" + jester("3", "4")
+    found = read_dated(written(tmp_path / "j.csv", lines), bad_lines="skip")
+    assert triples(found) == [("1", "1", 1.0), ("1", "2", 2.0), ("5", "1", 3.0), ("5", "2", 4.0)]
+    assert found.table.skipped == 3
+
+
+@pytest.mark.usefixtures("_reads_alone")
+def test_times_that_nothing_asks_for_are_not_read(blindrec: Command, tmp_path: Path) -> None:
+    rows = "".join(f"{user},{item},{rating},soon\n" for user, item, rating in PEOPLE)
+    path = written(tmp_path / "x.csv", "user,item,rating,date\n" + rows)
+    for name in SHORT.keys() - {"plan"}:  # which takes long, and reads as the others do
+        assert not called(blindrec, name, path).code
+        assert "neither a number nor a date" in called(blindrec, name, path, "--duplicates", "last").err
+
+
+HALVES = np.repeat(np.arange(0.5, 5.5, 0.5), 40)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ([99.0] * 3, "3 ratings of 99 stand apart from all others, which lie from 0.5 to 5:"),
+        ([99.0, 100.0, 1e6], "3 ratings from 99 to 1e+06 stand apart from all others, which lie from 0.5 to 5:"),
+        ([-99.0], "1 rating of -99 stands apart from all others, which lie from 0.5 to 5:"),
+        ([5.5, 7.0, 10.0], ""),
+    ],
+)
+def test_ratings_that_stand_apart_are_told(more: list[float], told: str) -> None:
+    assert stand_apart(np.concatenate([HALVES, more])).startswith(told)
+    assert bool(told) == bool(stand_apart(np.concatenate([HALVES, more])))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
+    """Numbers of plays and purchases, whose tails are thin and long, thin and short, or heavier than any file's."""
+    random = np.random.default_rng(seed)
+    for size in (60, 1000, 100_000):
+        for counts in (
+            random.zipf(1.5, size),
+            random.zipf(2.0, size),
+            random.zipf(3.0, size),
+            random.geometric(0.1, size),
+            1 + random.poisson(2, size),
+            np.ceil(random.lognormal(2, 2, size)),
+            np.ceil(random.pareto(1, size)),
+        ):
+            assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
+
+
+@pytest.mark.usefixtures("_reads_alone")
+def test_warnings_are_printed_where_a_file_is_read(blindrec: Command, tmp_path: Path) -> None:
+    rows = [(f"u{user}", f"i{item}", rating + 0.5) for user, item, rating in PEOPLE]
+    text = "".join(f"{a},{b},{c}\n" for a, b, c in [*rows, ("u1", "i99", 99.0)])
+    path = written(tmp_path / "x.csv", "user,item,rating\n" + text)
+    for name in SHORT.keys() - {"plan"}:  # which takes long, and reads as the others do
+        ended = called(blindrec, name, path)
+        assert not ended.code, ended.err
+        words = ended.result["remarks"] if name in ("compare", "data") else [ended.err]
+        assert any(
+            "warning: 1 rating of 99 stands apart from all others, which lie from 1.5 to 5.5" in one for one in words
+        )

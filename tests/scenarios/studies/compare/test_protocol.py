@@ -1,0 +1,240 @@
+"""The protocol of comparisons: what is held out, lists and their scores by hand, models, and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy
+from runs import planted_ratings, write_movielens
+from scipy import sparse
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import Held, RowTable
+from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.data.item_files import read_descriptions
+from scenarios.studies.compare import advisors as item_models
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.crossing import over_seeds_and_people
+from scenarios.studies.compare.row import LearnedScores, RowRequest
+from scenarios.studies.compare.rows.trusted import gaussian_noise
+from scenarios.studies.compare.scoring import TOP, score
+from scenarios.studies.compare.worlds import FileWorld, LikesFold, fold_of, world_of
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=40, items=30, each=20))
+
+
+def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
+    starts = np.cumsum([0, *map(len, rows)])
+    flat = np.array([item for row in rows for item in row], np.int32)
+    return RowTable(starts=starts, items=flat, values=None, count=items)
+
+
+def vars_of(rows: RowTable[Any]) -> dict[str, Any]:
+    return {name: getattr(rows, name) for name in ("starts", "items", "values", "count")}
+
+
+def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> FileWorld:
+    liked = table_of(train, items)
+    likes = liked.valued(np.ones(liked.items.size, np.bool_))
+    fold = LikesFold(train=likes, liked=liked, holdout=table_of(held, items))
+    matrix = sparse.csr_array((np.ones(liked.items.size, np.float32), liked.items, liked.starts), (len(train), items))
+    return FileWorld(fold=fold, matrix=matrix, features=None)
+
+
+def asked(of: FileWorld, **changes: object) -> RowRequest:
+    told = {"epsilon": None, "users": of.people, "public": 0.0, "seed": 0, **changes}
+    return RowRequest(settings=Comparison(ratings=Path("none.csv")), **told)  # type: ignore[arg-type] # checked by the dataclass
+
+
+def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
+    table = read_ratings(ratings)
+    fold = fold_of(table, like_from=4, share=0.2, seed=3)
+    likes = table.where(table.values >= 4).degrees
+    dislikes = table.degrees - likes
+    expected = np.where(likes >= 2, np.maximum(1, likes // 5), 0)
+    assert (fold.holdout.degrees == expected).all()
+    assert (fold.liked.degrees == likes - expected).all()
+    assert (
+        fold.train.degrees - fold.liked.degrees == dislikes - np.where(dislikes >= 2, np.maximum(1, dislikes // 5), 0)
+    ).all()
+    for person in range(table.users):
+        held, train = (one.block(person, person + 1).items for one in (fold.holdout, fold.train))
+        assert not set(held.tolist()) & set(train.tolist())
+    again, other = (fold_of(table, like_from=4, share=0.2, seed=seed).holdout.items.tolist() for seed in (3, 4))
+    assert again == fold.holdout.items.tolist() != other
+
+
+def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None:
+    path = write_movielens(
+        tmp_path / "ratings.csv", [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
+    )
+    with pytest.raises(InputError, match="of the 3 people none has two likes"):
+        fold_of(read_ratings(path), like_from=5, share=0.2, seed=0)
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None:
+    coins = np.random.default_rng(5)
+    rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
+    table = RatingTable(
+        **vars_of(table_of(rows, 30).valued(coins.integers(1, 11, 720) / 2.0)),
+        user_labels=np.arange(60).astype(object),
+        item_labels=np.arange(30).astype(object),
+        source="made",
+    )
+    times = coins.integers(0, 50, 720).astype(np.float64) if by_time else None
+    fold = fold_of(table, like_from=None, share=0.2, seed=3, times=times)
+    training = np.isin(table.owners * 30 + table.items, fold.train.owners * 30 + fold.train.items)
+    assert 720 - training.sum() == 60 * 2
+    for _ in range(20):
+        other = replace(table, values=np.where(training, table.values, coins.integers(-9, 99, 720)))
+        changed = fold_of(other, like_from=None, share=0.2, seed=3, times=times)
+        for before, after in ((fold.train, changed.train), (fold.liked, changed.liked)):
+            assert before.items.tobytes() == after.items.tobytes()
+            assert before.starts.tobytes() == after.starts.tobytes()
+        assert fold.train.values.tobytes() == changed.train.values.tobytes()
+        # what is held out is judged by the mean of what is not
+        means = [other.values[training & (other.owners == person)].mean() for person in range(60)]
+        above = ~training & (other.values > np.array(means)[other.owners] + 1e-6)
+        assert changed.holdout.items.tolist() == other.items[above].tolist()
+
+
+def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
+    table = RatingTable(
+        **vars_of(table_of([[0, 1, 2]] * 4, 3).valued(np.ones(12))),
+        user_labels=np.arange(4).astype(object),
+        item_labels=np.arange(3).astype(object),
+        source="made",
+    )
+    with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
+        fold_of(table, like_from=None, share=0.2, seed=0)
+
+
+def test_lists_are_scored_as_by_hand() -> None:
+    of = world([[0], [1, 11], []], [[1, 9], [3], []], items=12)
+    scored = score(of, LearnedScores(popularity=np.arange(12.0)[::-1].copy(), floor=1.0), asked(of), features=False)
+    # the first is recommended 1 to 10, its likes at ranks 1 and 9; the second 0, 2 to 10, its like at rank 3
+    gains = 1 / np.log2(np.arange(2, TOP + 2))
+    first, second = (gains[0] + gains[8]) / gains[:2].sum(), gains[2]
+    assert scored.ndcg == pytest.approx((first + second) / 2)
+    assert (scored.hit_rate, scored.recall, scored.people) == (1.0, 1.0, 2)
+    assert scored.coverage == pytest.approx(11 / 12)
+    assert len(scored.resampled["ndcg"]) == 100
+    assert min(scored.resampled["ndcg"]) >= min(first, second) - 1e-6
+
+
+def test_equal_scores_are_ranked_at_random_and_the_same_again() -> None:
+    of = world([[0]] * 200, [[1]] * 200, items=40)
+    found = [
+        score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=seed), features=False)
+        for seed in range(40)
+    ]
+    assert {one.hit_rate for one in found} == {0.0, 1.0}
+    again = score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=7), features=False)
+    assert again == found[7]
+
+
+def test_only_the_people_of_a_row_are_evaluated() -> None:
+    of = world([[0], [0], [0]], [[1], [2], [30]], items=40)
+    advised = LearnedScores(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1]))
+    assert (
+        score(of, advised, asked(of), features=False).people,
+        score(of, advised, asked(of), features=False).hit_rate,
+    ) == (2, 1.0)
+
+
+def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
+    likes: Any = sparse.csr_array((np.random.default_rng(0).random((25, 12)) < 0.4).astype(np.float32))
+    weights = item_models.of_gram((likes.T @ likes).toarray().astype(np.float64), 3.0)
+    padded: Any = sparse.hstack([likes, sparse.csr_array((25, 30))]).tocsr()
+    found = item_models.ease(padded, 3.0)(padded)[:, :12]
+    np.testing.assert_allclose(found, likes @ weights, atol=1e-4)
+    gram = (likes.T @ likes).toarray().astype(np.float64)
+    others = np.arange(12) != 5
+    alone = np.linalg.solve(gram[np.ix_(others, others)] + 3 * np.eye(11), gram[others, 5])
+    np.testing.assert_allclose(weights[others, 5], alone, atol=1e-9)
+
+
+def test_neighbours_are_the_nearest_by_cosine() -> None:
+    dense = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1]], np.float32)
+    own = sparse.csr_array(np.array([[0, 1, 0, 0]], np.float32))
+    size = np.sqrt(dense.sum(axis=0))
+    cosines = dense.T @ dense / np.outer(size, size)
+    np.fill_diagonal(cosines, 0)
+    np.testing.assert_allclose(item_models.neighbours(sparse.csr_array(dense), 4)(own)[0], cosines[1], atol=1e-6)
+    nearest = item_models.neighbours(sparse.csr_array(dense), 1)(own)[0]
+    kept = cosines == cosines.max(axis=1, keepdims=True)
+    np.testing.assert_allclose(nearest, (cosines * kept)[:, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
+def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
+    for factor, private in ((1.001, True), (0.999, False)):
+        noise = factor * gaussian_noise(epsilon, 5.0)
+        shift = 5 / noise
+        lost = scipy.stats.norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * scipy.stats.norm.cdf(
+            -shift / 2 - epsilon / shift
+        )
+        assert bool(lost <= 1e-6) is private
+    assert gaussian_noise(None, 5.0) == 0
+
+
+def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None:
+    lines = [f'{item},"Title, The ({1990 + item})",{"Drama|War" if item % 2 else "Comedy"}' for item in range(20)]
+    path = tmp_path / "movies.csv"
+    path.write_text("\n".join(["movieId,title,genres", *lines, "999,Unrated (1995),Drama"]), encoding="utf-8")
+    found = read_descriptions(path, np.array([str(item) for item in range(20)], np.object_)).features
+    assert found.names == ("title: 1990s", "title: 2000s", "genres: Comedy", "genres: Drama", "genres: War")
+    assert found.has.sum(axis=0).tolist() == [10, 10, 10, 10, 10]
+    gains = found.gains(np.array([[0, 0, 0, 5.0, 5.0], [0, 0, 0, 0, 0]]), np.array([5.0, 0.0]), np.ones(20))
+    assert gains[0, 1] > 0 > gains[0, 0]  # whoever likes dramas
+    np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
+    with pytest.raises(InputError, match="tells nothing of these 2 items"):
+        read_descriptions(path, np.array(["a", "b"], np.object_))
+    with pytest.raises(InputError, match=r"gone\.csv cannot be read") as missing:
+        read_descriptions(tmp_path / "gone.csv", np.array(["0"], np.object_))
+    assert str(missing.value).count("cannot be read") == 1
+
+
+def test_ratings_are_no_public_features(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(
+        "userId,movieId,rating\n" + "".join(f"{user},7,{user % 5}\n" for user in range(40)), encoding="utf-8"
+    )
+    with pytest.raises(InputError, match="tells of movieId '7' in several lines"):
+        read_descriptions(path, np.array(["7"], np.object_))
+
+
+def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
+    world = np.random.default_rng(0)
+    mine = [(user, world.choice(50, 15, replace=False) + 50 * (user % 2)) for user in range(60)]
+    path = write_movielens(tmp_path / "ratings.csv", [(user, int(item), 5.0) for user, of in mine for item in of])
+    features = tmp_path / "movies.csv"
+    features.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 50]}\n" for item in range(100)))
+    of = world_of(Comparison(ratings=path, features=features, like_from=4), 0)
+    plain, better = (
+        score(of, LearnedScores(popularity=of.popularity, floor=0.5), asked(of), features=told)
+        for told in (False, True)
+    )
+    assert better.ndcg > 1.5 * plain.ndcg
+
+
+def test_intervals_are_over_seeds_and_people() -> None:
+    samples = [np.array([0.1, 0.3, 0.2]), np.array([0.3, 0.5, 0.4])]
+    mean, low, high = over_seeds_and_people([0.2, 0.4], samples)
+    seeds = scipy.stats.t.ppf(0.975, 1) * 0.1
+    people = scipy.stats.norm.ppf(0.975) * 0.1
+    assert mean == pytest.approx(0.3)
+    assert high - mean == pytest.approx(math.hypot(seeds, people))
+    assert low == pytest.approx(2 * mean - high)
+    assert over_seeds_and_people([0.2], samples[:1])[2] - 0.2 == pytest.approx(people)

@@ -1,0 +1,205 @@
+"""Inverse questions: known numbers of users, and that what is found is the smallest that meets the target."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from coordinator.protocol.errors import InputError
+from scenarios.config.scenario import Scenario
+from scenarios.studies.planner.least_users import (
+    Candidate,
+    Target,
+    epsilon_needed,
+    estimated_epsilon,
+    predicted_users,
+    to_epsilon,
+    users_needed,
+)
+from scenarios.theory.emulated_runs import MOST_USERS
+from scenarios.theory.predictors import Predictor, predictor
+
+STANDARD = Scenario(items=1000, rated=30)
+HALF = Target(success=None, accuracy=0.9)
+SURE = Target(success=0.95, accuracy=None)
+
+
+def candidate(design: str, world: Scenario = STANDARD, **settings: Any) -> Candidate:
+    return Candidate(world=world, settings={"design": design, **settings})
+
+
+def needed(one: Candidate, epsilon: Any, target: Target) -> int:
+    users = users_needed(one, epsilon, target).users
+    assert users is not None
+    return users
+
+
+@pytest.mark.parametrize(
+    ("decoder", "success", "millions"),
+    [
+        ("centred", 0.5, 6.8),
+        ("centred", 0.95, 10.0),
+        ("centred", 0.99, 12.0),
+        ("paper", 0.5, 12.3),
+        ("paper", 0.95, 18.2),
+        ("paper", 0.99, 22.0),
+    ],
+)
+def test_the_standard_setting(decoder: str, success: float, millions: float) -> None:
+    """The recorded users, to 2 % (and the rounding of the record)."""
+    users = needed(candidate("maxsense", decoder=decoder), Fraction(1), Target(success=success, accuracy=None))
+    assert users == pytest.approx(millions * 1e6, rel=0.02)
+
+
+@pytest.mark.parametrize(("items", "users"), [(100, 7368), (200, 16955)])
+def test_pairs_of_public_ratings_where_everything_is_rated(items: int, users: int) -> None:
+    """All right with probability 0.98 at 16 N ln N, as recorded from simulations, to 15 %."""
+    world = Scenario(items=items, rated=items)
+    assert users == round(16 * items * math.log(items))
+    found = needed(candidate("pairwise", world), Fraction(1), Target(success=0.98, accuracy=None))
+    assert found == pytest.approx(users, rel=0.15)
+
+
+ABLE = [
+    ("maxsense", {"decoder": "centred"}),
+    ("maxsense", {"decoder": "paper"}),
+    ("multi-maxsense", {"questions": "ceil"}),
+    ("multi-maxsense", {"questions": "auto"}),
+    ("curator-items", {}),
+]
+
+
+@pytest.mark.parametrize("target", [SURE, Target(success=0.5, accuracy=0.9)])
+@pytest.mark.parametrize(("design", "settings"), ABLE)
+def test_users_found_meet_the_target_and_fewer_do_not(design: str, settings: dict[str, Any], target: Target) -> None:
+    one = candidate(design, Scenario(items=60, rated=6), **settings)
+    need = users_needed(one, Fraction(2), target)
+    assert need.users is not None
+    assert need.predictor is not None
+    assert target.met(need.predictor, need.users)
+    assert not target.met(need.predictor, math.floor(need.users * 0.999) - 1)
+
+
+@pytest.mark.parametrize(("design", "settings"), ABLE)
+def test_epsilon_found_meets_the_target_and_less_does_not(design: str, settings: dict[str, Any]) -> None:
+    one, users = candidate(design, Scenario(items=60, rated=6), **settings), 60_000
+
+    def met(epsilon: Fraction) -> bool:
+        found = predictor(one.at(epsilon))
+        return found is not None and SURE.met(found, users)
+
+    epsilon = epsilon_needed(one, SURE, users)
+    assert epsilon is not None
+    assert met(epsilon)
+    assert not met(epsilon * Fraction(999, 1000))
+    assert not any(met(epsilon * Fraction(part, 20)) for part in range(2, 20))
+
+
+def test_no_smaller_epsilon_is_skipped_where_the_need_jumps() -> None:
+    """ceil(epsilon) questions: for users between the needs at 2 and just above it, 2 is not passed over."""
+    one = candidate("multi-maxsense", Scenario(items=60, rated=6), questions="ceil")
+    at, above = (needed(one, epsilon, SURE) for epsilon in (Fraction(2), Fraction(2001, 1000)))
+    assert above > 1.05 * at
+    found = epsilon_needed(one, SURE, (at + above) // 2)
+    assert found is not None
+    assert found < 2
+
+
+def test_users_and_epsilon_are_inverse() -> None:
+    one = candidate("maxsense")
+    users = needed(one, Fraction(3, 2), SURE)
+    found = epsilon_needed(one, SURE, users)
+    assert found is not None
+    assert float(found) == pytest.approx(1.5, rel=3e-4)
+    assert epsilon_needed(one, SURE, 1) is None
+
+
+def test_what_asks_for_more_needs_more() -> None:
+    one = candidate("maxsense", Scenario(items=100, rated=10))
+    by_epsilon = [needed(one, epsilon, SURE) for epsilon in (Fraction(1, 2), Fraction(1), None)]
+    assert by_epsilon == sorted(by_epsilon, reverse=True)
+    successes = [needed(one, Fraction(1), Target(success=p, accuracy=None)) for p in (0.01, 0.5, 0.99)]
+    assert successes == sorted(successes)
+    shares = [needed(one, Fraction(1), Target(success=None, accuracy=p)) for p in (0.6, 0.9, 0.999)]
+    assert shares == sorted(shares)
+    both = needed(one, Fraction(1), Target(success=0.5, accuracy=0.9))
+    assert both == pytest.approx(successes[1], rel=2e-4)
+    assert both > shares[1]
+    few = needed(candidate("maxsense", Scenario(items=50, rated=10)), Fraction(1), SURE)
+    assert few < by_epsilon[1]
+
+
+def planted(middle: float) -> tuple[Predictor, list[int]]:
+    """Predictions 0.9 where users are ``middle``, and the users that were asked about."""
+    asked: list[int] = []
+
+    def share(users: int) -> float:
+        asked.append(users)
+        return users / (users + middle / 9)
+
+    return Predictor(accuracy=share, exact=share), asked
+
+
+@pytest.mark.parametrize("middle", [1.5, 2.5, 49.5, 12_344.5, 3e9, 7e14])
+def test_a_planted_need_comes_back(middle: float) -> None:
+    found, asked = planted(middle)
+    assert predicted_users(found, HALF) == pytest.approx(math.ceil(middle), rel=2e-4)
+    assert len(asked) < 80
+    assert predicted_users(planted(middle)[0], HALF) == predicted_users(found, HALF)
+
+
+def test_more_than_anybody_has_is_said_at_once() -> None:
+    for middle in (1.01 * MOST_USERS, 1e40, math.inf):
+        found, asked = planted(middle)
+        assert predicted_users(found, HALF) is None
+        assert len(asked) < 80
+    nothing = users_needed(candidate("maxsense"), Fraction(1, 10**9), SURE)
+    assert nothing.users is None
+
+
+def test_item_queries_ask_for_as_many_yeses_as_the_target_wants() -> None:
+    one = candidate("item-query", Scenario(items=100, rated=10), decoder="shares")
+    rough, fine = (users_needed(one, None, Target(success=p, accuracy=None)) for p in (0.5, 0.99))
+    assert rough.answers is not None
+    assert fine.answers is not None
+    assert fine.predictor is not None
+    assert 1 < rough.answers < fine.answers
+    assert fine.answers % 2 == 1
+    assert fine.estimate is not None
+    assert fine.estimate.chance is not None
+    assert fine.estimate.chance(fine.answers) >= 0.99
+    assert fine.predictor.exact(1) >= 0.9  # of some 40 draws, each of which is right with a chance of .99
+    assert fine.interval is not None
+    assert fine.interval[0] <= (fine.users or 0) <= (fine.interval[1] or math.inf)
+    assert fine.users is not None
+    assert fine.users == pytest.approx(2 * 100**2 / 10 * fine.answers, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["success", "accuracy"])
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, math.nan, math.inf])
+def test_targets_lie_between_0_and_1(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=rf"{name} is .*{value}.* above 0 and below 1"):
+        Target(**{"success": None, "accuracy": None, name: value})
+
+
+def test_targets_in_words() -> None:
+    assert Target(success=0.5, accuracy=0.99).words == (
+        "all items right with probability 0.5 and a share of 0.99 of the items right"
+    )
+
+
+@pytest.mark.parametrize(("design", "rated"), [("pairwise", 40), ("curator-pairs", 20)])
+def test_an_epsilon_that_is_emulated_is_the_inverse_of_the_users(design: str, rated: int) -> None:
+    """Users at epsilon 3/2 meet the target again near it; both are estimates, with intervals of some 20 %."""
+    decoder = "centred" if design == "pairwise" else "totals"
+    one = candidate(design, Scenario(items=40, rated=rated), decoder=decoder)
+    found = estimated_epsilon(one, SURE, needed(one, Fraction(3, 2), SURE))
+    assert found is not None
+    assert found.high is not None
+    assert found.low / 1.15 < 1.5 < found.high * 1.15
+    assert found.high < 1.6 * found.low
+    assert estimated_epsilon(one, SURE, 1) is None
+    assert (to_epsilon(0), to_epsilon(100)) == (Fraction(1, 10**6), Fraction(30))

@@ -1,0 +1,128 @@
+"""The shape of ratings files: planted tastes come back, luck is no taste, and files without a shape are told."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from runs import planted_ratings, write_movielens
+
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.rows import starts_of
+from scenarios.config.scenario import Scenario
+from scenarios.data.datasets import RatingTable, read_ratings
+from scenarios.studies.planner.least_users import Target
+from scenarios.studies.planner.plan import in_words
+from scenarios.studies.planner.plan_tables import show_learnable
+from scenarios.studies.planner.request import EPSILONS, NOT_THE_FILE, Shape, learnable, learnable_of, shape_of
+
+TARGET = Target(success=None, accuracy=0.99)
+
+
+def table_of(rows: list[tuple[int, int, float]]) -> RatingTable:
+    """A table of (user, item, rating) rows; all users and items from 0 on occur."""
+    rows = sorted(rows)
+    users, items = 1 + max(row[0] for row in rows), 1 + max(row[1] for row in rows)
+    counts = np.bincount([row[0] for row in rows], minlength=users)
+    return RatingTable(
+        starts=starts_of(counts),
+        items=np.array([row[1] for row in rows], np.int32),
+        values=np.array([row[2] for row in rows], np.float64),
+        count=items,
+        user_labels=np.array([str(user) for user in range(users)], np.object_),
+        item_labels=np.array([str(item) for item in range(items)], np.object_),
+        source="planted",
+    )
+
+
+def drawn(likes: list[float], *, users: int, each: int, seed: int = 1) -> RatingTable:
+    """Users rate ``each`` items with 1 or 0; item i is liked with probability ``likes[i]``."""
+    world = np.random.default_rng(seed)
+    rows = [
+        (user, int(item), float(world.random() < likes[item]))
+        for user in range(users)
+        for item in world.choice(len(likes), size=each, replace=False)
+    ]
+    return table_of(rows)
+
+
+def test_a_planted_block_model_comes_back() -> None:
+    """4000 ratings: a cluster's share of likes has standard error 0.014 or less; 0.06 is four of them and more."""
+    shape = shape_of(drawn([0.8] * 6 + [0.3] * 14, users=500, each=8), like_from=1)
+    world = shape.world
+    assert (world.items, world.rated, shape.users) == (20, 8, 500)
+    assert world.cluster_shares == pytest.approx((0.3, 0.7))
+    assert world.like[0] == pytest.approx((0.8, 0.3), abs=0.06)
+    assert len(world.like) == 1
+
+
+def test_luck_is_no_taste() -> None:
+    """All items alike, 10 ratings each: sorting by luck would give clusters about 0.2 apart.
+
+    Measured in the other half, the difference has standard error 0.05: 0.2 is passed with probability below 1e-4.
+    """
+    for seed in range(5):
+        world = shape_of(drawn([0.5] * 40, users=50, each=8, seed=seed), like_from=1).world
+        assert abs(world.like[0][0] - world.like[0][1]) < 0.2
+
+
+def test_the_median_user_counts() -> None:
+    rows = [(user, item, float(item < 2)) for user in range(9) for item in range(4 if user < 5 else 2)]
+    assert shape_of(table_of(rows), like_from=1).world.rated == 4
+
+
+def test_epsilon_and_theta_are_taken_over() -> None:
+    world = shape_of(drawn([0.8] * 5 + [0.2] * 5, users=60, each=5), like_from=1, epsilon="1/2", theta=2.0).world
+    assert (float(world.epsilon or 0), world.value("theta")) == (0.5, 2.0)
+
+
+def test_theta_above_what_users_rated_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match=r"^theta is 6.0; .*at most rated, 5$"):
+        shape_of(drawn([0.8] * 5 + [0.2] * 5, users=60, each=5), like_from=1, theta=6)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(0, 0, 1.0)],
+        [(user, 0, float(user % 2)) for user in range(20)],
+        [(user, item, 3.0) for user in range(10) for item in range(5)],
+    ],
+)
+def test_files_without_clusters_are_told(rows: list[tuple[int, int, float]]) -> None:
+    with pytest.raises(InputError, match="tell no 2 clusters; more ratings") as refused:
+        shape_of(table_of(rows))
+    assert "\n" not in str(refused.value)
+    assert learnable_of(table_of(rows), None) == []
+
+
+def test_what_could_be_learned(tmp_path: Path) -> None:
+    """More epsilon, more items right and fewer users; 99 % are right where the file has the users, and only there."""
+    table = read_ratings(write_movielens(tmp_path / "ratings.csv", planted_ratings(users=300, items=16, each=6)))
+    shape = shape_of(table)
+    rows = learnable(shape, TARGET)
+    assert tuple(row["epsilon"] for row in rows) == EPSILONS == (1, 2, 4, 8)
+    assert {row["users_here"] for row in rows} == {300}
+    assert {row["holds_for"] for row in rows} == {in_words(shape.world)}
+    assert {row["not_for"] for row in rows} == {NOT_THE_FILE}
+    needs, shares = [row["users"] for row in rows], [row["accuracy"] for row in rows]
+    assert needs == sorted(needs, reverse=True)
+    assert shares == sorted(shares)
+    assert all((need <= 300) == (share >= 0.99) for need, share in zip(needs, shares, strict=True))
+
+
+def test_what_is_no_better_than_one_label_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a file with .64 of its items in one cluster: .64 at epsilon 1 and .50 at 8 tell nothing, .80 at 2 does."""
+    world = Scenario.model_validate({"items": 100, "rated": 10, "cluster_shares": (0.64, 0.36), "like": ((0.9, 0.1),)})
+    found = {1: 0.64, 2: 0.8, 4: 0.67, 8: 0.5}
+    monkeypatch.setattr(
+        "scenarios.studies.planner.request.quick_best", lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]}
+    )
+    [row] = learnable(Shape(world=world, users=600), TARGET)
+    assert (row["epsilon"], row["accuracy"], row["one_label"]) == (2, 0.8, 0.64)
+    written = io.StringIO()
+    show_learnable(Console(file=written, width=200), [])
+    assert "than one label for all of them does" in written.getvalue()

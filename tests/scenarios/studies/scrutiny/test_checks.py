@@ -1,0 +1,264 @@
+"""The checks of `blindrec check` see what lies, by a percent, in one round or one pool, and let pass what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import foreign_dishonest as dishonest
+import foreign_mechanisms as foreign
+import liars
+import numpy as np
+import pytest
+from scipy.stats import binom, t
+
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.custom import Mechanism
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from scenarios.config.admission import improbable_count
+from scenarios.studies.scrutiny import server_checks
+from scenarios.studies.scrutiny.checks import Check, at_the_runs_size, conformance, layouts, log_ratio, sampler
+from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, every_rating, subjects
+from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
+from scenarios.studies.scrutiny.server_checks import estimates, prediction
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Failed, Unchecked
+
+MECHANISMS = ("unary", "matrix")
+LEVEL = np.array([0.5, 0.5, -0.5, -0.5])
+RADIUS = float(t.isf(1e-5 / 4, 19)) * math.sqrt(20 / 19) / math.sqrt(20)
+"""Of a mean of 20 numbers, half of them 1 above it and half of them 1 below, at a quarter of the false alarm."""
+
+
+def row_of(holds: Callable[[MechanismUnderTest], str], tested: MechanismUnderTest | Mechanism) -> CheckRow:
+    """What a check says; of one's own class in the last of the ways in which it can be asked."""
+    subject = subjects(tested)[-1] if isinstance(tested, Mechanism) else tested
+    return Check("the check", "its meaning", holds).of(subject)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_an_honest_mechanism_holds(name: str) -> None:
+    """False alarm of the sampler below 1e-6 each."""
+    for holds in (log_ratio, at_the_runs_size, sampler):
+        row = row_of(holds, liars.subject(name))
+        assert (row.verdict, row.mechanism) == (HELD, name), row
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_channel_that_spends_a_percent_more_is_seen_with_a_counter_example(name: str) -> None:
+    row = row_of(log_ratio, liars.subject(name, channel=Fraction(101, 100)))
+    assert row.verdict == FAILED
+    assert "log-ratio 0.101 between sketches" in row.told
+    assert row_of(at_the_runs_size, liars.subject(name, channel=Fraction(101, 100))).verdict == FAILED
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_billionth_more_is_too_much_and_a_percent_less_is_waste(name: str) -> None:
+    over = liars.subject(name, channel=1 + Fraction(1, 10**9))
+    assert row_of(log_ratio, over).verdict == FAILED
+    hair = liars.subject(name, channel=1 + Fraction(1, 10**13))
+    row = row_of(at_the_runs_size, hair)
+    assert (row.verdict, row_of(log_ratio, hair).verdict) == (FAILED, FAILED), row
+    row = row_of(log_ratio, liars.subject(name, channel=Fraction(99, 100)))
+    assert row.verdict == FAILED
+    assert "is not spent" in row.told
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("lie", [Fraction(97, 100), Fraction(103, 100)])
+def test_a_sampler_that_is_three_percent_off_is_seen(name: str, lie: Fraction) -> None:
+    """The twin of the honest one; it is missed with probability below 1e-6."""
+    row = row_of(sampler, liars.subject(name, sampler=lie))
+    assert row.verdict == FAILED
+    assert "the channel says" in row.told
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ([Fraction(1, 2), Fraction(1, 3)], "sum to 0.833333333"),
+        ([Fraction(1, 4)] * 4, "4 chances for 1 bits"),
+        ([Fraction(-1), Fraction(2)], "the least is -1"),
+    ],
+)
+def test_a_row_that_is_no_distribution_is_seen(row: list[Fraction], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liars.Unary, "chances", lambda *_: row)
+    with pytest.raises(Failed, match=told):
+        chances(liars.unary(Fraction(1)), np.zeros(1, np.int64), 1, np.uint64(0))
+
+
+def test_a_query_at_another_epsilon_than_asked_is_seen() -> None:
+    subject = liars.subject()
+
+    def half(size: object, epsilon: Fraction | None, round_number: int, public_seed: bytes) -> Query:
+        query = subject.asks(TINY, epsilon, round_number, public_seed)
+        return dataclasses.replace(query, epsilon=Fraction(1, 2))
+
+    row = row_of(log_ratio, dataclasses.replace(subject, asks=half))
+    assert (row.verdict, row.told) == (FAILED, "a query for epsilon 0.1 is asked with 0.5")
+
+
+def test_the_largest_ratio_is_that_of_one_release_and_may_be_infinite() -> None:
+    none, one, two = ((sketch,) for sketch in range(3))
+    assert largest_ratio({none: [3, 1], one: [1, 3], two: [2, 2]})[0] == 3
+    assert largest_ratio({none: [3, 1], one: [4, 0]}) == (None, "sketches [0] and [1] at release 1")
+    assert largest_ratio({none: [4, 0], one: [4, 0]}) == (Fraction(1), "equal sketches")
+
+
+def test_everything_that_can_be_rated_is_tried() -> None:
+    ratings = list(every_rating(TINY))
+    assert len(ratings) == len(set(ratings)) == 1 + 5 * 2 + 10 * 4 + 10 * 8
+    assert ratings[0] == ()
+    assert ((1, True), (2, False), (4, True)) in ratings
+
+
+def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
+    def broken(subject: MechanismUnderTest) -> str:
+        raise ZeroDivisionError("a\nb")
+
+    def refused(subject: MechanismUnderTest) -> str:
+        raise InputError("items is 5; give more")
+
+    def reason(subject: MechanismUnderTest) -> str:
+        raise Unchecked("there is none")
+
+    def failed(subject: MechanismUnderTest) -> str:
+        raise Failed("here")
+
+    checks = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
+    result = conformance([liars.subject()], checks)
+    assert [(row.verdict, row.told) for row in result.rows] == [
+        (FAILED, "ZeroDivisionError: a"),
+        (FAILED, "items is 5; give more"),
+        (UNCHECKED, "there is none"),
+        (FAILED, "here"),
+        (HELD, "fine"),
+    ]
+    assert not result.held
+    assert [row.check for row in result.failures] == ["broken", "refused", "failed"]
+    assert repr(result) == "<unary: 1 held, 3 failed, 1 not checked>"
+    assert result.frame().shape == (5, 5)
+    assert result.as_json()["rows"][0]["told"] == "ZeroDivisionError: a"
+
+
+def test_the_sampler_must_return_the_querys_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wide(self: object, private: Ints, query: Query, coins: Coins) -> Ints:
+        return np.zeros((len(private), query.bits + 1), np.int64)
+
+    monkeypatch.setattr(liars.Device, "randomize", wide)
+    assert "randomize returns shape" in row_of(sampler, liars.subject()).told
+
+
+@pytest.mark.parametrize("chance", [0.0003, 0.3])
+def test_a_count_is_improbable_not_much_later_than_its_exact_law_says(chance: float) -> None:
+    """Chernoff's bound never refuses what the binomial law allows, and refuses what is 30 times as improbable."""
+    draws, false_alarm = 1 << 20, 1e-6
+    law = np.array([[chance, 1 - chance]])
+    first = int(binom.isf(false_alarm / 4, draws, chance)) + 1
+    far = int(binom.isf(false_alarm / 4 / 30, draws, chance)) + 1
+
+    def refused(count: int) -> bool:
+        return improbable_count(np.array([[count, draws - count]]), law, false_alarm) is not None
+
+    assert not refused(first - 1)
+    assert refused(far)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mechanism", "told"),
+    [
+        (dishonest.Later(), "round 1"),
+        (dishonest.Seeded(), "gives away 0.2 nats"),
+        (dishonest.OtherSeeded(), "gives away 0.2 nats"),
+        (dishonest.SomePool(), "gives away 0.2 nats"),
+    ],
+)
+def test_a_channel_that_is_honest_somewhere_is_seen(mechanism: Mechanism, told: str) -> None:
+    row = row_of(log_ratio, mechanism)
+    assert row.verdict == FAILED
+    assert told in row.told
+    assert row_of(at_the_runs_size, mechanism).verdict == FAILED
+
+
+@pytest.mark.statistical
+def test_a_sketch_that_is_its_own_in_the_first_round_only_is_seen() -> None:
+    row = row_of(layouts, dishonest.RandomLater())
+    assert row.verdict == FAILED
+    assert row.told.startswith("round 1: cohorts of ")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", [foreign.OUE(), foreign.LocalHashing()])
+def test_honest_estimates_hold(mechanism: Mechanism) -> None:
+    row = row_of(estimates, mechanism)
+    assert row.verdict == HELD, row.told
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("mechanism", "told"),
+    [
+        (dishonest.OtherErrors(factor=0.5), "of the standard errors that it states from their mean"),
+        (dishonest.UpsideDown(), "items that are liked more have lower values"),
+    ],
+)
+def test_estimates_that_are_not_so_are_seen(mechanism: Mechanism, told: str) -> None:
+    row = row_of(estimates, mechanism)
+    assert row.verdict == FAILED
+    assert told in row.told
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("information", [40.0, 1e6, 1e-6])
+def test_a_prediction_of_all_or_nothing_is_held_to_it(information: float) -> None:
+    row = row_of(prediction, dishonest.Promises(information=information))
+    assert row.verdict == FAILED, row.told
+    assert "of the items are right" in row.told
+
+
+def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 1.0, give: float = 1.0) -> CheckRow:
+    """What is said of twenty runs in which values rise by ``rise``, give or take, and spread by ``spread``."""
+    around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
+    runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)
+    monkeypatch.setattr(server_checks, "_estimates_of", lambda *_: next(runs))
+    return row_of(estimates, foreign.OUE())
+
+
+@pytest.mark.parametrize(
+    ("rise", "verdict"),
+    [(1.002, HELD), (0.998, UNCHECKED), (0.0, UNCHECKED), (-0.998, UNCHECKED), (-1.002, FAILED)],
+)
+def test_values_must_rise_by_more_than_chance(monkeypatch: pytest.MonkeyPatch, rise: float, verdict: Any) -> None:
+    found = estimates_row(monkeypatch, rise * RADIUS)
+    assert found.verdict == verdict, found.told
+
+
+def test_values_that_are_all_alike_tell_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert estimates_row(monkeypatch, 0.0, give=0.0).verdict == UNCHECKED
+
+
+@pytest.mark.parametrize(
+    ("spread", "verdict"), [(2.24, HELD), (2.26, FAILED), (1 / 2.24, HELD), (1 / 2.26, FAILED), (1.0, HELD)]
+)
+def test_errors_are_right_up_to_a_factor_of_one_and_a_half(
+    monkeypatch: pytest.MonkeyPatch, spread: float, verdict: Any
+) -> None:
+    found = estimates_row(monkeypatch, 9.0, spread)
+    assert found.verdict == verdict, found.told
+    numbers = [float(one) for one in re.findall(r"\d[\d.]*", found.told)]
+    assert any(number == pytest.approx(math.sqrt(spread), abs=0.005) for number in numbers), found.told
+
+
+def test_spread_is_taken_around_the_weighted_mean_of_each_cluster() -> None:
+    value = np.array([0.0, 3.0, 5.0, 5.0, 8.0])
+    error = np.array([1.0, math.sqrt(2), 1.0, 1.0, 1.0])
+    level = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
+    assert server_checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)

@@ -1,0 +1,199 @@
+"""Designs by name: what each fills in, builds, promises and asks devices, and what settings it does not know."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from pydantic.fields import FieldInfo
+from runs import small
+
+from actors.mechanisms import registered as devices_know
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import half_of
+from coordinator.server.anchor.policy import AnchorPolicy
+from coordinator.server.decoding.line import DECODERS
+from coordinator.server.decoding.open_ratings import Curator
+from coordinator.server.mechanisms import server_halves
+from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.sets import Groups
+from coordinator.server.mechanisms.sign import SignSensing
+from coordinator.server.mechanisms.toys import ItemQuery, Reveal, UntilLearned
+from coordinator.server.rounds.learner import SumLearner
+from coordinator.server.rounds.policies import OneRound
+from scenarios.config.run_spec import RunSpec, load_scenario
+from scenarios.config.scenario import Scenario
+from scenarios.data.populations import settle
+from scenarios.studies.scrutiny.mechanism import alternatives
+
+NAMES = list(server_halves())
+OPEN = ["item-query", "full-reveal"]
+CURATOR = ["curator-items", "curator-pairs"]
+
+
+def filled(**changes: Any) -> Scenario:
+    return settle(small(**changes).complete())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_enough(name: str) -> None:
+    scenario = filled(design=name)
+    assert scenario.decoder == server_halves()[name].decoders[0]
+    assert scenario.epsilon == (None if name in OPEN else 1)
+    assert RunSpec(scenario).design.items == 40
+    assert load_scenario(None, {"design": name}) == Scenario(design=name)
+
+
+def test_decoders_are_those_that_there_are() -> None:
+    listed = {
+        "maxsense": ("centred", "paper", "posterior"),
+        "sign": ("posterior",),
+        **dict.fromkeys(("multi-maxsense", "pairwise"), ("centred", "paper")),
+        **dict.fromkeys(OPEN, ("shares",)),
+        **dict.fromkeys(CURATOR, ("totals",)),
+    }
+    assert {name: server_halves()[name].decoders for name in listed} == listed
+    assert set(DECODERS) == {"centred", "paper"}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_infinite_may_be_said_of_what_is_not_private(name: str) -> None:
+    assert small(design=name, epsilon="inf") == small(design=name)
+
+
+def test_designs_are_built_from_what_the_scenario_says() -> None:
+    assert RunSpec(filled(theta=2)).design == MaxSense(items=40, rated=5, theta=2)
+    assert RunSpec(filled(design="sign", vectors=8)).design == SignSensing(items=40, rated=5, vectors=8)
+    assert RunSpec(filled(design="sign", signs="plain")).design == SignSensing(items=40, rated=5, centred=False)
+    multi = filled(design="multi-maxsense", theta=0.5, questions=7)
+    assert RunSpec(multi).design == MultiMaxSense(items=40, rated=5, theta=0.5, questions=7)
+    for public in ("private", "public"):
+        paired = filled(design="pairwise", agreement="positive", rated_items=public)
+        assert RunSpec(paired).design == Pairwise(items=40, agreement="positive", rated_public=public == "public")
+    assert RunSpec(filled(design="item-query")).design == ItemQuery(items=40, rated=5)
+    assert RunSpec(filled(design="full-reveal")).design == Reveal(
+        name="full-reveal", items=40, most=40, share=1 / math.log2(40)
+    )
+    assert RunSpec(filled(design="full-reveal", reveal_share=0.25)).design == Reveal(
+        name="full-reveal", items=40, most=40, share=0.25
+    )
+    for name in CURATOR:
+        assert RunSpec(filled(design=name)).design == Reveal(name=name, items=40, most=5, share=1)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "questions"), [("1/2", 1), ("1", 1), ("1.000001", 2), ("3", 3), ("4.5", 5), ("5", 5), ("7", 5)]
+)
+def test_the_papers_number_of_questions_is_epsilon_rounded_up_but_at_most_1_over_p(
+    epsilon: str, questions: int
+) -> None:
+    design = RunSpec(filled(design="multi-maxsense", epsilon=epsilon)).design
+    assert isinstance(design, MultiMaxSense)
+    assert (design.questions, design.set_size) == (questions, 8)
+
+
+def test_every_design_asks_what_devices_know() -> None:
+    for name in NAMES:
+        for public in ("private", "public") if name == "pairwise" else ("private",):
+            design = RunSpec(filled(design=name, rated_items=public)).design
+            query = design.query(round_number=0, public_seed=bytes(16), epsilon=None)
+            assert query.design in devices_know()
+            assert query.parameters.keys() == half_of(query.design).parameters
+            assert half_of(query.design).private == (name not in OPEN + CURATOR)
+
+
+def curator_of(scenario: Scenario) -> Curator | None:
+    learner = RunSpec(scenario).learner
+    return learner.how.curator if isinstance(learner, SumLearner) else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_devices_privatize_unless_a_curator_is_trusted(name: str) -> None:
+    """A design with an epsilon reaches devices with it, or the curator with it; never neither, never both."""
+    scenario = filled(design=name)
+    curator, policy = curator_of(scenario), RunSpec(scenario).policy
+    if name in CURATOR:
+        assert RunSpec(scenario).budget is None
+        assert curator is not None
+        assert (curator.epsilon, curator.rated, len(curator.seed)) == (Fraction(1), 5, 16)
+        assert curator_of(filled(design=name, seed=1)) != curator
+    else:
+        assert curator is None
+        assert RunSpec(scenario).budget == scenario.epsilon
+    if name == "item-query":
+        assert isinstance(policy, UntilLearned)
+        assert policy.design == ItemQuery(items=40, rated=5, answers=1)
+    elif name == "anchor":
+        assert isinstance(policy, AnchorPolicy)
+        assert policy.setting.epsilon == RunSpec(scenario).budget
+    else:
+        assert isinstance(policy, Groups if name == "pairs" else OneRound)
+        assert policy.epsilon == RunSpec(scenario).budget
+
+
+def test_guarantees_say_what_is_private_towards_whom() -> None:
+    local = RunSpec(filled()).guarantee
+    assert "local" in local
+    assert RunSpec(filled(design="multi-maxsense")).guarantee == RunSpec(filled(design="pairwise")).guarantee == local
+    public = RunSpec(filled(design="pairwise", rated_items="public")).guarantee
+    assert "which items it rated is public" in public
+    assert all(RunSpec(filled(design=name)).guarantee.startswith("none") for name in OPEN)
+    for name in CURATOR:
+        told = RunSpec(filled(design=name)).guarantee
+        assert "local" not in told
+        inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
+        assert RunSpec(inf).guarantee.startswith("none")
+    for name in ("maxsense", "sign", "pairwise", "multi-maxsense", *CURATOR):
+        inf = filled(design=name, epsilon="inf", **({"questions": 1} if "multi" in name else {}))
+        assert RunSpec(inf).guarantee.startswith("none")
+
+
+def another(field: FieldInfo) -> Any:
+    """A value of a setting that is not its default: another name that its type has, or another number."""
+    named = [name for name in alternatives(field.annotation) if name not in (None, field.default)]
+    return named[0] if named else 0.5 if field.default is None else 2 * field.default or type(field.default)(0.25) or 2
+
+
+SETTINGS: dict[str, tuple[Any, set[str]]] = {
+    name: (another(field), {other.name for other in server_halves().values() if name in other.settings.model_fields})
+    for half in server_halves().values()
+    for name, field in half.settings.model_fields.items()
+} | {"confidence": (0.9, {name for name, half in server_halves().items() if half.sure})}
+
+
+@pytest.mark.parametrize("design", NAMES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_one_design_are_refused_by_the_others(name: str, design: str) -> None:
+    value, owners = SETTINGS[name]
+    if design in owners:
+        assert load_scenario(None, {"design": design, name: value}).value(name) == value
+        return
+    with pytest.raises(InputError) as caught:
+        load_scenario(None, {"design": design, name: value})
+    line = str(caught.value)
+    assert "\n" not in line
+    assert line.startswith(f"{name} is ")
+    assert all(word in line for word in (str(value), design, *owners)), line
+
+
+@pytest.mark.parametrize("design", NAMES)
+@pytest.mark.parametrize("decoder", ["centred", "paper", "posterior", "shares", "totals", "best"])
+def test_decoders_of_other_designs_are_refused(design: str, decoder: str) -> None:
+    if decoder in server_halves()[design].decoders:
+        assert load_scenario(None, {"design": design, "decoder": decoder}).decoder == decoder
+        return
+    with pytest.raises(InputError) as caught:
+        load_scenario(None, {"design": design, "decoder": decoder})
+    line = str(caught.value)
+    assert all(word in line for word in (f"decoder is '{decoder}'", design, *server_halves()[design].decoders))
+
+
+@pytest.mark.parametrize("design", NAMES)
+def test_nobody_rates_more_items_than_there_are(design: str) -> None:
+    """Compiled code checks no bounds: devices of such a world would read and write memory that is not theirs."""
+    with pytest.raises(InputError) as caught:
+        load_scenario(None, {"design": design, "items": 30, "rated": 31})
+    assert all(word in str(caught.value) for word in ("rated is 31", "30"))

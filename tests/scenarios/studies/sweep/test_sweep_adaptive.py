@@ -1,0 +1,232 @@
+"""The adaptive sweep as it runs: from end to end, interrupted and resumed, emulated, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from runs import Command, Ended, here, refused
+
+from scenarios import cli
+from scenarios.config.scenario import Scenario
+from scenarios.data.metrics import clustering_scores
+from scenarios.families.main.run import Result
+from scenarios.store.manifest import FOLDER
+from scenarios.studies.sweep.adaptive_sweep import SCHEMES
+
+HERE = ("--backend", "inprocess", "--workers", 1)
+TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
+SHARED = {"items": 30, "rated": 10, "epsilon": 4}
+WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
+WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
+
+
+@pytest.fixture
+def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """`blindrec sweep adaptive` on one small catalogue, without figures and progress."""
+    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+
+    def command(*more: object) -> Ended:
+        return blindrec("sweep", "adaptive", *HERE, *TINY, *more)
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep that ran without interruption, with everything in it."""
+    folder = tmp_path_factory.mktemp("adaptive")
+    command = ["sweep", "adaptive", *HERE, *TINY, "--seeds", 3, "--out", folder / "out"]
+    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
+        cli.main([*map(str, command)])
+    return folder / "out"
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path) -> Path:
+    """A copy of that sweep's settings and units."""
+    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
+    return tmp_path / "sweep"
+
+
+def result_of(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "result.json").read_text())
+    return found
+
+
+def rows_of(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["scheme"]: row for row in result["schemes"]}
+
+
+def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+    shown = (whole.parent / "shown.txt").read_text()
+    told = [*(one.label.format(vectors=32) for one in SCHEMES.values()), "lower bound, any protocol (capacity)"]
+    for words in (*told, "sweep adaptive, inprocess", "probability 0.95", "3 of 3", "open]", "too few seeds"):
+        assert words in shown, words
+    assert {path.name for path in whole.iterdir()} == WRITTEN
+    again = swept("--seeds", 3, "--out", whole, "--json", "-")
+    assert (again.code, again.err) == (0, "18 of 18 units were done before; going on\n")
+    assert again.result == result_of(whole)
+    rows = rows_of(again.result)
+    assert list(rows) == list(SCHEMES)
+    base = rows["adaptive-sign"]
+    for name, row in rows.items():
+        assert row["ratio"] == pytest.approx(row["users"] / base["users"])
+        assert (row["seeds"], row["ran_out"], row["items"], row["rated"]) == (3, 0, 30, 10)
+        assert row["adaptive"] == (row["right"] is not None) == (row["predicted"] is None) == (row["rounds"] > 1)
+        assert (row["high"] is None) != row["adaptive"]
+        if name != "adaptive-sign" and row["adaptive"]:
+            assert row["ratio_low"] == pytest.approx(row["low"] / base["high"])
+            assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    assert again.result["bounds"] == [
+        {"items": 30, "adaptive": True, "name": "capacity", "users": pytest.approx(19, 1)}
+    ]
+    assert 0 < again.result["bounds"][0]["users"] < min(row["users"] for row in rows.values())
+
+
+def test_a_unit_is_what_runs_tell(whole: Path) -> None:
+    every = pd.read_parquet(whole / "units.parquet").set_index(["scheme", "seed"]).to_dict("index")
+    for name in ("adaptive-sign", "adaptive-maxsense"):
+        finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
+        unit = every[name, 1]
+        assert unit["users"] == finished.outcome.state.answers_asked
+        assert unit["rounds"] == len(finished.outcome.state.asked)
+        assert unit["right"] == right(finished)
+    planned = {name: row["predicted"] for name, row in rows_of(result_of(whole)).items()}
+    for name, kind in (("sign", {"design": "sign"}), ("paper", {"decoder": "paper"})):
+        for seed in range(3):
+            threshold, start = int(every[name, seed]["users"]), round(planned[name])
+            assert right(run_of(**kind, users=threshold, seed=seed))
+            assert (threshold <= start) == right(run_of(**kind, users=start, seed=seed))
+
+
+def run_of(**changes: Any) -> Result:
+    return here(Scenario.model_validate({**SHARED, **changes}))
+
+
+def right(finished: Result) -> bool:
+    truth = finished.population.truth
+    assert truth is not None
+    return clustering_scores(finished.outcome.model.cluster, truth).exact
+
+
+def test_files_and_figures_hold_every_point(whole: Path) -> None:
+    result, points = result_of(whole), pd.read_csv(whole / "users.csv")
+    for row in result["schemes"]:
+        mine = points[points["label"] == row["label"]].set_index("kind")
+        assert list(mine.loc["measured", ["items", "users", "low"]]) == [30, row["users"], row["low"]]
+        assert math.isnan(mine.loc["measured", "high"]) == (row["high"] is None)
+        assert ("predicted" in mine.index) != row["adaptive"]
+        if not row["adaptive"]:
+            assert mine.loc["predicted", "users"] == row["predicted"]
+    bound = points[points["kind"] == "lower bound"]
+    assert list(bound["users"]) == [one["users"] for one in result["bounds"]]
+    assert len(points) == 6 + 3 + 1
+    table = pd.read_csv(whole / "table.csv")
+    assert list(table["scheme"]) == [*SCHEMES, "lower bound"]
+    assert list(table["users"]) == [*(row["users"] for row in result["schemes"]), *bound["users"]]
+    course = pd.read_csv(whole / "trajectory.csv")
+    told = result["trajectory"]
+    assert (told["scheme"], told["items"], told["seed"]) == ("adaptive-sign", 30, 0)
+    assert course.drop(columns="round").to_dict("records") == told["steps"]
+    assert (course["users"].diff().dropna() > 0).all()
+    assert course["pool"].iloc[0] == 30
+    assert list(course["pool"].iloc[2:]) == list(course["undecided"].iloc[1:-1])  # the second round asks all again
+    assert (course["undecided"].iloc[-1], course["wrong"].iloc[-1]) == (0, 0)
+    first = pd.read_parquet(whole / "units.parquet").query("scheme == 'adaptive-sign' and seed == 0").iloc[0]
+    assert (first["users"], first["rounds"]) == (course["users"].iloc[-1], len(course))
+    for name in ("users.png", "trajectory.png"):
+        assert (whole / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Path) -> None:
+    fewer = swept("--schemes", "sign,adaptive-maxsense", "--seeds", 4, "--out", out, "--json", "-")
+    assert fewer.err.startswith("6 of 8 units")
+    rows = rows_of(fewer.result)
+    assert [row["seeds"] for row in rows.values()] == [4, 4]
+    assert [row["ratio"] for row in rows.values()] == [None, None]
+    assert fewer.result["trajectory"]["scheme"] == "adaptive-maxsense"
+    assert swept("--schemes", "sign", "--out", out, "--seeds", 2, "--json", "-").result["trajectory"] is None
+
+
+def test_without_devices(
+    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_asks: None
+) -> None:
+    told = swept("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments", "--json", "-")
+    rows = rows_of(told.result)
+    for name, row in rows.items():
+        emulated = SCHEMES[name].emulated
+        assert row["seeds"] == (4 if emulated else 0)
+        assert (row["users"] is not None) == emulated
+        assert (row["predicted"] is None) == row["adaptive"]
+    assert rows["paper"]["ratio_predicted"] > rows["centred"]["ratio_predicted"] > rows["sign"]["ratio_predicted"]
+    sign = rows["sign"]
+    assert sign["low"] <= sign["users"]
+    assert told.result["trajectory"]["scheme"] == "adaptive-sign"
+    assert swept("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments").out.count("not emulated") == 4
+
+
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
+    blindrec: Command, swept: Callable[..., Ended], out: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    for arguments, words in (
+        (("--items", "30,many"), ["'30,many'", "100,300,1000"]),
+        (("--items", "30,30"), ["30,30", "once"]),
+        (("--items", 1), ["1 items", "items is 1"]),
+        (("--rated", 0), ["rated is 0"]),
+        (("--epsilon", "-1"), ["epsilon", "above 0"]),
+        (("--like", "0.9"), ["like", "2 item clusters"]),
+        (("--like", "0.9,0.1;0.1,0.9"), ["paper", "clusters 0 and 1", "--schemes"]),
+        (("--like", "0.9,0.1;0.1,0.9", "--schemes", "sign"), ["scheme sign", "--like"]),
+        (("--like", "0.5000001,0.5"), ["more users than can be simulated", "--epsilon"]),
+        (("--cluster-shares", "1,0"), ["cluster_shares", "larger share"]),
+        (("--class-shares", "0.5,0.5"), ["class_shares"]),
+        (("--confidence", 1), ["confidence is 1"]),
+        (("--seeds", 0), ["seeds is 0"]),
+        (("--vectors", 3), ["vectors is 3", "power of two"]),
+        (("--statistic", "guess"), ["'guess'", "'devices' or 'moments'"]),
+        (("--statistic", "moments", "--schemes", "paper,centred"), ["moments", "adaptive-sign", "devices"]),
+        (("--schemes", "sing"), ["'sing'", "adaptive-sign"]),
+        (("--backend", "spark"), ["'spark'"]),
+        (("--workers", 0), ["workers is 0"]),
+        (("--json", tmp_path), ["json file"]),
+    ):
+        line = refused(blindrec, "sweep", "adaptive", *HERE, *TINY, "--out", new, *arguments)
+        assert all(word in line for word in words), line
+    assert not new.exists()
+    for other in (("--confidence", 0.9), ("--statistic", "moments"), ("--vectors", 4), ("--epsilon", "4.0001")):
+        one = ("--schemes", "sign", "--out", out)
+        assert "another sweep" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY, *one, *other)
+    assert "--out" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY)
+
+
+def test_users_that_run_out_are_told(
+    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.studies.sweep.adaptive_sweep.GENEROUS", 0.2)
+    told = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few", "--json", "-")
+    rows = rows_of(told.result)
+    assert (rows["sign"]["users"], rows["sign"]["ran_out"]) == (None, 2)
+    assert rows["adaptive-sign"]["ran_out"] == 2
+    assert rows["adaptive-sign"]["users"] == round(0.2 * rows["sign"]["predicted"])
+    shown = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few").out
+    assert "not reached" in shown
+    assert "(2 ran out)" in shown
+
+
+def test_help_teaches(blindrec: Command) -> None:
+    told = blindrec("sweep", "adaptive", "--help")
+    assert told.code == 0
+    for words in (*SCHEMES, "moments", "Ctrl-C", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep"):
+        assert words in told.out, words
+    assert "adaptive" in blindrec("sweep").out

@@ -1,0 +1,75 @@
+"""Intervals of quantiles, means, shares and ratios against direct computations."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from statistical import clopper_pearson, rate_fits
+
+from scenarios.show.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
+
+
+def at_most(count: int, share: float) -> list[float]:
+    """P(B <= 0), P(B <= 1), ..., summed up."""
+    return list(accumulate(math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("count", [1, 2, 19, 20, 21, 71, 72, 73, 100, 400])
+def test_ranks_are_the_tightest_that_miss_with_at_most_half_the_rest(count: int, share: float) -> None:
+    rank, low, high = quantile_ranks(count, share)
+    assert rank == min(k for k in range(1, count + 1) if k >= share * count - 1e-9)
+    below = at_most(count, share)
+    lows = [j for j in range(1, count + 1) if below[j - 1] <= 0.025]
+    highs = [k for k in range(1, count + 1) if 1 - below[k - 1] <= 0.025]
+    assert low == max(lows, default=None)
+    assert high == min(highs, default=None)
+    assert (low or 0) <= rank <= (high or count)
+
+
+def test_when_an_interval_opens() -> None:
+    assert quantile_ranks(20, 0.95) == (19, 17, None)
+    assert [quantile_ranks(count, 0.95)[2] for count in (71, 72)] == [None, 72]
+    assert quantile_interval([5.0, math.nan, 1.0, 3.0], 0.5) == (3.0, None, None)
+    assert quantile_interval([5.0, math.nan, 1.0, 3.0], 0.9) == (None, 3.0, None)
+    most = quantile_interval([float(n) for n in range(100)], 0.95)
+    assert most == (94.0, 89.0, 99.0)
+    assert quantile_interval([*(float(n) for n in range(99)), math.nan], 0.95) == (94.0, 89.0, None)
+
+
+@pytest.mark.statistical
+def test_a_quantiles_interval_covers_it() -> None:
+    """Each end misses as often as the binomial says; false alarm: one in a million. The twin misses 2 % more often."""
+    values, below = np.random.default_rng(3).random((1500, 100)), at_most(100, 0.95)
+    found = [quantile_interval(row.tolist(), 0.95) for row in values]
+    _, low_rank, high_rank = quantile_ranks(100, 0.95)
+    for misses, chance in (
+        (sum((low or 0) > 0.95 for _, low, _ in found), below[(low_rank or 0) - 1]),
+        (sum((high or 1) < 0.95 for _, _, high in found), 1 - below[(high_rank or 0) - 1]),
+    ):
+        assert chance <= 0.025
+        assert rate_fits(misses, 1500, chance)
+        assert not rate_fits(misses + 40, 1500, chance)
+
+
+def test_means_and_shares() -> None:
+    values = [3.0, 4.0, 8.0]
+    mean, low, high = mean_interval(values)
+    error = np.std(values, ddof=1) / math.sqrt(3)
+    assert mean == 5
+    assert (low, high) == pytest.approx((5 - 4.302653 * error, 5 + 4.302653 * error))
+    assert mean_interval([7.0]) == (7.0, None, None)
+    for successes, count in ((0, 20), (18, 20), (20, 20)):
+        assert share_interval(successes, count)[1:] == pytest.approx(
+            clopper_pearson(successes, count, false_alarm=0.05)
+        )
+
+
+def test_ratios_go_from_the_worst_case_to_the_best() -> None:
+    assert ratio_interval((10.0, 8.0, 12.0), (2.0, 1.0, 4.0)) == (5.0, 2.0, 12.0)
+    assert ratio_interval((10.0, 8.0, None), (2.0, 1.0, 4.0)) == (5.0, 2.0, None)
+    assert ratio_interval((None, 8.0, None), (2.0, None, 4.0)) == (None, 2.0, None)
+    assert ratio_interval((10.0, 10.0, 10.0), (2.0, 1.0, 0.0)) == (5.0, None, 10.0)

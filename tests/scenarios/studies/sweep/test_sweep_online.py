@@ -1,0 +1,322 @@
+"""The online sweep as it runs: planted worlds and a ratings file, figures, bounds, resumption, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
+from statistical import normal_radius, rate_fits
+
+from coordinator.server.online.recommenders import named_recommenders
+from scenarios import cli
+from scenarios.backends.in_process import InProcess
+from scenarios.families.online.online_run import run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.serving_experiment import record
+from scenarios.show import sweep_figures as pictures
+from scenarios.show.drawing import draw_picture
+from scenarios.show.figures import pictures_of
+from scenarios.store.files import tables_in
+from scenarios.store.manifest import FOLDER
+from scenarios.studies.sweep.online_sweep import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
+from scenarios.studies.sweep.sweep_folder import claim, measure_units
+
+if TYPE_CHECKING:
+    from scenarios.backends.on_ray import OnRay
+
+HERE = ("--backend", "inprocess", "--workers", 1)
+BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
+VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
+TINY = (*BASE, "--axes", VALUES)
+SHAPE: dict[str, Any] = {"rounds": 60, "objects": 2, "voters": 16, "peers": 2, "diversity": 1, "radius": 1}
+WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
+WRITTEN |= {"figure.png", "figure.csv"}
+COLUMNS = {"loss", "loss_se", "loss_low", "loss_high", "loss_bound", "loss_exact", "loss_lower_bound", "epsilon_proved"}
+COLUMNS |= {"epsilon_exact", "epsilon_lower", "epsilon_needed", "privacy_loss", "privacy_loss_most", "peers_alive"}
+COLUMNS.add("peers_kicked")
+
+
+@pytest.fixture
+def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """`blindrec sweep online` in this process, without figures and progress."""
+    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+
+    def command(*more: object) -> Ended:
+        return blindrec("sweep", "online", *HERE, *more)
+
+    return command
+
+
+def written(folder: Path, *arguments: object) -> Path:
+    """Run a sweep into a folder; what it shows stands beside it."""
+    command = ["sweep", "online", *HERE, *arguments, "--out", folder / "out"]
+    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
+        cli.main([*map(str, command)])
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished sweep over planted worlds."""
+    return written(tmp_path_factory.mktemp("online"), *TINY, "--seeds", 2)
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of 24 users with 60 ratings each."""
+    rows = planted_ratings(users=24, items=90, each=60)
+    return write_movielens(tmp_path_factory.mktemp("file") / "ratings.csv", rows)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
+    """The folder of a finished sweep over that file's clients."""
+    return written(tmp_path_factory.mktemp("served"), "--ratings", ratings, "--clients", 4, "--seeds", 2)
+
+
+def result_of(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "result.json").read_text(), parse_constant=pytest.fail)
+    return found
+
+
+def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+    assert {path.name for path in whole.iterdir()} == WRITTEN
+    shown = (whole.parent / "shown.txt").read_text()
+    for words in (
+        "sweep online, inprocess (as called): means over 2 seeds",
+        "halving adversary",
+        "p-rec-sharp",
+        "p-rec *",
+        "[nats]",
+    ):
+        assert words in shown, words
+    table = pd.read_csv(whole / "table.csv")
+    assert set(table) >= COLUMNS | {"axis", "x", "recommender", *OnlineSetting._fields}
+    assert set(table["axis"]) == set(AXES)
+    assert set(table.loc[table["axis"] == "rounds", "recommender"]) == set(compared_on("rounds"))
+    assert len(table) == len(result_of(whole)["points"])
+    assert (table["seeds"] == 2).all()
+    units = pd.read_parquet(whole / "units.parquet")
+    assert len(units) == len(lines_of_units(whole))
+    told = [point for point in result_of(whole)["points"] if point["axis"] == "rounds" and point["x"] == 60]
+    mine = units[(units["recommender"] == "naive") & (units["rounds"] == 60) & (units["environment"] == "random")]
+    (row,) = (row for row in told if row["recommender"] == "naive")
+    assert row["loss"] == pytest.approx(mine["loss"].mean())
+    assert row["privacy_loss_most"] == pytest.approx(mine["privacy_loss"].max())
+    assert row["epsilon_proved"] == next(row["epsilon_proved"] for row in told if row["recommender"] == "p-rec")
+
+
+def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_path: Path) -> None:
+    shutil.copytree(whole / FOLDER, tmp_path / "part" / FOLDER)
+    (file,) = files_of_units(tmp_path / "part")
+    head, *lines = file.read_text().splitlines(keepends=True)
+    file.write_text(head + "".join(lines[: len(lines) // 2]) + lines[-1][:20])
+    resumed = swept(*TINY, "--seeds", 2, "--out", tmp_path / "part", "--json", "-")
+    assert resumed.err == f"{len(lines) // 2} of {len(lines)} units were done before; going on\n"
+    ours, theirs = (
+        [{name: row[name] for name in row if name != "seconds"} for row in result["points"]]
+        for result in (resumed.result, result_of(whole))
+    )
+    assert ours == theirs
+    more = swept(*BASE, "--axes", "ratio=2", "--seeds", 3, "--out", tmp_path / "part", "--json", "-")
+    assert more.err == "10 of 15 units were done before; going on\n"
+    for other in (("--voters", 32), ("--radius", 2), ("--objects", 3)):
+        line = refused(swept, *TINY, "--out", tmp_path / "part", *other)
+        assert "another sweep" in line, line
+
+
+def test_the_figure_holds_the_points_of_its_table_and_no_others(whole: Path, served: Path) -> None:
+    for out in (whole, served):
+        table = pd.read_csv(out / "figure.csv", keep_default_na=False, na_values={"low": "", "high": ""})
+        figure = Figure()
+        draw_picture(pictures_of("sweep", result_of(out), tables_in(out))[0], figure)
+        drawn = {
+            (round(float(x), 9), round(float(y), 9))
+            for panel in figure.axes
+            for line in panel.get_lines()
+            if line.get_marker() not in ("_", "|") and line.get_color() != "0.5"  # ends of intervals; the zero
+            for x, y in np.column_stack(line.get_data())
+        }
+        assert drawn == {(round(x, 9), round(y, 9)) for x, y in zip(table["x"], table["y"], strict=True)}
+    mine = pictures.online_points(result_of(whole))
+    pd.testing.assert_frame_equal(pd.read_csv(whole / "figure.csv").fillna({"recommender": ""}), mine)
+    told = pd.read_csv(whole / "table.csv")
+    told = told[[named_recommenders()[str(name)].in_figures for name in told["recommender"]]]
+    for axis, rows in told.groupby("axis"):
+        measured = mine[(mine["axis"] == axis) & mine["kind"].isin([pictures.MEASURED, pictures.AGAINST])]
+        values = rows["privacy_loss" if AXES[str(axis)].epsilon else "loss"]
+        assert len(measured) == (values > 0).sum()  # the axes are logarithmic
+    points = pd.read_csv(whole / "figure.csv")
+    assert set(points["axis"]) == set(AXES)
+    for axis in AXES:
+        kinds = set(points.loc[points["axis"] == axis, "kind"])
+        wanted = {pictures.OWN, pictures.EXACT} if AXES[axis].epsilon else {pictures.LOWER}
+        assert kinds >= wanted | {pictures.UPPER}, axis
+
+
+def test_bounds_are_on_their_sides(whole: Path) -> None:
+    """What is proved for every run or every world: no false alarms."""
+    table = pd.read_csv(whole / "table.csv")
+    assert (table["loss_lower_bound"] <= table["loss_bound"].fillna(np.inf)).all()
+    assert (table["loss_exact"].dropna() <= table["loss_bound"][table["loss_exact"].notna()] + 1e-9).all()
+    private = table[table["epsilon_proved"].notna()]
+    assert (private["privacy_loss_most"] <= private["epsilon_proved"] + 1e-9).all()
+    assert (private["epsilon_lower"].fillna(0) <= private["epsilon_proved"]).all()
+    exact = table[table["epsilon_exact"].notna() & (table["recommender"] == "p-rec-sim")]
+    assert len(exact)
+    assert (exact["privacy_loss_most"] <= exact["epsilon_exact"] + 1e-9).all()
+    assert (exact["epsilon_exact"] <= exact["epsilon_proved"] + 1e-9).all()
+    assert (exact["exact_is_bound"] == (exact["rounds"] < exact["voters"])).all()
+    kept = table[table["recommender"].isin(["p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-wide"])]
+    assert (kept["peers_kicked"] == 0).all()
+    assert (kept["peers_alive"] == kept["peers"]).all()
+
+
+def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> None:
+    named = ["recommender", *OnlineSetting._fields, "seed"]
+    every = pd.read_parquet(whole / "units.parquet").set_index(named).to_dict("index")
+    base = OnlineSetting(**SHAPE)
+    for name in ("p-rec-lean", "dsybil"):
+        told = record(run_online(OnlineScenario(recommender=name, seed=1, **SHAPE), InProcess(1)))
+        unit = every[name, *base, 1]
+        assert (unit["loss"], unit["peers_alive"]) == (told["loss"], told["peers_alive"])
+        assert unit["recommendations_sha256"] == told["recommendations_sha256"]
+    sweep = OnlineSweep(base=base, axes=parse_axes("rounds=60"), recommenders=("p-rec-lean",), seeds=2)
+    units = sweep.units({})
+    keys = list(units)
+    for session in (InProcess(2), ray_session):
+        for place, measured in session.each(OnlineSweep.measure, list(units.values())):
+            digest = every[keys[place]]["recommendations_sha256"]
+            assert measured.recommendations_sha256 == digest
+
+
+def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: Path) -> None:
+    assert {path.name for path in served.iterdir()} == WRITTEN
+    told, units = result_of(served), pd.read_parquet(served / "units.parquet")
+    assert len(units) == 8 * 2 * 4
+    for _, same in units.groupby(["seed", "client"]):
+        assert len(same) == 8
+        assert all(same[name].nunique() == 1 for name in ("rounds", "peers", "diversity", "radius", "loss_random"))
+    means = units.groupby(["recommender", "client"]).mean(numeric_only=True)
+    mine, plurality = means.xs("p-rec"), means.xs("plurality")
+    rows = {row["recommender"]: row for row in told["recommenders"]}
+    assert told["distinct_clients"] == len(mine) == rows["p-rec"]["clients"]
+    assert rows["p-rec"]["to_plurality"] == pytest.approx((mine["loss"] - plurality["loss"]).mean())
+    assert rows["p-rec"]["to_random"] == pytest.approx((mine["loss"] - mine["loss_random"]).mean())
+    assert rows["p-rec"]["share"] == pytest.approx((mine["loss"] / mine["rounds"]).mean())
+    assert rows["plurality"]["to_plurality"] == 0.0
+    assert rows["p-rec"]["to_random_high"] < 0  # planted tastes: everybody likes the same half
+    assert (
+        rows["p-rec-sharp"]["epsilon_median"] < rows["p-rec-lean"]["epsilon_median"] < rows["p-rec"]["epsilon_median"]
+    )
+    assert rows["p-rec"]["privacy_loss_most"] <= rows["p-rec"]["epsilon_most"]
+    assert rows["dsybil"]["epsilon_mean"] is None
+    assert told["world"]["voters"]["least"] == 23
+    assert told["world"]["rounds"]["least"] >= 20
+    shown = (served.parent / "shown.txt").read_text()
+    for words in ("radius R", "p-rec-sharp", "less plurality", "2 seeds", "[nats]"):
+        assert words in shown, words
+    assert str(ratings) not in "".join((served / name).read_text() for name in ("rounds/scenario.json", "result.json"))
+
+
+def test_a_file_is_known_by_its_content(
+    served: Path, swept: Callable[..., Ended], ratings: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(served, tmp_path / "same")
+    shutil.copy(ratings, tmp_path / "renamed.csv")
+    mine = ("--clients", 4, "--out", tmp_path / "same", "--json", "-")
+    again = swept("--ratings", tmp_path / "renamed.csv", *mine)
+    assert again.err == "8 of 8 units were done before; going on\n"
+    assert again.result["ratings_sha256"] == result_of(served)["ratings_sha256"]
+    other = write_movielens(tmp_path / "other.csv", planted_ratings(users=24, items=90, each=60, seed=1))
+    for changed in (("--ratings", other), ("--ratings", ratings, "--clients", 3)):
+        assert "another sweep" in refused(swept, *mine[:-2], *changed)
+
+
+def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
+    swept: Callable[..., Ended], ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def voted(*_: object) -> None:
+        raise AssertionError("somebody voted")
+
+    monkeypatch.setattr("scenarios.studies.sweep.online_sweep.run_online", voted)
+    of_file = ("--ratings", ratings)
+    for arguments, words in (
+        (("--seeds", 0), ["seeds is 0"]),
+        (("--axes", "time"), ["'time'", "epsilon-peers"]),
+        (("--axes", "rounds=1,x"), ["axis", "'x'"]),
+        (("--axes", "rounds=1.5"), ["rounds", "'1.5'", "rounds=4,16"]),
+        (("--axes", "ratio,ratio"), ["ratio", "once"]),
+        (("--axes", "ratio=4,4"), ["ratio", "once"]),
+        (("--axes", "rounds=1"), ["axis rounds at 1", "rounds is 1"]),
+        (("--axes", "ratio=6"), ["axis ratio at 6", "power of two"]),
+        (("--axes", "radius=2000"), ["axis radius at 2000", "1000 rounds"]),
+        (("--axes", "epsilon-rounds", "--recommenders", "dsybil"), ["dsybil", "epsilon-rounds"]),
+        (("--recommenders", "p-rec,best"), ["'best'", "plurality"]),
+        (("--recommenders", "p-rec-sim", "--axes", "rounds"), ["p-rec-sim", "D = R = 0"]),
+        (("--recommenders", "p-rec-sharp", "--objects", 3), ["p-rec-sharp", "two objects"]),
+        (("--peers", 300), ["voters is 256", "300 peers"]),
+        (("--voters", 0), ["voters is 0"]),
+        (("--objects", 1), ["objects is 1"]),
+        (("--objects", 200, "--axes", "rounds=100"), ["rounds is 100", "T >= m"]),
+        (("--clients", 3), ["clients is 3", "--ratings"]),
+        (("--workers", 0), ["workers is 0"]),
+        (("--backend", "spark"), ["'spark'"]),
+        (("--json", tmp_path), ["json file"]),
+        ((*of_file, "--peers", 3), ["peers is 3", "leave it out"]),
+        ((*of_file, "--axes", "rounds"), ["axes is 'rounds'", "leave it out"]),
+        ((*of_file, "--clients", 25), ["clients is 25", "fewer clients"]),
+        ((*of_file, "--clients", 0), ["clients is 0"]),
+        ((*of_file, "--recommenders", "p-rec-sim"), ["'p-rec-sim'", "p-rec-lean"]),
+        ((*of_file, "--recommenders", "p-rec-sharp", "--objects", 3), ["p-rec-sharp", "2 objects"]),
+        (("--ratings", tmp_path / "none.csv"), ["none.csv", "cannot be read"]),
+    ):
+        line = refused(swept, "--out", tmp_path / "new", *arguments)
+        assert all(word in line for word in words), line
+    assert not (tmp_path / "new").exists()
+
+
+def test_help_teaches(blindrec: Command) -> None:
+    told = blindrec("sweep", "online", "--help")
+    assert told.code == 0
+    for words in (*AXES, "Theorem 6", "Ctrl-C", "figure.csv", "minutes", "--ratings", "--recommenders", "halving"):
+        assert words in told.out, words
+    assert "online" in blindrec("sweep").out
+
+
+def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:
+    base = OnlineSetting(20, 2, 16, 1, 0, 0)
+    names = ("plurality", "p-rec-sim")
+    sweep = OnlineSweep(base=base, axes=parse_axes("ratio=16"), recommenders=names, seeds=seeds)
+    sweep.check()
+    claim(tmp_path, sweep.content())
+    units = measure_units(sweep, InProcess(1), tmp_path, Console(quiet=True))
+    return {row["recommender"]: row for row in sweep.result(units)["points"]}
+
+
+def test_the_halving_adversary_attains_theorem_6(tmp_path: Path) -> None:
+    """Plurality errs at each of 4 splits with probability 1/2: the bound of 2. One false alarm in a million.
+
+    One in three is rejected. The mean of p-rec-sim is taken as normal; it lies below the exact worst case, above 2.
+    """
+    rows, seeds = halved(tmp_path, seeds=160), 160
+    errors = round(rows["plurality"]["loss"] * seeds)
+    assert rows["plurality"]["loss_lower_bound"] == 2.0
+    assert rate_fits(errors, 4 * seeds, 1 / 2)
+    assert not rate_fits(errors, 4 * seeds, 1 / 3)
+    sim = rows["p-rec-sim"]
+    radius = normal_radius(sim["loss_se"], comparisons=2)
+    assert sim["loss_lower_bound"] - radius <= sim["loss"] <= sim["loss_exact"] + radius
+    assert sim["environment"] == HALVING

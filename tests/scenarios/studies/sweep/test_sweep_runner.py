@@ -1,0 +1,238 @@
+"""Sweeps as they run: what is finished stays, Ctrl-C and crashes lose nothing else, and the same command goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from runs import Command, Ended, files_of_units, holds_within, refused
+from runs import lines_of_units as lines
+
+from coordinator.protocol.errors import InputError
+from scenarios import cli
+from scenarios.backends.on_ray import OnRay
+from scenarios.store.files import locked_folder
+from scenarios.store.manifest import FOLDER, MANIFEST
+from scenarios.studies.sweep.sweep_folder import EARLIER, claim
+
+GRID = """
+seeds = 2
+share = 0.9
+most_users = 20_000
+decoders = ["centred", "paper"]
+[base]
+rated = 5
+epsilon = 4
+[[grid]]
+items = [16, 24]
+[[fit]]
+x = "items"
+per = ["log items"]
+expected = 2
+"""
+HERE = ("--backend", "inprocess", "--workers", 1)
+WRITTEN = {FOLDER, "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
+WRITTEN |= {"figure.png", "figure.csv"}
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    (tmp_path / "grid.toml").write_text(GRID)
+    return tmp_path / "grid.toml"
+
+
+@pytest.fixture
+def swept(blindrec: Command, grid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """`blindrec sweep sample-complexity` on the small grid, without the figure."""
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+
+    def command(*more: object) -> Ended:
+        return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep that ran without interruption, with everything in it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.toml").write_text(GRID)
+    command = ["sweep", "sample-complexity", folder / "grid.toml", *HERE, "--out", folder / "out"]
+    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
+        cli.main([*map(str, command)])
+    return folder / "out"
+
+
+@pytest.fixture
+def out(whole: Path, tmp_path: Path) -> Path:
+    """A copy of that sweep's grid and units."""
+    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
+    return tmp_path / "sweep"
+
+
+def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+    shown = (whole.parent / "shown.txt").read_text()
+    for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 50.0%"):
+        assert words in shown
+    assert {path.name for path in whole.iterdir()} == WRITTEN
+    told = swept("--out", whole, "--json", "-")
+    assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
+    assert told.result == json.loads((whole / "result.json").read_text())
+    assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
+    one = told.result["settings"][0]
+    assert {"design", "decoder", "items", "rated", "epsilon", "criterion", "users", "low", "high", "seeds"} < one.keys()
+    assert (one["design"], one["items"], one["seeds"], one["unreached"]) == ("maxsense", 16, 2, 0)
+    assert one["low"] <= one["users"] <= one["high"] <= 20_000
+
+
+def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
+    result = json.loads((whole / "result.json").read_text())
+    every = pd.read_parquet(whole / "thresholds.parquet")
+    assert len(every) == 2 * 2 * 2 * 2
+    exact = every[(every["items"] == 16) & (every["decoder"] == "centred") & (every["criterion"] == "exact")]
+    assert min(exact["users"]) == result["settings"][0]["users"]
+    assert set(exact["seed"]) == {0, 1}
+    assert len(pd.read_csv(whole / "settings.csv")) == 8
+    points = pd.read_csv(whole / "figure.csv")
+    assert set(points["kind"]) == {"measured", "predicted", "lower bound", "lower bound, capacity"}
+    best = points[points["kind"] == "lower bound"].groupby("x")["users"].max()
+    measured = points[points["kind"] == "measured"]
+    assert (measured["users"] > measured["x"].map(best)).all()
+    assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
+    (file,) = files_of_units(out)
+    file.write_bytes(file.read_bytes()[:-20])
+    again = swept("--out", out, "--json", "-")
+    assert again.err.startswith("3 of 4 units")
+    assert again.result == json.loads((whole / "result.json").read_text())
+    assert len(files_of_units(out)) == 2
+    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
+
+
+def test_a_folder_is_held_until_all_is_written(
+    swept: Callable[..., Ended], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(*_: object) -> None:
+        with pytest.raises(InputError, match="is in use by another blindrec"):
+            locked_folder(out).__enter__()
+        drawings.append(out)
+
+    drawings = list[Path]()
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", drawn)
+    assert swept("--out", out).code == 0
+    assert drawings == [out]
+    with locked_folder(out):
+        assert (out / "result.json").exists()
+
+
+def test_progress_is_told_in_lines(
+    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
+    said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
+    assert said[0].startswith("1 of 2 units done, about ")
+    assert said[1] == "2 of 2 units done, about 0 s left"
+
+
+@pytest.mark.usefixtures("nobody_asks")
+def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Command, grid: Path, tmp_path: Path) -> None:
+    command, used = ("sweep", "sample-complexity"), tmp_path / "used"
+    (tmp_path / "empty.toml").write_text("seeds = 3\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    used.mkdir()
+    claim(used, {"another": 1})
+    (used / FOLDER / "units").mkdir()
+    (used / FOLDER / "units" / "kept.units").touch()
+    (tmp_path / "odd" / FOLDER).mkdir(parents=True)
+    (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / EARLIER).write_text("{}")
+    new = tmp_path / "new"
+    for arguments, words in (
+        ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
+        (("sandard", *HERE, "--out", new), ["'sandard'", "standard"]),
+        ((grid, *HERE, "--out", new, "--seeds", 0), ["seeds is 0"]),
+        ((grid, *HERE, "--out", new, "--json", tmp_path), ["json file"]),
+        ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
+        ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
+        ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
+        ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
+        ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
+        ((grid, *HERE, "--out", tmp_path / "earlier"), ["earlier version", "another format", "new folder"]),
+        ((grid, *HERE, "--out", grid), ["cannot be made"]),
+        ((grid, *HERE), ["--out"]),
+    ):
+        line = refused(blindrec, *command, *arguments)
+        assert all(word in line for word in words), line
+    assert not new.exists()
+    assert [path.name for path in used.iterdir()] == [FOLDER]
+
+
+def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path) -> None:
+    """A unit that was edited, and a grid that was edited; put back as they were, both go on."""
+    (file,) = files_of_units(out)
+    held = file.read_text()
+    file.write_text(held.replace('"devices": ', '"devices": 1', 1))
+    told = swept("--out", out)
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert f"file of units {file} is damaged on line 2, or of another version of blindrec; put it back" in told.err
+    file.write_text(held)
+    mark = out / FOLDER / MANIFEST
+    edited = mark.read_text().replace('"rated": 5', '"rated": 6')
+    assert edited != mark.read_text()
+    mark.write_text(edited)
+    told = swept("--out", out)
+    assert (told.code, told.err.count("\n")) == (2, 1)
+    assert f"{mark} was changed since the run began; put it back" in told.err
+    mark.write_text(edited.replace('"rated": 6', '"rated": 5'))
+    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
+
+
+def test_help_teaches(blindrec: Command) -> None:
+    told = blindrec("sweep", "sample-complexity", "--help")
+    assert told.code == 0
+    for words in ("[[grid]]", 'per = ["log items"]', "Ctrl-C", "maxsense-items", "figure.png", "--seeds"):
+        assert words in told.out
+    assert "sample-complexity" in blindrec("sweep").out
+    assert "sample-complexity" in blindrec("sweep", "--help").out
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]
+    with subprocess.Popen(
+        [*command, "--backend", "inprocess", "--workers", "2", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sweep:
+        try:
+            assert holds_within(120, lambda: sweep.poll() is not None or bool(lines(out)))
+            assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)
+            sweep.send_signal(number)
+            said, err = sweep.communicate(timeout=60)
+        finally:
+            sweep.kill()
+    assert (sweep.returncode, said) == (3, "")
+    assert err.splitlines()[-1].startswith("blindrec: interrupted; ")
+    assert f"interrupted; {len(lines(out))} units are kept in" in err.splitlines()[-1]
+
+
+@pytest.mark.cluster
+def test_each_on_ray(ray_session: OnRay) -> None:
+    assert sorted(ray_session.each(lambda x: x + 1, range(9))) == [(x, x + 1) for x in range(9)]
+    with pytest.raises(ZeroDivisionError):
+        list(ray_session.each(lambda x: 1 / x, [1, 0]))

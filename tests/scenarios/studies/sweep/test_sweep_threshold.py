@@ -1,0 +1,471 @@
+"""Thresholds: prefixes are runs bit for bit, bisection finds planted crossings, emulated statistics are devices'."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import here, of_file, planted_ratings, small, write_movielens
+from scipy import stats
+from statistical import FALSE_ALARM, normal_radius, variance_fits
+from worlds import scores_of
+
+from actors.device import Cohort
+from coordinator.protocol.arrays import Floats, Floats2
+from coordinator.protocol.coins import derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.aggregation import aggregate
+from coordinator.server.decoding.estimates import contrasts_of
+from coordinator.server.design import PoolDesign
+from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
+from coordinator.server.moments.emulation import Crowd, given_sensed
+from coordinator.server.rounds.state import Ask, total
+from coordinator.server.rounds.transcript import digest
+from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.statistic import Statistic
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.metrics import clustering_scores
+from scenarios.data.populations import liked_share, populate
+from scenarios.families.main.run import Result
+from scenarios.families.main.score import top_share
+from scenarios.studies.sweep import threshold
+from scenarios.studies.sweep.threshold import (
+    STEP,
+    EmulatedPrefixes,
+    Prefixes,
+    Search,
+    ThresholdMeasurement,
+    adapts,
+    emulate,
+    emulated_devices,
+    guess,
+    measure_threshold,
+    predicted_users,
+    succeeds,
+)
+from scenarios.theory.emulated_runs import Emulated
+
+SCENARIOS = [
+    small(users=5000, seed=3),
+    small(users=5000, seed=3, like="0.9,0.1;0.1,0.6", epsilon="inf"),
+    small(users=5000, seed=4, design="pairwise", agreement="equal"),
+    small(users=5000, seed=5, decoder="posterior"),
+    small(users=5000, seed=6, design="sign"),
+    small(users=5000, seed=7, design="sign", vectors=4),
+]
+
+
+def equal(one: Statistic, other: Statistic) -> bool:
+    """Whether two statistics are the same, number by number."""
+    return type(one) is type(other) and all(
+        np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)
+    )
+
+
+def run_with(scenario: Scenario, users: int, **changes: Any) -> Result:
+    return here(scenario.model_copy(update={"users": users, **changes}))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.design)
+def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold, "BLOCK", 600)
+    grown = Prefixes(scenario)
+    for users in (1000, 4999, 1, 2500, 1000, 1001, 5000):
+        finished = run_with(scenario, users)
+        assert equal(grown.statistic(users), finished.statistic)
+        assert not equal(grown.statistic(users), run_with(scenario, users, seed=9).statistic)
+        truth = finished.population.truth
+        assert truth is not None
+        assert grown.scores(users, scenario.decoder) == clustering_scores(finished.outcome.model.cluster, truth)
+
+
+def test_a_larger_population_asks_new_devices_only_and_the_same_one_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold, "BLOCK", 100)
+    grown = Prefixes(small(users=5000))
+    for users, asked in ((2000, 2000), (3000, 3000), (3000, 3000), (2050, 3050)):
+        grown.statistic(users)
+        assert grown.simulated == asked
+    grown.statistic(1000)
+    assert 3050 <= grown.simulated < 3050 + 1000 * (threshold.APART - 1) + 100
+
+
+def test_little_memory_costs_devices_and_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold, "KEEP_BYTES", 1)
+    monkeypatch.setattr(threshold, "FEWEST_KEPT", 2)
+    monkeypatch.setattr(threshold, "BLOCK", 100)
+    poor, scenario = Prefixes(small(users=5000)), small(users=5000)
+    for users in (4000, 2000, 3000, 1000):
+        assert equal(poor.statistic(users), run_with(scenario, users).statistic)
+    assert poor.simulated == 4000 + 2000 + 3000 + 1000  # of two places nobody has one, and the largest the other
+
+
+@given(
+    at=st.integers(1, 10**7),
+    start=st.integers(1, 10**8),
+    resolution=st.sampled_from([1e-4, 0.02, 0.3]),
+)
+def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) -> None:
+    asked: list[int] = []
+
+    def success(users: int) -> bool:
+        asked.append(users)
+        return users >= at
+
+    found = Search(start=start, most=10**8, resolution=resolution).crossing(success)
+    assert found is not None
+    assert at <= found <= at + max(1, resolution * at)
+    assert found in asked
+    assert len(asked) <= abs(math.log(start / at, STEP)) + math.log2(STEP * at + 2) + 3
+    assert max(asked) <= max(start, math.ceil(at * STEP))
+
+
+def test_without_any_tolerance_it_is_the_smallest_one() -> None:
+    searches = [Search(start=start, most=99, resolution=1e-9) for start in (1, 36, 37, 99)]
+    assert [one.crossing(lambda users: users >= 37) for one in searches] == [37] * 4
+    assert [one.crossing(lambda users: users > 0) for one in searches] == [1] * 4
+
+
+def test_what_is_not_reached_is_none_and_nobody_beyond_the_most_is_asked() -> None:
+    asked: list[int] = []
+
+    def never(users: int) -> bool:
+        asked.append(users)
+        return False
+
+    assert Search(start=10, most=1000, resolution=0.02).crossing(never) is None
+    assert max(asked) == 1000
+    assert Search(start=10**9, most=1000, resolution=0.02).crossing(lambda users: users >= 1000) == 1000
+
+
+def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
+    """Below 900 never, above 1100 always, in between for even numbers: some crossing in between is found."""
+    search = Search(start=64, most=10**6, resolution=1e-9)
+    found = search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0))
+    assert found is not None
+    assert 900 <= found <= 1101
+
+
+def users_of(found: ThresholdMeasurement) -> dict[tuple[str, str], int | None]:
+    return {(one.decoder, one.criterion): one.users for one in found.thresholds}
+
+
+def measured(scenario: Scenario, **changes: Any) -> ThresholdMeasurement:
+    values: dict[str, Any] = {"decoders": ("centred", "paper"), "share": 0.9, "resolution": 0.02, "start": 3000}
+    return measure_threshold(scenario, **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("scenario", "decoders"),
+    [
+        (small(users=10**6, epsilon=2, seed=5), ("centred", "paper")),
+        (small(users=10**6, epsilon=2, seed=5, design="pairs", pair_items=20), ("k-means",)),
+    ],
+    ids=["prefixes", "groups, whose sizes change with the users"],
+)
+def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, decoders: tuple[str, ...]) -> None:
+    found = measured(scenario, decoders=decoders)
+    assert set(users_of(found)) == {(d, c) for d in decoders for c in ("exact", "share")}
+    for (decoder, criterion), users in users_of(found).items():
+
+        def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
+            finished = run_with(scenario, size, decoder=decoder)
+            truth = finished.population.truth
+            assert truth is not None
+            return succeeds(clustering_scores(finished.outcome.model.cluster, truth), criterion, 0.9)
+
+        assert users == Search(start=3000, most=10**6, resolution=0.02).crossing(right)
+    sizes = [users or 0 for users in users_of(found).values()]
+    assert 0 < min(sizes) < max(sizes) <= found.devices
+
+
+def test_a_unit_that_is_not_reached() -> None:
+    found = measured(small(users=50, seed=1))
+    assert set(users_of(found).values()) == {None}
+    assert found.devices == 50
+
+
+def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers() -> None:
+    scenario = small(design="item-query", users=10**6, seed=3, like="1,0")
+    finished = here(scenario)
+    found = measured(scenario, decoders=("shares",))
+    assert set(users_of(found).values()) == {finished.statistic.answered}
+    assert 0 < finished.statistic.answered < 10**6
+    assert set(users_of(measured(scenario.model_copy(update={"users": 30}), decoders=("shares",))).values()) == {None}
+    with pytest.raises(ValueError, match="no prefixes"):
+        Prefixes(scenario)
+
+
+@pytest.mark.parametrize("design", ["maxsense", "sign"])
+def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> None:
+    scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
+    found, asked = (
+        measured(scenario, decoders=("posterior",)),
+        here(scenario).outcome.state.answers_asked,
+    )
+    assert users_of(found)["posterior", "share"] == asked
+    assert found.devices == asked < 10**6
+    assert adapts(scenario)
+    assert not adapts(small(design=design))
+    assert adapts(small(design=design, policy="mine:Policy"))
+
+
+def test_where_to_start() -> None:
+    standard = Scenario(items=1000, rated=30)
+    assert predicted_users(standard) == pytest.approx(6.8e6, rel=0.02)
+    assert predicted_users(standard.model_copy(update={"decoder": "paper"})) == pytest.approx(12.3e6, rel=0.02)
+    assert predicted_users(small(like="0.9,0.1;0.1,0.9")) is None
+    assert predicted_users(small(clusters=3)) is None
+    assert guess(standard) == round(predicted_users(standard) or 0)
+
+
+def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Path) -> None:
+    """The first devices of the most are those of a run with as many, once everybody in the file is among them."""
+    file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=20, items=120, each=40))
+    scenario = of_file(file, users=40_000, epsilon=4, seed=1)
+    found = measured(scenario, decoders=("centred",), criteria=("top",), share=0.8, start=4000)
+
+    def listed(size: int) -> bool:
+        finished = run_with(scenario, size)
+        return top_share(finished.outcome.model.score, liked_share(finished.population)) >= 0.8
+
+    users = users_of(found)["centred", "top"]
+    assert users is not None
+    assert users > 1000
+    assert users_of(found) == {("centred", "top"): Search(start=4000, most=40_000, resolution=0.02).crossing(listed)}
+    with pytest.raises(ValueError, match="no truth to compare labels with"):
+        Prefixes(scenario).scores(100, "centred")
+    assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
+
+
+def test_a_list_is_looked_for_where_a_policy_stops() -> None:
+    scenario = small(design="sign", policy="eliminate", users=10**6, epsilon=4, seed=3)
+    found = measured(scenario, decoders=("posterior",), criteria=("share", "top"))
+    assert users_of(found)["posterior", "top"] == users_of(found)["posterior", "share"] == found.devices  # all 40 items
+
+
+ROUNDS, USERS = 250, 2000
+
+
+def signs(**changes: Any) -> Scenario:
+    return small(**{"design": "sign", **changes})
+
+
+def asked(scenario: Scenario, epsilon: float, *, centred: bool) -> Query:
+    """A query about a pool of 25 of the 40 items; with centres as rounds after the first one have them."""
+    design, pool = RunSpec(scenario).design, np.delete(np.arange(40, dtype=np.int32), np.arange(0, 30, 2))
+    assert isinstance(design, PoolDesign)
+    expected = np.clip(levels_of(scenario)[pool] + np.linspace(-0.3, 0.3, 25), -1, 1) if centred else None
+    return design.query(
+        round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(epsilon), pool=pool, expected=expected
+    )
+
+
+def levels_of(scenario: Scenario) -> Floats:
+    """``2 b - 1`` of every item, averaged over user classes."""
+    truth = populate(scenario).truth
+    assert truth is not None
+    levels: Floats = 2 * np.array(scenario.like).mean(axis=0)[truth] - 1
+    return levels
+
+
+def by_devices(scenario: Scenario, query: Query) -> Floats:
+    population = populate(scenario)
+    cohort = Cohort(population.ratings, derive(0, "devices"), 0, ROUNDS * USERS, query.epsilon)
+    blocks = [cohort.answer(query, turn * USERS, (turn + 1) * USERS) for turn in range(ROUNDS)]
+    return np.array([scores_in(query, scores_of(aggregate(query, block))) for block in blocks], float)
+
+
+def scores_in(query: Query, told: ScoreStatistic) -> Floats:
+    """What is told about the pool's items: agreements, or scores around what the share of 1 explains."""
+    scores: Floats = told.scores - told.answer_rate * told.sensed * (query.design == "maxsense")
+    return scores[query.pool]
+
+
+def emulated(scenario: Scenario, query: Query) -> Floats:
+    devices = emulated_devices(populate(scenario))
+    asks = [Ask(query=query, first=turn * USERS, stop=(turn + 1) * USERS) for turn in range(ROUNDS)]
+    return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
+
+
+def crowd_of(devices: Emulated, liked: Floats2) -> Crowd:
+    return Crowd(likes=liked, class_shares=devices.class_shares, rated=devices.rated, users=USERS)
+
+
+def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
+    """Mean and variance of every item's agreements, or of its centred score, over rounds of `USERS` devices."""
+    assert query.pool is not None
+    devices = emulated_devices(populate(scenario))
+    liked = devices.likes[:, query.pool]
+    if query.design == "maxsense":
+        sensing, (given, rate) = query.parameters["sensing"], given_sensed(query, crowd_of(devices, liked))
+        spread = sensing * (1 - sensing) * rate * (1 - rate)
+        return (USERS - 1) * sensing * (given - rate), np.full(given.size, USERS * spread)
+    mean = np.zeros(liked.shape[1])
+    for likes in liked:  # classes have equal shares
+        contrast, offset = contrasts_of(query, rated=scenario.rated or 0, likes=likes)
+        mean += (contrast * (2 * likes - 1) + offset) / len(liked)
+    return USERS * (1 + mean) / 2, USERS * (1 - mean**2) / 4
+
+
+def fits(scores: Floats, scenario: Scenario, query: Query) -> tuple[bool, bool, bool]:
+    """Whether means, variances and covariances of scores, rounds by items, are those that exact moments tell."""
+    mean, variance = expected_scores(scenario, query)
+    scaled = (scores - mean) / np.sqrt(variance)
+    effect = (mean - mean.mean() if query.design == "maxsense" else mean - USERS / 2) / np.sqrt(variance)
+    each = np.abs(scaled.mean(axis=0)).max() < normal_radius(1 / math.sqrt(ROUNDS), comparisons=mean.size)
+    along = effect @ scaled.mean(axis=0) / np.linalg.norm(effect)  # whether all are too strong, or too weak
+    means = each and abs(along) < normal_radius(1 / math.sqrt(ROUNDS))
+    return bool(means), variance_fits(scaled, 1.0), uncorrelated(scaled)
+
+
+def uncorrelated(scaled: Floats) -> bool:
+    """Whether pairs of items have correlation 0, all together and each: normal, and chi-square."""
+    above = np.triu_indices(scaled.shape[1], 1)
+    pairs = (scaled.T @ scaled / math.sqrt(len(scaled)))[above]
+    return abs(pairs.sum()) < normal_radius(math.sqrt(pairs.size)) and variance_fits(pairs, 1.0)
+
+
+WORLDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "plain": ({}, False),
+    "classes": ({"like": "0.9,0.2;0.6,0.1"}, False),
+    "vectors": ({"vectors": 8}, False),
+    "centred": ({}, True),
+    "both": ({"like": "0.9,0.2;0.6,0.1"}, True),
+    "sets": ({"design": "maxsense"}, False),
+    "sets, classes": ({"design": "maxsense", "like": "0.9,0.2;0.6,0.1"}, False),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
+    """False alarm: one in a million for each of the means, variances and covariances of either.
+
+    Twins: a larger epsilon, 1.2 times the variance, and noise that all items share, a thirtieth of their variance.
+    """
+    changes, centred = WORLDS[name]
+    scenario = signs(users=ROUNDS * USERS, **changes)
+    query, other = (asked(scenario, epsilon, centred=centred) for epsilon in (1, 1.4))
+    for scores in (by_devices(scenario, query), emulated(scenario, query)):
+        assert fits(scores, scenario, query) == (True, True, True)
+        assert not fits(scores, scenario, other)[0]
+        mean, variance = expected_scores(scenario, query)
+        assert not fits(mean + (scores - mean) * 1.1, scenario, query)[1]
+        shared = np.random.default_rng(0).normal(size=(ROUNDS, 1)) * np.sqrt(variance / 30)
+        assert not fits(scores + shared, scenario, query)[2]
+
+
+def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
+    scenario = signs(users=100)
+    query = asked(scenario, 1, centred=False)
+    statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
+    told = scores_of(statistic)
+    inside = np.zeros(40, np.bool_)
+    inside[query.pool] = True
+    assert (told.sensed == 100 * inside).all()
+    assert (told.scores[inside] > 0).all()
+    assert not told.scores[~inside].any()
+    assert (told.devices, told.answered, told.refused) == (100, 100, 0)
+    assert digest(releases) == digest([])
+
+
+def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
+    grown, again = (EmulatedPrefixes(signs(users=10**6), block=50) for _ in range(2))
+    told = [grown.statistic(blocks) for blocks in (4, 2, 4, 7)]
+    assert [one.devices for one in told] == [200, 100, 200, 350]
+    assert np.array_equal(told[0].scores, told[2].scores)
+    assert ((told[1].scores <= told[0].scores) & (told[0].scores <= told[3].scores)).all()
+    for blocks in (7, 2):
+        assert np.array_equal(again.statistic(blocks).scores, grown.statistic(blocks).scores)
+
+
+def alike(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Fisher's exact test of two shares, successes and trials each, at the suite's false alarm."""
+    table = np.array([[successes, count - successes] for successes, count in (one, other)])
+    return float(stats.fisher_exact(table).pvalue) > FALSE_ALARM
+
+
+@pytest.mark.statistical
+def test_one_round_succeeds_as_often_by_devices_as_from_moments() -> None:
+    """False alarm: one in a million; the twin has twice the users."""
+
+    def emulated_share(users: int) -> tuple[int, int]:
+        runs = [EmulatedPrefixes(signs(users=10**6, seed=seed, epsilon=4), block=users) for seed in range(80)]
+        return sum(one.scores(1, "posterior").exact for one in runs), 80
+
+    users = round(predicted_users(signs(epsilon=4)) or 0)
+    runs = [Prefixes(signs(users=users, seed=seed, epsilon=4)) for seed in range(60)]
+    devices = sum(one.scores(users, "posterior").exact for one in runs), 60
+    assert 0.2 < devices[0] / 60 < 0.8
+    assert alike(devices, emulated_share(users))
+    assert not alike(devices, emulated_share(2 * users))
+
+
+def same_mean(one: list[int], other: list[int]) -> bool:
+    """Welch's test of two means at a false alarm of one in ten thousand."""
+    return float(stats.ttest_ind(one, other, equal_var=False).pvalue) > 1e-4
+
+
+@pytest.mark.statistical
+def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
+    """False alarm: one in ten thousand; the twin is emulated under a larger epsilon."""
+
+    def adaptive(seed: int, epsilon: float) -> Scenario:
+        return signs(policy="eliminate", users=10**6, seed=seed, epsilon=epsilon, items=60, rated=20)
+
+    def moments(epsilon: float) -> list[int]:
+        return [emulate(populate(adaptive(seed, epsilon))).state.answers_asked for seed in range(9)]
+
+    devices = [here(adaptive(seed, 1)).outcome.state.answers_asked for seed in range(9)]
+    assert same_mean(devices, moments(1))
+    assert not same_mean(devices, moments(1.5))
+
+
+def test_an_emulated_run_learns_and_is_the_same_again() -> None:
+    population = populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=2))
+    first, second = emulate(population), emulate(population)
+    assert population.truth is not None
+    assert clustering_scores(first.model.cluster, population.truth).exact
+    assert first.posterior is not None
+    assert first.posterior.decided(0.05).all()
+    assert first.state.answers_asked == second.state.answers_asked < 10**6
+    assert first.releases_sha256 == second.releases_sha256
+    other = emulate(populate(signs(policy="eliminate", users=10**6, epsilon=4, seed=3)))
+    assert not np.array_equal(scores_of(total(other.state)).scores, scores_of(total(first.state)).scores)
+
+
+def test_sets_about_all_items_have_the_planners_moments() -> None:
+    """Two ways to the same numbers: by item, as emulated, and by cluster."""
+    scenario = small(like="0.9,0.2;0.6,0.1", class_shares="0.3,0.7", cluster_shares="0.2,0.8")
+    population = populate(scenario)
+    assert population.truth is not None
+    query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
+    devices = emulated_devices(population)
+    given, rate = given_sensed(query, crowd_of(devices, devices.likes))
+    exact = maxsense_moments(
+        BlockParameters(
+            rated=5,
+            like=np.array(scenario.like),
+            class_shares=np.array([0.3, 0.7]),
+            cluster_sizes=np.bincount(population.truth),
+        ),
+        sensing=query.parameters["sensing"],
+        epsilon=1.0,
+    )
+    assert rate == pytest.approx(exact.answer_rate, rel=1e-9)
+    np.testing.assert_allclose(given, exact.given_sensed[population.truth], rtol=1e-9)
+
+
+def test_what_is_no_pool_design_is_not_emulated() -> None:
+    scenario = small(design="pairwise")
+    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
+        emulated_devices(populate(scenario))

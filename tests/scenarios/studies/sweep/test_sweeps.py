@@ -1,0 +1,225 @@
+"""What every kind of sweep must keep: it goes on where it stopped, refuses other folders, fits 80 columns."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from layout import faults
+from matplotlib.figure import Figure
+from rich.console import Console
+from runs import Command, lines_of_units
+
+from coordinator.protocol.errors import InputError
+from scenarios.backends.backends import opened
+from scenarios.backends.in_process import InProcess
+from scenarios.backends.on_ray import OnRay
+from scenarios.config.signals import InterruptedRunError
+from scenarios.show.drawing import draw_picture
+from scenarios.show.figures import pictures_of, rendered
+from scenarios.store.files import tables_in
+from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
+from scenarios.studies.sweep.sweeps import KINDS, load_sweep, sweep_of
+
+QUIET = Console(quiet=True)
+GRIDS: dict[str, dict[str, Any]] = {
+    "users": {
+        "share": 0.9,
+        "most_users": 20_000,
+        "probe": 0.9,
+        "decoders": ["centred", "paper"],
+        "base": {"rated": 5, "epsilon": 4},
+        "grid": [{"items": [16, 24]}],
+        "fit": [{"x": "items", "label": "a label that is much longer than any that would fit beside its numbers"}],
+    },
+    "adaptive": {"items": [30], "rated": 10, "epsilon": 4, "schemes": ["paper", "sign", "adaptive-sign"]},
+    "online": {
+        "rounds": 30,
+        "voters": 16,
+        "peers": 2,
+        "diversity": 1,
+        "radius": 1,
+        "axes": {"rounds": [30], "ratio": []},
+    },
+    "two-tier": {
+        "planted": "80,30,2000",
+        "rank": 2,
+        "regularisation": 1,
+        "public": 20,
+        "private": 20,
+        "every": 20,
+        "mechanisms": "none,exact",
+        "figures": "1-right,2",
+    },
+    "results": {
+        "columns": ["accuracy", "exact", "answered"],
+        "base": {"users": 300, "rated": 5, "dropout": 0.1, "like": [[0.9, 0.1]]},
+        "grid": [{"design": ["maxsense", "sign"], "epsilon": [1, 4]}, {"design": "sign", "epsilon": 4, "items": 1000}],
+    },
+}
+CHANGED: dict[str, dict[str, Any]] = {
+    "users": {"share": 0.8},
+    "adaptive": {"vectors": 4},
+    "online": {"voters": 32},
+    "two-tier": {"rank": 3},
+    "results": {"base": {"users": 301, "rated": 5}},
+}
+every_kind = pytest.mark.parametrize("name", KINDS)
+
+
+def grid(name: str, **more: Any) -> dict[str, Any]:
+    return {"sweep": name, "seeds": 2, **GRIDS[name], **more}
+
+
+def run(wanted: dict[str, Any], out: Path) -> Swept:
+    return swept(sweep_of(wanted), opened(InProcess(1)), out, QUIET)
+
+
+def same(result: Any) -> Any:
+    """What may not differ: all but times and versions."""
+    if isinstance(result, dict):
+        return {name: same(value) for name, value in result.items() if name not in ("seconds", "versions")}
+    return [same(one) for one in result] if isinstance(result, list) else result
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Swept]]:
+    """A kind's finished sweep, and its folder."""
+    done: dict[str, tuple[Path, Swept]] = {}
+
+    def of(name: str) -> tuple[Path, Swept]:
+        if name not in done:
+            out = tmp_path_factory.mktemp(name) / "sweep"
+            done[name] = out, run(grid(name), out)
+        return done[name]
+
+    return of
+
+
+def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Let a kind measure so many units and no more; return those that were measured."""
+    kind, measured = type(sweep_of(grid(name))), list[Any]()
+    measure = kind.measure
+
+    def some(unit: Any) -> Any:
+        if len(measured) == most:
+            raise KeyboardInterrupt
+        measured.append(unit)
+        return measure(unit)
+
+    monkeypatch.setattr(kind, "measure", staticmethod(some))
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+    return measured
+
+
+@every_kind
+def test_an_interrupted_sweep_goes_on(
+    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, units = tmp_path / "sweep", len(whole(name)[1].units)
+    with monkeypatch.context() as patch:
+        counted(name, units - 2, patch)
+        with pytest.raises(InterruptedRunError, match=f"{units - 2} units are kept in .*, the same command goes on"):
+            run(grid(name), out)
+    kept = lines_of_units(out)
+    assert len(kept) == units - 2
+    measured = counted(name, 2, monkeypatch)
+    assert same(run(grid(name), out).result) == same(whole(name)[1].result)
+    assert len(measured) == 2
+    assert lines_of_units(out)[:-2] == kept
+
+
+@every_kind
+def test_more_seeds_go_on_and_another_sweep_is_refused(
+    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, units = tmp_path / "sweep", len(whole(name)[1].units)
+    measured = counted(name, 2 * units, monkeypatch)
+    run(grid(name, seeds=1), out)
+    assert len(measured) == units / 2
+    with pytest.raises(InputError, match="holds part of another sweep"):
+        run(grid(name, **CHANGED[name]), out)
+    assert same(run(grid(name), out).result) == same(whole(name)[1].result)
+    assert len(measured) == units
+    run(grid(name, seeds=1), out)
+    assert len(measured) == units
+
+
+@every_kind
+def test_the_folder_holds_units_rows_figures_and_the_result(
+    name: str, whole: Callable[[str], tuple[Path, Swept]]
+) -> None:
+    out, done = whole(name)
+    assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
+    rows = pd.read_csv(out / done.sweep.tables[1])
+    assert len(rows) == len(done.sweep.rows(done.result)) > 0
+    assert (out / done.sweep.tables[0]).exists()
+    pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
+    assert pictures
+    for picture in pictures:
+        figure = Figure()
+        draw_picture(picture, figure)
+        assert list(faults(figure)) == []
+    assert all((out / f"{one.name}.png").read_bytes() == rendered(one, ".png") for one in pictures)
+    record = json.loads((out / "result.json").read_text())
+    again = pictures_of(done.sweep.family, record, tables_in(out))  # as a report reads a folder
+    assert [rendered(one, ".png") for one in again] == [rendered(one, ".png") for one in pictures]
+
+
+def shown(done: Swept, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    done.sweep.show(console, done.result, f"sweep {type(done.sweep).__name__}")
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@every_kind
+def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str], tuple[Path, Swept]]) -> None:
+    done = whole(name)[1]
+    narrow, wide = shown(done, 80), shown(done, 400)
+    assert max(map(len, narrow)) <= 80
+    assert name == "results" or max(map(len, wide)) > 80
+    numbers = [sorted(re.findall(r"\d[\d.,]*", "\n".join(lines))) for lines in (narrow, wide)]
+    assert numbers[0] == numbers[1]
+    assert "…" not in "".join(narrow)
+
+
+@pytest.mark.cluster
+@every_kind
+def test_on_ray_it_is_the_same_sweep(
+    name: str, whole: Callable[[str], tuple[Path, Swept]], ray_session: OnRay, tmp_path: Path
+) -> None:
+    sweep = sweep_of(grid(name))
+    claim(tmp_path, sweep.content())
+    found = measure_units(sweep, ray_session, tmp_path, QUIET)
+    assert list(found) == list(whole(name)[1].units)
+    assert same(sweep.result(found)) == same(whole(name)[1].result)
+
+
+@every_kind
+def test_a_grid_file_is_any_kind(name: str, blindrec: Command, tmp_path: Path) -> None:
+    """The file's name stands in the title; what is unknown is told with what is known."""
+    with pytest.raises(InputError, match=r"key 'sedes' is unknown; known are .*seeds"):
+        sweep_of(grid(name, sedes=3))
+    with pytest.raises(InputError, match="seeds is 0"):
+        load_sweep(grid(name), seeds=0)
+    assert type(load_sweep(grid(name), seeds=3)) is type(sweep_of(grid(name)))
+
+
+def test_a_grid_needs_no_command_of_its_own(blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('sweep = "online"\nseeds = 1\nrounds = 20\nvoters = 16\naxes = "ratio=4"\n')
+    here = ("--backend", "inprocess", "--workers", 1, "--out", tmp_path / "out")
+    told = blindrec("sweep", tmp_path / "mine.toml", *here)
+    assert told.code == 0, told.err
+    assert "sweep mine, inprocess" in told.out
+    flags = ("--rounds", 20, "--voters", 16, "--axes", "ratio=4", "--seeds", 1)
+    assert blindrec("sweep", "online", *flags, *here).err.endswith("units were done before; going on\n")
+    assert "going on" in blindrec("sweep", *here, tmp_path / "mine.toml").err
+    with pytest.raises(InputError, match="sweep is 'offline'; choose among users, adaptive, online, two-tier, results"):
+        sweep_of({"sweep": "offline"})
