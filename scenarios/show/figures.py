@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FAMILIES = {
-    **dict.fromkeys(("run", "two-tier", "online"), "runs"),
-    "sweep": "sweeps",
-    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "studies"),
+    **dict.fromkeys(("run", "two-tier", "online"), "run_figures"),
+    "sweep": "sweep_figures",
+    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_figures"),
 }
 """Kinds of results, each with the module whose function of that name declares their pictures."""
 
