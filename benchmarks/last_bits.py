@@ -31,10 +31,10 @@ from scenarios.families.main.run import run
 from scenarios.families.main.score import record
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import record as online_record
-from scenarios.families.two_tier.two_tier_experiment import plan_of, read_table, score_of, settle, world_of
+from scenarios.families.online.online_seed import record as online_record
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import plan_of, read_table, score_of, settle, world_of
 
 Case = tuple[str, dict[str, Any]]
 """Family and scenario."""

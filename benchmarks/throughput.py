@@ -28,7 +28,7 @@ from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.session import Backend
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
-from scenarios.store.journal import NoStore
+from scenarios.store.round_store import NoStore
 
 SHAPES = ((1_000, 30), (10_000, 100))
 """Items and rated items of the tables in docs/benchmarks.md."""

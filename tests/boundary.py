@@ -40,7 +40,7 @@ from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, R
 from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.backends import in_process as together
+from scenarios.backends import local_fleet as together
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""

@@ -16,7 +16,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.server_half import POSTERIOR
 from scenarios.config.admission import admitted_for
 from scenarios.families.main.run import Job
-from scenarios.store.journal import NoStore, RoundStore
+from scenarios.store.round_store import NoStore, RoundStore
 
 ITEMS, RATED, USERS = 20, 5, 20_000
 EPSILON = Fraction(2)

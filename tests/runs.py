@@ -20,9 +20,9 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
-from scenarios.families.main.columns import tables_of
 from scenarios.families.main.main_job import mark_of_run
 from scenarios.families.main.run import Result, run
+from scenarios.families.main.run_tables import tables_of
 from scenarios.families.main.score import record
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS

@@ -37,16 +37,9 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import below, device_streams, draw, ones
 from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
+from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import (
-    item_queries,
-    random_order,
-    random_pairs,
-    sense,
-    sensed_planes,
-    to_bits,
-    word_coins,
-)
+from coordinator.protocol.public_draws import item_queries, random_order, random_pairs, sense, sensed_planes, word_coins
 from coordinator.protocol.sensing import SensingTable, sensing_of
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"

@@ -15,8 +15,9 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
+from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query
-from coordinator.protocol.public_draws import sign_bit, to_bits
+from coordinator.protocol.public_draws import sign_bit
 
 OUTSIDE = -1
 """Place of an item that is not in the pool."""

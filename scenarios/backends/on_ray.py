@@ -24,7 +24,8 @@ from coordinator.server.fleet.coordinator import start_coordinator
 from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
-from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T, require_there
+from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
+from scenarios.backends.spending import require_there
 from scenarios.config.custom_halves import travelling
 
 POLL, POLL_AGAIN = 0.2, 0.02

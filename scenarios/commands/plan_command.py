@@ -14,9 +14,9 @@ from coordinator.protocol.errors import InputError
 from scenarios import log
 from scenarios.backends.backends import AUTO, check_backend, open_session
 from scenarios.commands.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
+from scenarios.config.files import names_of_columns
 from scenarios.config.identity import read_settings
 from scenarios.config.mechanism_settings import all_settings, shared_settings
-from scenarios.config.files import names_of_columns
 from scenarios.config.scenario import MOST_USERS as MOST_SIMULATED
 from scenarios.config.scenario import Scenario
 from scenarios.experiments import MAIN_JOB

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -25,6 +24,8 @@ from scenarios.show.columns import Column
 from scenarios.show.records import STDOUT, deliver
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from coordinator.server.rounds.state import RunProgress
     from scenarios.backends.session import Progress as Told
 
@@ -208,6 +209,8 @@ def label_of(row: Mapping[str, Any]) -> str:
 
 def attack_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return an attack's rows, of `Guessed.as_json`, with their labels."""
+    import pandas as pd  # noqa: PLC0415 (other tables are shown without it)
+
     points = pd.DataFrame(rows)
     points.insert(0, "label", [label_of(row) for row in rows])
     return points

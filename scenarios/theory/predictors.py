@@ -17,18 +17,12 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.open_ratings import DiscreteLaplace, item_sensitivity
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.moments.blocks import (
-    BlockParameters,
-    PairTotals,
-    RevealMoments,
-    SketchMoments,
-    TotalMoments,
-    YesMoments,
-)
+from coordinator.server.moments.blocks import BlockParameters, SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
+from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.moments.pair_moments import PairMoments
 from coordinator.server.moments.sign_moments import SignMoments
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED

@@ -19,7 +19,7 @@ from actors.mechanisms.sign import choose
 from actors.seeds import Coins
 from coordinator.protocol.channels import ChoiceChannel, bit_channel, choice_channel
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.public_draws import from_bits, to_bits
+from coordinator.protocol.mechanisms.sign import from_bits, to_bits
 
 ITEMS = 4
 DEVICES = 200_000

@@ -20,7 +20,7 @@ from actors.voters import PlantedVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Model
-from scenarios.backends.session import spent_by
+from scenarios.backends.spending import spent_by
 
 WORLD = worlds.world(items=20, rated=4)
 QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))

@@ -17,7 +17,7 @@ from actors.device import Cohort
 from actors.ledger import Keeper, Ledger
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
-from scenarios.backends.session import spent_by, sums
+from scenarios.backends.spending import spent_by, sums
 
 USERS = 12
 COSTS: list[Epsilon] = [Fraction(1, 3), Fraction(1, 2), Fraction(1), Fraction(2, 7), None]

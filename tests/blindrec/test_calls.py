@@ -81,7 +81,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
         asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
         raise face.errors.InputError("enough was seen")
 
-    for module in ("from_python", "planned"):
+    for module in ("from_python", "studies.plan_of_file"):
         monkeypatch.setattr(f"scenarios.{module}.planned", refused)
     with pytest.raises(face.errors.InputError, match="enough"):
         face.plan(items=60, rated=6, users=10**6, accuracy=0.9, theta=2)

@@ -11,7 +11,7 @@ import pytest
 import reference
 from scipy import special
 
-from coordinator.protocol.second_order_channels import LEVELS, UNIT, candidate, candidates_key
+from coordinator.protocol.candidates import LEVELS, UNIT, candidate, candidates_key
 
 QUERY = bytes(range(16))
 

@@ -15,7 +15,7 @@ from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.open_ratings import (
+from coordinator.server.decoding.curator import (
     LARGEST_SCALE,
     DiscreteLaplace,
     item_sensitivity,

@@ -15,13 +15,8 @@ from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model
 from coordinator.server.aggregation import aggregate
-from coordinator.server.decoding.open_ratings import (
-    Curator,
-    item_sensitivity,
-    noisy_symmetric,
-    noisy_totals,
-    pair_sensitivity,
-)
+from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
+from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of
 from coordinator.server.mechanisms.toys import Reveal

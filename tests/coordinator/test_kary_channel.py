@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.channels import COIN, KaryChannel, kary_channel, matrix_channel, odds_within
-from coordinator.protocol.channels.oracles import values_of
+from coordinator.protocol.channels.kary_kernels import values_of
 from coordinator.protocol.errors import InputError
 
 

@@ -24,7 +24,7 @@ from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.backends.session import spent_by
+from scenarios.backends.spending import spent_by
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
 SIGN = SignSensing(items=ITEMS, rated=5)

@@ -16,8 +16,8 @@ from thoroughness import examples
 from coordinator.protocol.arrays import Bits2, Bools, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.mechanisms.sign import sign_words
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.public_draws import sign_words
 from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import count_agreements

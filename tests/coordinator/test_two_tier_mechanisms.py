@@ -21,9 +21,9 @@ import coordinator.server.completion
 import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
+from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms as server
@@ -58,7 +58,7 @@ def test_nothing_else_names_one() -> None:
         for path in Path(package.__path__[0]).rglob("*.py"):
             if "mechanisms" not in path.parent.name and (named := literals(path) & second_order_public_halves().keys()):
                 told[path.name] = named
-    assert told == {"config.py": {config.DEFAULT_MECHANISM}}
+    assert told == {"two_tier_scenario.py": {config.DEFAULT_MECHANISM}}
 
 
 def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:

@@ -9,9 +9,8 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from numba import uint8, uint64
 
-from coordinator.protocol.arrays import Bits2, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels.channel import (
     COIN,
@@ -23,7 +22,6 @@ from coordinator.protocol.channels.channel import (
     share_of_coins,
 )
 from coordinator.protocol.checked import require_whole
-from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 
 PADDED, CHOSEN = "padded", "chosen"
@@ -43,33 +41,6 @@ def is_listed(values: int, subset_size: int) -> bool:
 def subset_form(values: int, subset_size: int) -> tuple[int, int]:
     """Return the parts of a release and the bits of each: ``subset_size`` numbers, or a bit for every value."""
     return (subset_size, value_bits(values)) if is_listed(values, subset_size) else (values, 1)
-
-
-@compiled
-def tell(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
-    """Write what each device tells as bits, most significant first: uint8, shape (devices, bits).
-
-    Coins below ``(values - 1) * other`` tell the other values in their order, ``other`` coins each; all further ones
-    tell the value itself.
-    """
-    miss, width = uint64(values - 1) * other, bits.shape[1]
-    for k in range(value.size):
-        answer = uint64(value[k])
-        if coins[k] < miss:
-            place = coins[k] // other
-            answer = place + uint64(place >= answer)
-        for bit in range(width):
-            bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
-
-
-@compiled
-def values_of(bits: Bits2, values: Indices) -> None:
-    """Write the whole numbers that rows of bits name, most significant first."""
-    for k in range(len(bits)):
-        number = 0
-        for bit in range(bits.shape[1]):
-            number = 2 * number + bits[k, bit]
-        values[k] = number
 
 
 MOST_VALUES = 1 << 31
@@ -139,6 +110,8 @@ class KaryChannel:
         InputError
             If a value is none; the line tells nothing of it.
         """
+        from coordinator.protocol.channels.kary_kernels import tell  # noqa: PLC0415 (compiled)
+
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")

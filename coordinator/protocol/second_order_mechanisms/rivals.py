@@ -9,7 +9,7 @@ from coordinator.protocol import second_order_channels
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
-from coordinator.protocol.second_order_channels import unpack_moment
+from coordinator.protocol.directions import unpack_moment
 from coordinator.protocol.second_order_public import A_COORDINATE, WHOLE, Numbers, QueryView, SecondOrderPublic, Signs
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ class PrivUnit(SecondOrderPublic):
 
     def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
-        from coordinator.protocol.second_order_channels import (  # noqa: PLC0415 (settings load nothing compiled)
-            candidate,
-        )
+        from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
         channel, answer = self.channel(query, features), int.from_bytes(payload, "little")
         direction = candidate(query.id, device, answer // 2, channel.dimension) / channel.length

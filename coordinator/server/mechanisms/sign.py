@@ -12,8 +12,8 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms.sign import MOST_VECTORS, answer_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
-from coordinator.protocol.public_draws import MOST_VECTORS, answer_bits
 from coordinator.server.design import World
 from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 

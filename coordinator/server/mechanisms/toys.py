@@ -15,9 +15,9 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.decoding.open_ratings import DiscreteLaplace, item_sensitivity, pair_sensitivity
+from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, LearnerOptions, World
-from coordinator.server.moments.blocks import PairTotals, RevealMoments, TotalMoments, YesMoments
+from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.server_half import ONE_ROUND, TRUST_CURATOR, UNTIL_LEARNED, ServerHalf, Settings
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import expit, logit
 
 from coordinator.protocol.arrays import Floats, Ints
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.probabilities import NEGLIGIBLE, hypergeometric_masses, root_between
 
@@ -341,41 +340,3 @@ def _pivotal(parameters: BlockParameters, set_size: int) -> Floats:
                 effects[high] += sizes[low] * swap
                 effects[low] -= sizes[high] * swap
     return np.asarray(effects * parameters.rated / items * (items - set_size) / (items - 1) / items)
-
-
-class NoSignal:
-    """No number of answers distinguishes the clusters."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YesMoments:
-    """Item queries, in which every item gets so many yeses."""
-
-    answers: int  # Number of yeses that an item needs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevealMoments:
-    """Full reveal, in which users tell everything or nothing."""
-
-    share: float  # Probability that a user tells
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TotalMoments:
-    """A curator's noisy totals of items."""
-
-    epsilon: Epsilon  # Privacy parameter of the totals [nats]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairTotals:
-    """A curator's noisy totals of pairs of items."""
-
-    alike: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
-    scale: float  # Scale of the Laplace noise on each pair
-
-    @property
-    def profile(self) -> Floats:
-        """What answers without noise tell of each cluster's items, one row a cluster."""
-        return self.alike

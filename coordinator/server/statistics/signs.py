@@ -14,8 +14,9 @@ from coordinator.protocol.compiled import borrowing
 from coordinator.protocol.hashing import device_streams, draw
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.mechanisms.sets import pairs_of
+from coordinator.protocol.mechanisms.sign import from_bits, sign_words
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.public_draws import from_bits, sensed_planes, sign_words, word_coins
+from coordinator.protocol.public_draws import sensed_planes, word_coins
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.slices import carry_on, planes_for, read_out
 from coordinator.server.statistics.statistic import Statistic

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
-from actors.ratings import BlockRatings, Ratings
-from coordinator.protocol.budget import as_float
-from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.server.server_half import TRUST_CURATOR
-from scenarios.backends.in_process import InProcess
-from scenarios.backends.session import Backend
 from scenarios.config.files import file_sha256
 from scenarios.config.mechanism_settings import code_digest, import_policy
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
-from scenarios.data.populations import Population, populate
 from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, Record, Running
-from scenarios.families.main.columns import COLUMNS, tables_of
-from scenarios.families.main.run import TOP, Result, run
-from scenarios.families.main.score import record
+from scenarios.families.main.columns import COLUMNS
 from scenarios.store.files import size_of
-from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 
@@ -100,84 +85,6 @@ def claimed(out: Path, mark: Manifest, named: NamedCode = NOTHING) -> Scenario:
     return scenario
 
 
-def run_seed(scenario: Scenario, running: Running) -> Record:
-    """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-    population, console = populate(scenario), running.console
-    filled = population.scenario
-    if scenario.ratings is not None and scenario.rated is None:
-        message = f"rated is {filled.rated}, the file's median; it is public in this run"
-        console.print(message, highlight=False, soft_wrap=True)
-    if (own := RunSpec(filled).own) and own[1].warning:
-        console.print(own[1].warning, highlight=False, soft_wrap=True)
-    if line := person_warning(population):
-        console.print(line, highlight=False, soft_wrap=True)
-    journal = None if running.out is None else Journal(running.out, filled.seed)
-    if journal:
-        journal.check(console)
-    if running.session.name == "ray":  # this process has nothing else to do while others start
-        secret = derive(filled.seed, "devices")
-        threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
-    answers = population.ratings.users * scenario.answers_per_device
-    with (
-        running.progress(answers, filled.seed) as told_answers,
-        _kept(journal, running.session, filled.seed) as rounds,
-    ):
-        ran = run(
-            scenario,
-            running.session,
-            devices_per_actor=running.devices_per_actor,
-            population=population,
-            progress=told_answers,
-            rounds=rounds,
-            ledger=journal.ledger if journal else None,
-        )
-    return Record(
-        values=record(ran, _noiseless(ran, running.session)),
-        scenario=ran.scenario.again(),
-        tables=partial(tables_of, ran),
-        failure=ran.outcome.failure,
-    )
-
-
-def person_warning(population: Population) -> str | None:
-    """Return a line that warns where a person of a file stands behind several devices, which answer apart; or None."""
-    epsilon, person = population.scenario.epsilon, population.person_epsilon()
-    if population.copies_max < 2 or epsilon is None or person is None:
-        return None
-    return (
-        f"warning: {population.scenario.users:,} devices are drawn from {population.people:,} people, so that one "
-        f"person answers up to {population.copies_max:,} times: a person's epsilon is {as_float(person):,.6g}, not "
-        f"{as_float(epsilon):g}. Leave --users out for a device each; or take the result as that of so many other "
-        "people, and nobody in the file as protected"
-    )
-
-
-def _rehearse(ratings: Ratings, secret: bytes) -> None:
-    """Load or compile what advice will be scored with."""
-    if isinstance(ratings, BlockRatings):
-        ratings.would_like(secret, np.empty((0, TOP), np.int32))
-
-
-@contextmanager
-def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
-    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
-
-    There a coordinator may die and be replaced; in this process all end together.
-    """
-    if journal is None and session.name == "ray":
-        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
-            yield Journal(Path(folder), seed)
-    else:
-        yield journal
-
-
-def _noiseless(last: Result, session: Backend) -> Result | None:
-    if last.population.split is None or last.scenario.epsilon is None:
-        return None
-    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
-    return run(free, InProcess(session.workers), population=last.population.with_scenario(free))
-
-
 class MainJob(Experiment[Scenario]):
     """Devices that rated items answer an untrusted server in rounds of queries."""
 
@@ -187,7 +94,7 @@ class MainJob(Experiment[Scenario]):
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
-    loads = "scenarios.families.main.main_job"
+    loads = "scenarios.families.main.one_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
 Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
@@ -232,4 +139,6 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 
     def once(self, scenario: Scenario, running: Running) -> Record:
         """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
+        from scenarios.families.main.one_seed import run_seed  # noqa: PLC0415 (`--help` need not wait for what runs load)
+
         return run_seed(scenario, running)

@@ -34,17 +34,16 @@ from scenarios.backends.session import (
     ExperimenterView,
     Progress,
     SessionResult,
-    Spent,
     silent,
-    spent_by,
 )
+from scenarios.backends.spending import Spent, spent_by
 from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, populate, settled
 from scenarios.families.main.liars_plan import collusion_of
-from scenarios.store.journal import NoStore, RoundStore
+from scenarios.store.round_store import NoStore, RoundStore
 
 RATERS = "devices"
 """The kind of devices of the main job."""

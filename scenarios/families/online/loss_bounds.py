@@ -9,8 +9,9 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import NO_LIMIT, Promise, Weighting
+from coordinator.server.online.recommender import NO_LIMIT, Promise
 from coordinator.server.online.recommenders import bounded_names, recommender_of
+from coordinator.server.online.weighting import Weighting
 
 
 def check(rounds: int, objects: int, voters: int, peers: int, diversity: int = 0, radius: int = 0) -> None:
@@ -134,6 +135,6 @@ def halving_constant(rounds: int, *, sharp: bool = False) -> float:
 
 
 def log_phi(weighting: Weighting, share: Floats) -> Floats:
-    """Return ``ln phi(x)`` for shares above rho, as `coordinator.server.online.recommender.chances` computes it."""
+    """Return ``ln phi(x)`` for shares above rho, as `coordinator.server.online.weighting.chances` computes it."""
     rho = 1 / weighting.part if weighting.part else 0.0
     return np.asarray(weighting.steepness * share + np.log(-np.expm1(-weighting.steepness * (share - rho))))

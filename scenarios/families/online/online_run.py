@@ -39,8 +39,9 @@ from scenarios.families.online.online_worlds import (
     world_of_ratings,
 )
 from scenarios.families.online.privacy_bounds import epsilon_proved
-from scenarios.store.journal import AnsweredRange, NoStore, require_booked
+from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
 def _answered(one: ServedClient) -> AnsweredRange:

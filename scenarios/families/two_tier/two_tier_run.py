@@ -31,8 +31,8 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.store.journal import NoStore
 from scenarios.store.record_log import Codec, Numbers, RecordLog
+from scenarios.store.round_store import NoStore
 
 
 def _require_booked(stored_batches: Iterable[Batch], book: LedgerClient) -> None:

@@ -14,11 +14,11 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.coins import derive
+from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.grid import on_grid
 from coordinator.protocol.rows import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
 from coordinator.protocol.second_order_public import A_RELEASE
 from scenarios.studies.scrutiny.measured_epsilon import (

@@ -40,7 +40,7 @@ from scenarios.show.intervals import (
     share_interval,
 )
 from scenarios.show.tables import interval, ratio, remark, show_table, whole
-from scenarios.store.journal import InMemoryRounds, NoStore, RoundStore
+from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.studies.sweep.threshold import (

@@ -48,7 +48,7 @@ from scenarios.data.populations import (
 )
 from scenarios.families.main.run import Result, run
 from scenarios.families.main.score import top_share
-from scenarios.store.journal import NoStore, RoundStore
+from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant

@@ -21,16 +21,9 @@ from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.in_process import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
-from scenarios.families.two_tier.two_tier_experiment import (
-    TwoTierWorld,
-    plan_of,
-    read_table,
-    score_of,
-    settle,
-    world_of,
-)
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow, points_of
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
+from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
 from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions

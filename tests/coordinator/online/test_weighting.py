@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from coordinator.server.online.recommender import Weighting
+from coordinator.server.online.weighting import Weighting
 
 ROUNDS = st.sampled_from([10, 100, 1000, 10**6, 10**12])
 PLACES = st.integers(0, 4)

@@ -20,7 +20,7 @@ from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release
 from scenarios.backends.on_ray import OnRay
-from scenarios.backends.session import require_there, spent_by
+from scenarios.backends.spending import require_there, spent_by
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("ray_session")]
 WORLD = worlds.world(items=20, rated=4)

@@ -31,7 +31,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.families.main.run import Job, Result, run_job
-from scenarios.store.journal import InMemoryRounds
+from scenarios.store.round_store import InMemoryRounds
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
 

@@ -27,7 +27,8 @@ from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_instance import on_ray
 from scenarios.families.main.run import Job, _packages, run_job
-from scenarios.store.journal import InMemoryRounds, Journal
+from scenarios.store.journal import Journal
+from scenarios.store.round_store import InMemoryRounds
 
 pytestmark = pytest.mark.cluster
 

@@ -13,8 +13,9 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.server.rounds.rounds import Outcome
 from scenarios.backends.in_process import InProcess
 from scenarios.families.main.run import Job, run_job
-from scenarios.store.journal import ROUNDS, InMemoryRounds
+from scenarios.store.journal import ROUNDS
 from scenarios.store.record_log import from_bytes, to_bytes
+from scenarios.store.round_store import InMemoryRounds
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 

@@ -28,8 +28,9 @@ from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends.in_process import InProcess
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
-from scenarios.store.journal import ROUNDS, InMemoryRounds, Journal
+from scenarios.store.journal import ROUNDS, Journal
 from scenarios.store.record_log import count_records, from_bytes, to_bytes
+from scenarios.store.round_store import InMemoryRounds
 
 KINDS: list[dict[str, Any]] = [
     *(

@@ -14,8 +14,8 @@ from scipy.integrate import quad
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
+from coordinator.server.decoding.curator import noisy_totals
 from coordinator.server.decoding.line import kmeans_on_line
-from coordinator.server.decoding.open_ratings import noisy_totals
 from coordinator.server.moments.blocks import BlockParameters
 from scenarios.data.metrics import clustering_scores
 from scenarios.theory import predictors

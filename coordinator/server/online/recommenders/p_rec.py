@@ -15,7 +15,7 @@ from coordinator.server.online import recommender
 from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender, Unweighted
 
 if TYPE_CHECKING:
-    from coordinator.server.online.recommender import Weighting
+    from coordinator.server.online.weighting import Weighting
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ByWeight(Unweighted):
 
 
 def _weighting(rounds: int, objects: int, *, sharp: bool = False) -> Weighting:
-    from coordinator.server.online.recommender import Weighting  # noqa: PLC0415 (settings need not load numba)
+    from coordinator.server.online.weighting import Weighting  # noqa: PLC0415 (settings need not load numba)
 
     return Weighting(rounds=rounds, objects=objects, sharp=sharp)
 

@@ -21,7 +21,7 @@ from coordinator.server.decoding.count_decoding import PublicCounts
 from scenarios.backends.in_process import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people
-from scenarios.families.two_tier import two_tier_experiment as experiment
+from scenarios.families.two_tier import two_tier_seed as experiment
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import (
     MOST_UNDECLARED,

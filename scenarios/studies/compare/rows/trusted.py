@@ -15,7 +15,7 @@ from scipy import sparse
 from coordinator.protocol.arrays import Floats, Floats2, Indices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.item_models import LEAST_SCORE
-from coordinator.server.decoding.open_ratings import DiscreteLaplace
+from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import item_to_item
 from coordinator.server.decoding.threads import one_thread
 from scenarios.data.datasets import RatingTable

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Weighting
+from coordinator.server.online.weighting import Weighting
 from scenarios.families.online.loss_bounds import loss_bound, loss_lower_bound
 from scenarios.families.online.worst_case import worst_loss_sim
 

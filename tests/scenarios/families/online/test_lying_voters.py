@@ -15,8 +15,8 @@ from coordinator.protocol.errors import InputError
 from scenarios.backends.in_process import InProcess
 from scenarios.families.online.online_run import build_world, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_seed import record
 from scenarios.families.online.online_worlds import lies_of
-from scenarios.families.online.serving_experiment import record
 
 SMALL: dict[str, Any] = {"rounds": 200, "voters": 64, "peers": 8, "diversity": 2, "radius": 2}
 

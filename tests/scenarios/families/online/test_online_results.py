@@ -14,16 +14,10 @@ from scipy import stats
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.in_process import InProcess
 from scenarios.families.online.loss_bounds import loss_bound
+from scenarios.families.online.online_columns import COLUMNS
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import (
-    COLUMNS,
-    clients_table,
-    digest,
-    record,
-    rounds_table,
-    voters_table,
-)
+from scenarios.families.online.online_seed import clients_table, digest, record, rounds_table, voters_table
 from scenarios.show.columns import Average, mean_of
 from scenarios.store.files import to_json
 

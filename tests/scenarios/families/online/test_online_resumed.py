@@ -15,7 +15,7 @@ from actors.ledger import Keeper
 from coordinator.protocol.ballots import Service
 from coordinator.server.online import service as serving
 from coordinator.server.online.service import Line, Served, serve
-from scenarios.backends.session import spent_by
+from scenarios.backends.spending import spent_by
 from scenarios.families.online.online_run import KeptClients
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import count_records

@@ -13,7 +13,7 @@ from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import record
+from scenarios.families.online.online_seed import record
 
 SCENARIO = OnlineScenario(rounds=2000, voters=200, clients=2, budget=Fraction(2000), recommender="p-rec-lean")
 LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_alive")

@@ -18,7 +18,7 @@ from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
 from scenarios.families.online.online_run import OnlineResult, build_world, exact, privacy_losses, proved, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import client_record, digest, record
+from scenarios.families.online.online_seed import client_record, digest, record
 
 
 def online(*, workers: int = 1, devices_per_actor: int | None = None, **changes: Any) -> OnlineResult:

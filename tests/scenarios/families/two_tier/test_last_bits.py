@@ -14,8 +14,8 @@ from coordinator.server.completion import batches as announcing
 from coordinator.server.completion.fitting import FittedModel, iterate
 from scenarios.backends.in_process import InProcess
 from scenarios.families.two_tier import validation
-from scenarios.families.two_tier.two_tier_experiment import read_table, run, settle, world_of
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import read_table, run, settle, world_of
 from scenarios.families.two_tier.validation import Trial, trial_error
 
 SMALL = {"planted": (150, 60, 4_000), "private": 50, "batch": 10, "seed": 3}

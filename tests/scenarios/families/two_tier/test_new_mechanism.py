@@ -78,7 +78,7 @@ from coordinator.protocol.second_order_mechanisms import second_order_public_hal
 from scenarios.backends.in_process import InProcess
 from scenarios.families.two_tier.attack import ATTACKED
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
-from scenarios.families.two_tier.two_tier_experiment import run
+from scenarios.families.two_tier.two_tier_seed import run
 from scenarios.studies.sweep.two_tier_sweep import CURVES
 
 flags = {"planted": "120,60,4000", "public": "20", "private": 12, "rank": 3, "regularisation": 2.0}

@@ -16,8 +16,8 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.server.completion.fitting import ReleaseBook
 from scenarios.backends.in_process import InProcess
-from scenarios.families.two_tier.two_tier_experiment import run
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import run
 
 DEVICES, MODEL = 40, features()
 POISON = Poison(share=0.3, signs=np.where(np.arange(MODEL.items) % 3 == 0, 1.0, -1.0))

@@ -18,8 +18,8 @@ from coordinator.server.completion.batches import PRIVATE
 from coordinator.server.completion.weighing import Weighing
 from scenarios.backends import on_ray
 from scenarios.backends.in_process import InProcess
-from scenarios.families.two_tier.two_tier_experiment import run
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import run
 
 FIELDS: dict[type, set[str]] = {
     ItemFeatures: {"mean", "vectors", "kappa", "lowest", "highest", "scale", "common_h", "mean_degree"},

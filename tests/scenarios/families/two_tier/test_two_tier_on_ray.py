@@ -15,8 +15,8 @@ from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.session import Backend, Progress, silent
-from scenarios.families.two_tier.two_tier_experiment import read_table, run, world_of
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import read_table, run, world_of
 
 pytestmark = pytest.mark.cluster
 SHAPE = "260,500,90000"

@@ -16,8 +16,8 @@ from coordinator.server.completion.weighing import baseline_errors, squared_erro
 from scenarios.backends.in_process import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
-from scenarios.families.two_tier.two_tier_experiment import advice_scores, liked
 from scenarios.families.two_tier.two_tier_scenario import Scale, onto_scale, read_scale, scale_of
+from scenarios.families.two_tier.two_tier_seed import advice_scores, liked
 from scenarios.families.two_tier.two_tier_worlds import PlantedShape, how_many, planted_ratings, split_users
 from scenarios.families.two_tier.validation import choose_fitting, downhill, folds_of
 

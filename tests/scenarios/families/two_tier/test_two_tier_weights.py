@@ -19,9 +19,9 @@ from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, su
 from scenarios.backends.in_process import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable
-from scenarios.families.two_tier.two_tier_experiment import TwoTierWorld, plan_of, read_table, run, world_of
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, run, world_of
 from scenarios.families.two_tier.two_tier_worlds import MOST, weighing_of
 
 SESSION = InProcess(1)

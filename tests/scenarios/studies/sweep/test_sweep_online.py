@@ -23,7 +23,7 @@ from scenarios import cli
 from scenarios.backends.in_process import InProcess
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.serving_experiment import record
+from scenarios.families.online.online_seed import record
 from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of

@@ -1,0 +1,137 @@
+"""The trusted curator's noise: Laplace's mechanism on whole numbers, for totals of everybody's ratings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coordinator.protocol.arrays import Floats, Ints
+from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.errors import InputError
+
+LARGEST_SCALE = 10**12
+"""Noise of a larger scale would not leave whole numbers whole in a float."""
+
+_TOTALS, _PAIRS = 0, 1  # coins of the two kinds of release lie in different parts of one generator's sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplace:
+    """Discrete Laplace noise (two-sided geometric), ``P(k)`` proportional to ``exp(-budget |k| / sensitivity)``.
+
+    The whole-number version of Laplace noise of scale ``sensitivity / budget`` (slides of Banerjee et al., page 11;
+    Dwork, McSherry, Nissim, Smith 2006): on totals that are whole numbers it is ``budget``-differentially private just
+    as Laplace noise is, and has no low bits to leak (Ghosh, Roughgarden, Sundararajan 2009).
+
+    Examples
+    --------
+    >>> noise = DiscreteLaplace(budget=Fraction(1), sensitivity=30)
+    >>> noise.epsilon(30), noise.epsilon(60)
+    (Fraction(1, 1), Fraction(2, 1))
+    >>> round(noise.variance), 2 * 30**2
+    (1800, 1800)
+    """
+
+    budget: Epsilon  # Privacy parameter epsilon of the whole release [nats]; None for no noise
+    sensitivity: int  # Most that one user changes the released totals by, summed over them (L1), at least 1
+
+    def __post_init__(self) -> None:
+        if self.sensitivity < 1:
+            raise InputError(f"sensitivity is {self.sensitivity}; totals that nobody changes need no release")
+        if self.budget is not None and not self.budget * LARGEST_SCALE >= self.sensitivity:
+            raise InputError(
+                f"epsilon {as_float(self.budget):g} asks for noise of scale above {LARGEST_SCALE:g}; raise it"
+            )
+
+    @property
+    def rate(self) -> float:
+        """Log-ratio of neighbouring probabilities [nats], ``budget / sensitivity``; infinite without noise."""
+        return math.inf if self.budget is None else as_float(self.budget / self.sensitivity)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise, ``1 / (2 sinh(rate / 2)^2)``: close to ``2 / rate^2`` where the rate is small."""
+        if self.rate > 1400:  # the square of the hyperbolic sine has left the floats, the variance long before
+            return 0.0
+        return 0.5 * math.sinh(self.rate / 2) ** -2
+
+    def log_pmf(self, noise: ArrayLike) -> Floats:
+        """Return the logarithm of the probability of whole numbers, of their shape: ``log tanh(rate/2) - rate |k|``."""
+        size = np.abs(np.asarray(noise, float))
+        peak = math.log(math.tanh(self.rate / 2))
+        return np.where(size == 0, peak, peak - self.rate * np.maximum(size, 1))
+
+    def epsilon(self, change: int) -> Epsilon:
+        """Return the privacy loss [nats] where one user changes the totals by ``change`` (L1); exact, None if infinite.
+
+        It is the largest log-ratio of the probabilities of any outcome, and is attained.
+        """
+        return None if self.budget is None else self.budget * Fraction(change, self.sensitivity)
+
+    def draw(self, count: int, generator: np.random.Generator) -> Ints:
+        """Draw independent noise, shape (count,): the difference of two geometric variables.
+
+        The generator inverts exponential floats, so probabilities carry their rounding, about 1e-16. A deployment
+        needs an exact sampler (Canonne, Kamath, Steinke 2020); here the curator is simulated.
+        """
+        if self.budget is None:
+            return np.zeros(count, np.int64)
+        stop = -math.expm1(-self.rate)
+        return generator.geometric(stop, count) - generator.geometric(stop, count)
+
+
+def item_sensitivity(rated: int) -> int:
+    """Return the L1 sensitivity of item totals ``sum_u (2 R_ui - 1)``: w, a user's ratings.
+
+    Neighbours differ in one user added or removed. To replace a user changes twice as much: where the number of users
+    is public and a user may change all ratings, read epsilon as ``2 epsilon``.
+    """
+    return rated
+
+
+def pair_sensitivity(rated: int) -> int:
+    """Return the L1 sensitivity of pair totals (+1 both ratings equal, -1 unlike): ``w (w-1) / 2``, a user's pairs.
+
+    Neighbours as in `item_sensitivity`: replacing a user doubles it. A user with a single rating changes no pair.
+    """
+    return rated * (rated - 1) // 2
+
+
+def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:
+    """Add independent discrete Laplace noise to totals: the curator's release.
+
+    Laplace noise in floating point would leak through its low bits in a deployment (Mironov 2012), so the noise is
+    drawn on the whole numbers, where totals live, and the release is of whole numbers.
+
+    ``epsilon`` in nats.
+    """
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)
+    sample = noise.draw(totals.size, _generator(seed, _TOTALS)).reshape(totals.shape)
+    return (totals + sample).astype(float), noise
+
+
+def noisy_symmetric(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:
+    """Add discrete Laplace noise to pair totals, one draw a pair: the curator's release about pairs.
+
+    Shapes: ``totals`` (N, N).
+    """
+    if totals.ndim != 2 or totals.shape[0] != totals.shape[1]:
+        raise InputError(f"pair totals have shape {totals.shape}; they must be square, one row and column an item")
+    noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)
+    generator, noisy = _generator(seed, _PAIRS), np.zeros(totals.shape)
+    for row in range(len(totals) - 1):
+        after = slice(row + 1, None)
+        noisy[row, after] = totals[row, after] + noise.draw(len(totals) - 1 - row, generator)
+        noisy[after, row] = noisy[row, after]
+    return noisy, noise
+
+
+def _generator(seed: bytes, purpose: int) -> np.random.Generator:
+    """Philox in counter mode, keyed by the seed; purposes are 2**192 blocks apart."""
+    if len(seed) != 16:
+        raise InputError(f"the curator's seed has {len(seed)} bytes; give 16")
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(seed, "little"), counter=purpose << 192))

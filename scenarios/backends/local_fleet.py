@@ -1,0 +1,263 @@
+"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process.
+
+Only the experimenter's process does this, which holds the devices and the server anyway. Devices charge the query and
+make the same release as elsewhere, and the sums are those that the server would compute from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
+from actors.device import PIECE, Cohort, check
+from actors.device_half import DeviceBlock
+from actors.ledger import Keeper, LedgerClient
+from actors.mechanisms import half_of, registered
+from actors.ratings import BlockRatings, Ratings
+from actors.seeds import TILE, Coins, ratings_streams
+from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
+from coordinator.protocol.coins import as_words, round_key
+from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.custom import CustomMechanism, admit
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
+from coordinator.server.aggregation import aggregate, load_decoder, no_release
+from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
+from coordinator.server.rounds.conductor import Conductor
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed, seal
+from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.backends.session import BackendJob, Costs, DeviceGroup, O, Progress, R, T
+
+MAXSENSE = registered()["maxsense"]
+"""The one mechanism whose two sides share their work here; every other goes message by message."""
+
+
+def answer(
+    query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
+) -> tuple[Statistic, Release]:
+    """Return the release of devices ``first`` to ``stop - 1`` of a cohort, and the server's statistic of it."""
+    if not _shares(query, ratings, cohort):
+        release = cohort.answer(query, first, stop)
+        return aggregate(query, release), release
+    assert isinstance(ratings, BlockRatings)
+    booked = cohort.book(query, first, stop)
+    bits, counts = _release_and_count_block(booked.query, ratings, secret, range(first, stop), booked.answering())
+    release = booked.release(bits)
+    return score_statistic(query, release, counts), release
+
+
+def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
+    """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
+    if not _shares(query, ratings, cohort):
+        cohort.rehearse(query)
+        aggregate(query, no_release(query))
+        return
+    assert isinstance(ratings, BlockRatings)
+    query = check(query, ratings)
+    _release_and_count_block(query, ratings, secret, range(cohort.first, cohort.first + 1), None)
+
+
+def _shares(query: Query, ratings: Ratings, cohort: Cohort) -> bool:
+    """Whether both sides' work on a query can share its public sets: MaxSense's, where devices draw their ratings.
+
+    A cohort of another class, some of whose devices lie, answers for itself.
+    """
+    return type(cohort) is Cohort and isinstance(ratings, BlockRatings) and half_of(query.design) is MAXSENSE
+
+
+def _release_and_count_block(
+    query: Query, ratings: BlockRatings, secret: bytes, devices: range, answering: Bits | None
+) -> tuple[Bits2, Ints2]:
+    """Turn flips into released bits, and count; those who are silent keep their flips, and do not count."""
+    coins = Coins(as_words(secret), devices.start, len(devices), query.words)
+    bits = MAXSENSE.randomize(np.zeros((len(devices), 1), np.uint8), query, coins)
+    heard = np.ones(len(bits), np.uint8) if answering is None else answering
+    key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
+    counts = np.zeros((2, table.items), np.int64)
+    _release_and_count(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
+    return bits, counts
+
+
+@compiled
+def _release_and_count(
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    table: SensingTable,
+    pool: Indices,
+    first: int,
+    heard: Bits,
+    bits: Bits,
+    counts: Ints2,
+) -> None:
+    """Turn flips into released bits, as `actors.block_model` makes them, and count as `scores` does."""
+    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), 0, 0
+    for start in range(0, bits.size, TILE):
+        tile = slice(start, start + TILE)
+        secret = ratings_streams(master, first + start, bits[tile].size)
+        public = device_streams(key, first + start, secret.size)
+        stamp, counted = _count_tile(
+            model, secret, public, table, pool, heard[tile], bits[tile], scratch, stamp, tally, counted
+        )
+    move_out(tally.shared, tally.sensed, tally.scores)
+
+
+@borrowing
+def _count_tile(
+    model: BlockModelRatings,
+    secret: Words,
+    public: Words,
+    table: SensingTable,
+    pool: Indices,
+    heard: Bits,
+    bits: Bits,
+    scratch: Scratch,
+    stamp: int,
+    tally: SetCounters,
+    counted: int,
+) -> tuple[int, int]:
+    """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""
+    for k in range(bits.size):
+        if heard[k]:
+            stamp = next_stamp(scratch.room.marks, stamp)
+            sensed_count, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
+            bits[k] ^= likes
+            counted = count_set(scratch.sensed, sensed_count, bits[k], tally, counted)
+    return stamp, counted
+
+
+Cast = Mapping[str, list[Any]]
+"""The cohorts of each kind of devices."""
+
+
+def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
+    """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
+    admit(job.plan.own)
+    keeper = Keeper(job.ledger)
+    cast = {name: _device_blocks(group, job.secret, keeper) for name, group in job.device_groups.items()}
+    if query := job.plan.rehearsal():
+        with job.naming():
+            _require_room(query, job)
+            holdings, secret, cohorts = _only(job, cast)
+            rehearse(query, holdings, secret, cohorts[0])
+            load_decoder(query)
+    with ThreadPoolExecutor(workers) as threads:
+        fleet = LocalFleet(job, cast, threads if workers > 1 else None)
+        start = time.perf_counter()
+        conductor = Conductor(job.plan.begin(fleet))
+        fleet.report = lambda count: progress(conductor.progress(count))
+
+        def keep(over: R) -> None:
+            job.records.keep(over)
+            fleet.report_progress(0)
+
+        for over in job.records:
+            conductor.replay(over)
+        outcome = conductor.run(keep)
+        seconds = time.perf_counter() - start
+    return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
+
+
+def _device_blocks(group: DeviceGroup, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
+    return [group.kind.cohort(group.holdings, secret, first, stop, keeper) for first, stop in group.bounds]
+
+
+class LocalExperimenterView:
+    """What only the experimenter may look at; see `scenarios.backends.session.ExperimenterView`."""
+
+    def __init__(self, keeper: LedgerClient, cast: Cast) -> None:
+        self.keeper, self._cast = keeper, cast
+
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices show of a question; see `scenarios.backends.session.ExperimenterView.inspect`."""
+        cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
+        return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
+
+
+class LocalFleet:
+    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
+
+    ``told``: Called with the number of answers, devices or rounds so far.
+    """
+
+    def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
+        self._job, self._cast, self._threads = job, cast, threads
+        self._count = 0
+        self.report: Callable[[int], None] = lambda _: None
+
+    def hosts(self, kind: str) -> LocalHosts:
+        """Return the devices of a kind."""
+        return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
+
+    def queries(self, _: CustomMechanism | None) -> Queries:
+        """Return the transport that carries queries to devices."""
+        return Queries(self._job, self._cast, self._threads, self.report_progress)
+
+    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
+        """Return the server's own cohorts."""
+        return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
+
+    def report_progress(self, count: int) -> None:
+        """Count answers, and report the sum."""
+        self._count += count
+        self.report(self._count)
+
+
+class Queries:
+    """Carries queries to devices; both sides of a block share public data, see `scenarios.backends.local_fleet`."""
+
+    def __init__(
+        self,
+        job: BackendJob[Any, Any, Any],
+        cast: Cast,
+        threads: ThreadPoolExecutor | None,
+        report_progress: Callable[[int], None],
+    ) -> None:
+        self._ratings, self._secret, self._cohorts = _only(job, cast)
+        self._job, self._layout, self._map, self._report_progress = (
+            job,
+            job.layout,
+            map if threads is None else threads.map,
+            report_progress,
+        )
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
+        _require_room(ask.query, self._job)
+        bits = ask.query.bits
+        size = self._layout.block_of(bits)
+        blocks = [
+            (cohort, first, stop)
+            for cohort in self._cohorts
+            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
+        ]
+        total: Statistic | None = None
+        releases: list[Release | Sealed] = []
+        for statistic, release in self._map(
+            lambda block: answer(ask.query, self._ratings, self._secret, *block), blocks
+        ):
+            total = statistic if total is None else merge(total, statistic)
+            releases.append(seal(release))
+            self._report_progress(release.count)
+        return total or aggregate(ask.query, no_release(ask.query)), releases
+
+
+def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:
+    """Refuse a query whose answers do not fit in this machine; see `require_round`."""
+    layout = job.layout
+    devices = min(layout.block_of(query.bits), layout.devices_per_actor, layout.devices, PIECE)
+    require_round(query, devices, min(layout.workers, -(-layout.devices // devices)))
+
+
+def _only(job: BackendJob[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
+    """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
+    ((name, group),) = job.device_groups.items()
+    return group.holdings, job.secret, cast[name]

@@ -1,0 +1,219 @@
+"""One seed of an online experiment, from its world to the flat record that `--json` prints."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from coordinator.protocol.budget import Epsilon, add, as_json
+from coordinator.server.server_half import TRUST_CURATOR
+from scenarios.config.lying_settings import UNTARGETED
+from scenarios.data.datasets import lines_skipped, read_for
+from scenarios.experiment.experiment import Record, Running
+from scenarios.families.online.loss_bounds import loss_bound
+from scenarios.families.online.online_columns import COLUMNS
+from scenarios.families.online.online_run import (
+    ClientRun,
+    KeptClients,
+    OnlineResult,
+    build_world,
+    cost,
+    privacy_losses,
+    run_online,
+)
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_worlds import honest_peers, lies_of
+from scenarios.families.online.privacy_bounds import epsilon_needed
+from scenarios.families.online.worst_case import epsilon_exact
+from scenarios.show.columns import Average, finite, joined
+
+GUARANTEE = "epsilon-differential privacy of all recommendations to one client, one voter added or removed; the "
+GUARANTEE += "coordinator sees every vote"
+NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
+
+
+_WORST = frozenset(column.name for column in COLUMNS if column.average is Average.WORST)
+
+
+def record(run: OnlineResult) -> dict[str, Any]:
+    """Return a run's result: of its client, or the means over its clients."""
+    rows = [client_record(run, client) for client in run.clients]
+    total = sum_of(run)
+    return {
+        "recommender": run.scenario.recommender,
+        "trust_model": TRUST_CURATOR,
+        "guarantee": NO_GUARANTEE if total is None else GUARANTEE,
+        "clients": len(rows),
+        **{name: _joined(name, [row[name] for row in rows]) for name in rows[0] if name not in ("client", "seconds")},
+        **({} if run.scenario.ratings is None else lines_skipped(run.scenario, read_for(run.scenario).table)),
+        **_lying(run),
+        "voter_epsilon": total,
+        "voter_loss": _voter_loss(run),
+        "budget": None if run.scenario.budget is None else as_json(run.scenario.budget),
+        "seed": run.scenario.seed,
+        "recommendations_sha256": digest(run),
+        "seconds": run.seconds,
+        "backend": run.backend,
+        "workers": run.layout.workers,
+        "actors": run.costs.actors,
+        "devices_per_actor": run.layout.devices_per_actor,
+        "retries": run.costs.retries,
+        "restarts": run.costs.restarts,
+    }
+
+
+def _lying(run: OnlineResult) -> dict[str, Any]:
+    """Return how many voters lied, and how; nothing if nobody did."""
+    scenario = run.scenario
+    if scenario.malicious is None:
+        return {}
+    return {"malicious": scenario.malicious, "attack": scenario.attack or UNTARGETED, "liars": lies_of(run.world)}
+
+
+def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
+    """Return one client's row."""
+    world, served, promise = client.world, client.served, client.promise
+    covered, largest = privacy_losses(client)
+    peers = world.peer[served.electors]
+    shape = {
+        "rounds": world.rounds,
+        "objects": world.objects,
+        "voters": world.voters,
+        "peers": promise.peers,
+        "diversity": world.diversity,
+        "radius": world.radius,
+    }
+    honest = honest_peers(run.scenario, promise.peers, world.peers)
+    bound = None
+    if served.electors.size == world.voters and honest:
+        bound = loss_bound(run.scenario.recommender, **{**shape, "peers": honest})
+    return {
+        "client": world.name,
+        **shape,
+        "peers_measured": world.peers,
+        "skipped": world.skipped,
+        "loss": served.loss,
+        "loss_bound": bound,
+        "loss_random": world.client.random_loss,
+        "loss_share": served.loss / world.rounds,
+        "epsilon_proved": client.epsilon,
+        "epsilon_exact": epsilon_exact(run.scenario.recommender, **shape),
+        "epsilon_needed": epsilon_needed(**shape, loss=bound),
+        "privacy_loss_of_run": None if math.isnan(covered) else covered,
+        "privacy_loss_of_peers": None if math.isnan(largest) else largest,
+        "log_likelihood": served.log_likelihood,
+        "peers_alive": int(np.count_nonzero(served.alive & peers)),
+        "peers_kicked": int(np.count_nonzero(~served.alive & peers)),
+        "survivors": int(np.count_nonzero(served.alive)),
+        "refused": world.voters - served.electors.size,
+        "seconds": client.seconds,
+    }
+
+
+def sum_of(run: OnlineResult) -> float | str | None:
+    """Return what all clients together may learn of a voter, as proved [nats]: services compose, epsilons add up."""
+    total: Epsilon = Fraction(0)
+    for client in run.clients:
+        if client.epsilon is None:
+            return None
+        if client.epsilon:  # else no vote was used
+            total = add(total, cost(run.scenario, client.epsilon))
+    budget = run.scenario.budget
+    return as_json(total if budget is None or total is None else min(total, budget))
+
+
+def _voter_loss(run: OnlineResult) -> float | str | None:
+    """Return the largest loss of a voter in all services of this run together: their likelihoods multiply."""
+    total = np.zeros(run.world.voters.users)
+    for client in run.clients:
+        total[client.served.electors] += client.served.exposure
+    return finite(float(np.abs(total).max()))
+
+
+def digest(run: OnlineResult) -> str:
+    """Return SHA-256 of all recommendations and answers: equal for the same seed on every layout."""
+    hasher = hashlib.sha256()
+    for client in run.clients:
+        hasher.update(client.served.chosen.tobytes() + client.served.liked.tobytes())
+    return hasher.hexdigest()
+
+
+def clients_table(run: OnlineResult) -> pd.DataFrame:
+    """Return the clients, a row each."""
+    return pd.DataFrame([client_record(run, client) for client in run.clients])
+
+
+def rounds_table(run: OnlineResult) -> pd.DataFrame:
+    """Return all rounds: client, round, what was recommended, whether it was liked, who survived until then."""
+    parts = [
+        pd.DataFrame(
+            {
+                "client": client.world.name,
+                "round": np.arange(client.world.rounds),
+                "recommended": client.served.chosen,
+                "liked": client.served.liked,
+                "survivors": client.served.survivors,
+            }
+        )
+        for client in run.clients
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def voters_table(run: OnlineResult) -> pd.DataFrame:
+    """Return every voter of every client: strikes, survival, peer or not, and exact privacy loss in this run.
+
+    It is the experimenter's: in a deployment nobody but the coordinator could compute it.
+    """
+    parts = [
+        pd.DataFrame(
+            {
+                "client": client.world.name,
+                "voter": client.served.electors,
+                "peer": client.world.peer[client.served.electors],
+                "alive": client.served.alive,
+                "d_strikes": client.served.first_strikes,
+                "r_strikes": client.served.second_strikes,
+                "privacy_loss": client.served.exposure,
+            }
+        )
+        for client in run.clients
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _joined(name: str, values: list[Any]) -> Any:
+    """Return what a record says of several clients: the largest of what is guaranteed, else the mean."""
+    if name not in _WORST or None in values:
+        return joined(values)
+    return finite(max(math.inf if value == "inf" else value for value in values))
+
+
+def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
+    """Serve the clients of one seed."""
+    world = build_world(scenario)
+    stored_clients = None if running.out is None else KeptClients(running.out, scenario.seed)
+    if stored_clients:
+        stored_clients.check(running.console)
+    rounds = sum(client.rounds for client in world.clients)
+    with running.progress(rounds, scenario.seed, "rounds over", "rounds") as over:
+        run = run_online(
+            world.scenario,
+            running.session,
+            devices_per_actor=running.devices_per_actor,
+            world=world,
+            over=over,
+            stored_clients=stored_clients,
+        )
+    return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
+
+
+def _tables(run: OnlineResult) -> Mapping[str, pd.DataFrame]:
+    return {"clients": clients_table(run), "rounds": rounds_table(run), "voters": voters_table(run)}

@@ -1,0 +1,383 @@
+"""The two-tier experiment: split, settings, the mechanism's course, errors, advice, and the record of a seed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import psutil
+
+from actors.advice import top_items
+from actors.lying.crowds import Poison, poisoned
+from coordinator.protocol.arrays import Bools, Indices2, Ints
+from coordinator.protocol.budget import as_json
+from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.rows import Rows
+from coordinator.server.completion.batches import BatchPlan, Course
+from coordinator.server.completion.fitting import Fitting
+from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors
+from scenarios.backends.session import Backend, Progress, silent
+from scenarios.config.lying_settings import POISON
+from scenarios.data.datasets import RatingTable, lines_skipped, read_for
+from scenarios.data.metrics import ranking_scores
+from scenarios.experiment.experiment import Record, Running
+from scenarios.families.two_tier.rates import overlap
+from scenarios.families.two_tier.two_tier_columns import tables_of
+from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
+from scenarios.families.two_tier.two_tier_scenario import (
+    FULL,
+    NONE,
+    PUBLISHED,
+    RIVALS,
+    Scale,
+    TwoTier,
+    check_levels,
+    needs_scale,
+    onto_scale,
+    scale_of,
+)
+from scenarios.families.two_tier.two_tier_worlds import (
+    FEWEST,
+    PlantedShape,
+    UserSplit,
+    planted_ratings,
+    split_users,
+    weighing_of,
+)
+from scenarios.families.two_tier.validation import choose_fitting, folds_of
+
+EVERY = 0.2
+"""Seconds between two looks."""
+
+
+@dataclass(slots=True)
+class Peak:
+    """The largest sum so far [MB]."""
+
+    megabytes: float = 0.0
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Watch memory meanwhile: resident of this process, and what its children hold beside what they share."""
+    peak, stop = Peak(), threading.Event()
+
+    def look() -> None:
+        peak.megabytes = max(peak.megabytes, _held() / 1e6)
+
+    def watch() -> None:
+        while not stop.wait(EVERY):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    look()
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
+        look()
+
+
+def _held() -> int:
+    own = psutil.Process()
+    total = int(own.memory_info().rss)
+    for child in own.children(recursive=True):
+        with suppress(psutil.Error):
+            info = child.memory_info()
+            total += max(0, int(info.rss) - int(getattr(info, "shared", 0)))
+    return total
+
+
+TOP = 10
+
+
+MOST_DEVICES = 2000
+"""Devices that are advised at most."""
+
+
+def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
+    """Score devices' own rankings of unseen items on their held-out likes, against popularity.
+
+    Shapes: ``popularity`` (m,).
+    """
+    train, test = train.block(0, min(train.users, MOST_DEVICES)), test.block(0, min(test.users, MOST_DEVICES))
+    likes = test.where(liked(train, test))
+    model = top_items(features, train, TOP)
+    scores: dict[str, Any] = {}
+    for name, ranked in (("", model), ("popularity_", _popular(popularity, train))):
+        try:
+            ranking = ranking_scores(ranked, likes)
+        except InputError:
+            return {}
+        scores |= {
+            f"{name}hit_rate": ranking.hit_rate,
+            f"{name}hit_rate_error": ranking.hit_rate_error,
+            f"{name}ndcg": ranking.ndcg,
+            f"{name}ndcg_error": ranking.ndcg_error,
+            "evaluated": ranking.evaluated,
+        }
+    return scores
+
+
+def liked(train: Rows, test: Rows) -> Bools:
+    """Return which test ratings are above the mean of their own device's training ratings."""
+    sums = np.bincount(train.owners, weights=train.values, minlength=train.users)
+    means = sums / np.maximum(train.degrees, 1)
+    return np.greater(test.values, np.repeat(means, test.degrees))
+
+
+def _popular(popularity: Ints, train: Rows) -> Indices2:
+    """Return every device's most rated unseen items."""
+    order = np.argsort(-popularity, kind="stable").astype(np.int32)
+    lists = np.full((train.users, TOP), -1, np.int32)
+    for device in range(train.users):
+        rated = train.items[train.starts[device] : train.starts[device + 1]]
+        best = order[: TOP + rated.size]
+        best = best[~np.isin(best, rated)][:TOP]
+        lists[device, : best.size] = best
+    return lists
+
+
+TRUST_MODEL = "two-tier"
+
+
+Watched = Callable[[int], AbstractContextManager[Progress]]
+"""Shows how many private devices were asked, of how many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoTierWorld:
+    """Ratings as they are dealt out, and the scale."""
+
+    settings: TwoTier
+    split: UserSplit = field(repr=False)
+    scale: Scale
+
+    @property
+    def folds(self) -> list[Fold]:
+        """The public users as validation deals them out."""
+        return folds_of(self.split.public_rows, self.settings.seed)
+
+
+def read_table(settings: TwoTier) -> RatingTable:
+    """Read the file of ratings, or draw the planted table; round them, where that is wanted."""
+    if settings.planted is not None:
+        users, items, ratings = settings.planted
+        shape = PlantedShape(users=users, items=items, ratings=ratings, fewest=min(FEWEST, max(items // 2, 1)))
+        table = planted_ratings(shape, settings.seed)
+    else:
+        table = read_for(settings).table
+    return onto_scale(table, settings.scale) if settings.round_ratings and settings.scale else table
+
+
+def world_of(settings: TwoTier, table: RatingTable) -> TwoTierWorld:
+    """Deal out a table."""
+    split = split_users(
+        table,
+        public=settings.public,
+        private=settings.private,
+        public_by=settings.public_by,
+        private_by=settings.private_by,
+        holdout=settings.holdout,
+        seed=settings.seed,
+    )
+    if settings.rank is not None and settings.rank > split.public.size:
+        raise InputError(f"rank is {settings.rank}, above the number of public users, {split.public.size}; lower it")
+    public = split.public_rows
+    if public.values.size == 0:
+        raise InputError(f"the {public.users} public users have no training rating; make more users public")
+    declared = settings.scale or PUBLISHED.get(table.source)
+    scale = scale_of(declared, public.values)
+    if needs_scale(settings.mechanism):
+        check_levels(table, scale.levels, settings.mechanism, declared=declared is not None)
+    return TwoTierWorld(settings=settings, split=split, scale=scale)
+
+
+def settle(world: TwoTierWorld, session: Backend) -> tuple[Fitting, list[tuple[int, float, float]]]:
+    """Return rank and kappa as given, or validated on held-out public users, with what was tried."""
+    settings = world.settings
+    fitting = settings.fitting(settings.rank or 1, settings.regularisation or 1.0)
+    if settings.rank and settings.regularisation:
+        return fitting, []
+    return choose_fitting(world.folds, fitting, world.scale, session, rank=settings.rank, kappa=settings.regularisation)
+
+
+def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bool = False) -> CoursePlan:
+    """Return what a course needs, the weight of releases included: given, the paper's, or validated on the way.
+
+    With ``beside`` public users alone go through as many iterations, and that result is reported, too.
+    """
+    settings, scale, public = world.settings, world.scale, world.split.public_rows
+    weight, private = settings.weight_set, world.split.private_rows
+    server = BatchPlan(
+        public=public,
+        private=private.users,
+        mechanism=None if settings.mechanism in RIVALS else settings.mechanism,
+        epsilon=settings.asked_epsilon,
+        fitting=fitting,
+        lowest=scale.lowest,
+        highest=scale.highest,
+        levels=scale.levels,
+        iterations=settings.iterations,
+        batch=settings.batch,
+        batch_iterations=settings.batch_iterations,
+        weight=weighing_of(public, fitting, settings.seed) if weight is None else weight,
+        own_h=settings.own_h,
+        clip=settings.clip,
+        every=every,
+        beside=beside,
+    )
+    return CoursePlan(
+        server=server,
+        private=private,
+        secret=derive(settings.seed, "devices"),
+        full=settings.mechanism == FULL,
+        poison=_poison_of(settings, public.count),
+    )
+
+
+def _poison_of(settings: TwoTier, items: int) -> Poison | None:
+    """Return what liars agree on; they draw the signs of one vector."""
+    if settings.malicious is None:
+        return None
+    coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
+    return Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], items))
+
+
+def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
+    """Return the root mean squared error on all users' test ratings."""
+    return rmse(squared_errors(features, world.split.train, world.split.test, session.workers))
+
+
+def run(
+    settings: TwoTier,
+    session: Backend,
+    table: RatingTable | None = None,
+    stored_batches: KeptBatches | None = None,
+    watched: Watched = lambda _: nullcontext(silent),
+) -> dict[str, Any]:
+    """Run one experiment and return its result as JSON values."""
+    start = time.perf_counter()
+    with peak_memory() as peak:
+        table = table or read_table(settings)
+        world = world_of(settings, table)
+        fitting, tried = settle(world, session)
+        plan = plan_of(world, fitting, beside=settings.mechanism != NONE)
+        with watched(plan.server.private) as progress:
+            followed = follow(plan, session, stored_batches, progress)
+        result = result_of(world, fitting, session, followed.outcome)
+    if plan.poison is not None:
+        lies = poisoned(plan.poison, as_words(plan.secret), plan.private.users)
+        result |= {"malicious": settings.malicious, "attack": POISON, "lies": lies}
+    return {
+        **result,
+        **lines_skipped(settings, table),
+        "validated": [{"rank": rank, "regularisation": kappa, "rmse": error} for rank, kappa, error in tried],
+        "backend": followed.backend,
+        "workers": followed.layout.workers,
+        "retries": followed.costs.retries,
+        "restarts": followed.costs.restarts,
+        "seconds": time.perf_counter() - start,
+        "peak_memory_mb": peak.megabytes,
+    }
+
+
+def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
+    """Return the result, as JSON values."""
+    settings, split, alone = world.settings, world.split, course.alone or course
+    counts = np.bincount(split.public_rows.items, minlength=split.train.count)
+    unseen = counts == 0
+    holdout = split.test
+    private = split.private if split.private.size else np.setdiff1d(np.arange(holdout.users), split.public)
+    last = course.model.steps[-1]
+    return {
+        "trust_model": TRUST_MODEL,
+        "mechanism": settings.mechanism,
+        "guarantee": settings.guarantee,
+        "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
+        "seed": settings.seed,
+        "users": holdout.users,
+        "items": holdout.count,
+        "ratings": split.train.items.size + holdout.items.size,
+        "public": int(split.public.size),
+        "private": int(split.private.size),
+        "answered": course.answered,
+        "duplicates": course.duplicates,
+        "unseen_items": int(unseen.sum()),
+        "test_ratings": holdout.items.size,
+        "test_ratings_of_unseen_items": int(unseen[holdout.items].sum()),
+        "rank": fitting.rank,
+        "regularisation": fitting.kappa,
+        "norm": settings.norm,
+        "m_step": settings.m_step,
+        "weight": course.weight,
+        "validation_users": course.validation_users,
+        "rmse": score_of(world, session, course.models[-1][1]),
+        "rmse_public_only": score_of(world, session, alone.models[-1][1]),
+        "rmse_baseline": rmse(baseline_errors(alone.features, holdout)),
+        **advice_scores(course.features, counts, split.train.of(private), holdout.of(private)),
+        **_overlaps(course.features, split.train.of(private[:MOST_DEVICES])),
+        "iterations": len(course.model.steps),
+        "seconds_per_iteration": float(np.median([step.seconds for step in course.model.steps])),
+        "objective": last.objective,
+        "change": last.change,
+        "convergence": [
+            {"objective": step.objective, "error": step.error, "change": step.change} for step in course.model.steps
+        ],
+        "models": len(course.announced),
+        "model_digest": course.features.digest.hex(),
+        "releases_sha256": course.releases_sha256,
+    }
+
+
+def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
+    """Return how far devices' rated items are in Theorem 3.5's set D(gamma): a median, and how many are in none."""
+    if devices.users == 0:
+        return {}
+    gammas = overlap(features, devices.starts, devices.items)
+    median = float(np.median(gammas))
+    return {
+        "overlap_gamma_median": median if np.isfinite(median) else None,
+        "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
+    }
+
+
+ASKED = "private devices were asked"
+"""What progress counts."""
+
+
+def teach_seed(scenario: TwoTier, running: Running) -> Record:
+    """Run one seed."""
+    stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
+    if stored_batches:
+        stored_batches.check(running.console)
+    record = run(
+        scenario,
+        running.session,
+        table_of(scenario),
+        stored_batches,
+        watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
+    )
+    return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
+
+
+def table_of(scenario: TwoTier) -> RatingTable:
+    """Return a scenario's ratings; those of its file are the same for every seed, and read once."""
+    names = ("ratings", "columns", "duplicates", "bad_lines", "planted", "scale", "round_ratings")
+    what: dict[str, Any] = {name: getattr(scenario, name) for name in names}
+    return _read(TwoTier.model_validate({**what, "seed": scenario.seed if scenario.ratings is None else 0}))
+
+
+@lru_cache(maxsize=1)
+def _read(scenario: TwoTier) -> RatingTable:
+    return read_table(scenario)
