@@ -18,7 +18,7 @@ from coordinator.protocol.item_models import (
     typical_error,
 )
 from coordinator.protocol.messages import Model
-from coordinator.protocol.rows import Likes, Rows
+from coordinator.protocol.rating_table import Likes, Rows
 
 NOTHING = -1
 """Fills a recommendation up where the catalogue has no further unrated item."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from actors.device_half import DeviceBlock
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from coordinator.protocol.arrays import Bools2
 from coordinator.protocol.ballots import Offer
 from coordinator.protocol.checked import require_whole

@@ -11,7 +11,8 @@ import numpy as np
 from actors.absence import PRESENT, Absence
 from actors.advice import recommend, recommend_featured
 from actors.device_half import DeviceBlock
-from actors.ledger import Ledger, LedgerClient
+from actors.keeper import LedgerClient
+from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
@@ -23,8 +24,8 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
 from coordinator.protocol.limits import require_memory, round_bytes
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Model, Query, Release, pack
-from coordinator.protocol.questions import check_question
 
 
 def check(query: Query, ratings: Ratings) -> Query:

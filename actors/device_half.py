@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2

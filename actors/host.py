@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.device_half import DeviceBlock, DeviceKind
-from actors.ledger import Keeper, LedgerClient, UnreachableError
+from actors.keeper import Keeper, LedgerClient, UnreachableError
 from coordinator.protocol import losses
 from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.coins import derive
@@ -101,7 +101,7 @@ _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WA
 
 
 class HostedKeeper:
-    """A keeper behind an actor; see `actors.ledger.LedgerClient`. Hosts of devices get it, the server never does."""
+    """A keeper behind an actor; see `actors.keeper.LedgerClient`. Hosts of devices get it, the server never does."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor

@@ -26,7 +26,7 @@ from actors.block_model import (
 )
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.rows import Likes, RowTable
+from coordinator.protocol.rating_table import Likes, RowTable
 
 
 class Ratings(Protocol):

@@ -9,7 +9,8 @@ import numpy as np
 from numba import uint64
 
 from actors.device_half import DeviceBlock
-from actors.ledger import Ledger, LedgerClient
+from actors.keeper import LedgerClient
+from actors.ledger import Ledger
 from actors.seeds import VOTE
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
@@ -19,7 +20,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import BlockError, InputError, LedgerError
 from coordinator.protocol.hashing import below, siphash1, siphash4
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 
 OWN_ROUNDS = 1 << 31
 """Lanes from here on draw the rounds in which a peer differs; below them stands a lane a round."""

@@ -24,8 +24,8 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
+from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of
 from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
-from coordinator.server.anchor.sensing import AnchorSensing, course_of
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import ServerState, absorb

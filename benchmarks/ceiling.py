@@ -19,11 +19,11 @@ from unittest.mock import patch
 import ray
 import typer
 
-from actors.ledger import Keeper
+from actors.keeper import Keeper
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.fleet.cohorts import Cohorts, plan_layout
-from coordinator.server.fleet.coordinator import RayFleet
+from coordinator.server.fleet.coordinator_actor import RayFleet
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import DIGEST, LEAF, Sealed, digest, leaf_of
 from coordinator.server.statistics.statistic import Statistic

@@ -23,7 +23,7 @@ from scipy import stats
 
 from benchmarks import anchor_tables
 from coordinator.protocol.coins import derive
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting

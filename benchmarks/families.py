@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from actors.ledger import read_book, read_charge
+from actors.keeper import read_book, read_charge
 from coordinator.protocol.errors import LedgerError
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records

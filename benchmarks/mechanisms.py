@@ -16,9 +16,8 @@ import typer
 
 from actors.device import Cohort
 from coordinator.protocol.coins import derive
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.threads import one_thread
-from coordinator.server.mechanisms import server_halves
+from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.rounds.state import ServerState
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario

@@ -17,8 +17,7 @@ import typer
 from actors.device import Cohort
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate
-from coordinator.server.mechanisms import server_halves
+from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS

@@ -21,7 +21,7 @@ from actors.second_order.mechanisms.paper import running_sums
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 
 SCALE = tuple(float(level) / 2 for level in range(1, 11))

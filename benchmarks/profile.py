@@ -26,7 +26,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import ServerState
 from scenarios.backends.local_fleet import answer
 from scenarios.config.run_spec import RunSpec

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
-    from scenarios.backends.backends import Ray
     from scenarios.backends.in_process import InProcess
+    from scenarios.backends.selection import Ray
     from scenarios.config.scenario import Scenario
     from scenarios.families.online.online_scenario import OnlineScenario
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
@@ -75,7 +75,7 @@ _HOMES = {
     "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
-    "scenarios.backends.backends": ("Ray",),
+    "scenarios.backends.selection": ("Ray",),
     "scenarios.config.scenario": ("Scenario",),
     "scenarios.families.online.online_scenario": ("OnlineScenario",),
     "scenarios.families.two_tier.two_tier_scenario": ("TwoTierScenario",),

@@ -7,7 +7,7 @@ import reference
 import worlds
 
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.anchor_queries import AnchorSensing
 
 
 def pair_query(pool: list[int], *, items: int, centres: list[int] | None = None) -> Query:

@@ -12,7 +12,7 @@ import worlds
 
 from actors.device import Cohort
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.setting import Setting

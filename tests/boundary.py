@@ -19,10 +19,9 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.item_models import ItemToItem
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server import mechanisms
-from coordinator.server.aggregation import aggregate
+from coordinator.server.anchor.anchor_queries import AnchorSensing
+from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy
-from coordinator.server.anchor.sensing import AnchorSensing
-from coordinator.server.anchor.tables import TableLearner
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.mixture import Mixture
@@ -30,6 +29,7 @@ from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, Layout
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sets import CountedSet, Groups, LikedPairs
 from coordinator.server.mechanisms.toys import UntilLearned
 from coordinator.server.rounds.learner import PosteriorLearner, SumLearner

@@ -9,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
 from coordinator.protocol.features import ItemFeatures, residuals
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.crowd import Crowd, local_crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, begin, iterate
 

@@ -26,14 +26,14 @@ from squares import Squares
 from thoroughness import size
 from typer.main import get_command
 
-from actors import log
+from actors import durable_log
 from scenarios import cli
 from scenarios.backends.in_process import InProcess
 from scenarios.experiment import progress
-from scenarios.store import files
-from scenarios.store.files import locked_folder
+from scenarios.store import whole_files
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNIT, UNITS, Units
+from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
 
 progress.EVERY = 1e9  # how far a run has come is written by the clock, which must not move the cuts
@@ -235,9 +235,9 @@ def planted(family: Family) -> None:
 
     def in_place(target: Path, content: bytes) -> None:
         target.unlink(missing_ok=True)
-        log.add(target, content, new=True)
+        durable_log.add(target, content, new=True)
 
-    with mock.patch.object(files, "write_whole", in_place):
+    with mock.patch.object(whole_files, "write_whole", in_place):
         runs(family, RUN, last=9)
 
 

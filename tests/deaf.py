@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.ledger import Keeper, UnreachableError
+from actors.keeper import Keeper, UnreachableError
 
 
 class Deaf:

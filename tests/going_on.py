@@ -18,7 +18,7 @@ from lasting import PROVENANCE, lasting
 from runs import Command, Ended, holds_within
 
 from benchmarks.victims import alive, below
-from scenarios.store import files, record_log
+from scenarios.store import record_log, whole_files
 from scenarios.store.record_log import RecordLog, count_records
 
 TIMED = {"seconds", "seconds_per_iteration", "peak_memory_mb"}
@@ -60,7 +60,7 @@ def on_a_full_disk(blindrec: Command, holds: int, *arguments: object) -> Ended:
     def write(target: Path, content: bytes) -> None:
         if target.name == f"{holds:06d}.npz":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        files.write_bytes(target, content)
+        whole_files.write_bytes(target, content)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_log, "write_bytes", write)

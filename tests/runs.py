@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from actors.log import files_of
-from coordinator.protocol.rows import RowTable
+from actors.durable_log import files_of
+from coordinator.protocol.rating_table import RowTable
 from scenarios.backends.in_process import InProcess
 from scenarios.backends.session import Progress, silent
 from scenarios.config.scenario import Scenario

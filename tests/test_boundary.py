@@ -46,7 +46,7 @@ def loaded_with(package: str) -> tuple[set[str], set[str]]:
 def test_the_server_never_loads_devices_or_experiments() -> None:
     walked, ours = loaded_with("coordinator")
     assert {
-        "coordinator.server.fleet.coordinator",
+        "coordinator.server.fleet.coordinator_actor",
         "coordinator.server.fleet.querying",
         "coordinator.protocol.messages",
     } <= walked

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import reference
 
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from actors.second_order.cohort import Consent, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.grid import on_grid
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
+from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
 

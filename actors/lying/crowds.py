@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from actors.lying.lies import liars_among
 from actors.second_order.cohort import PrivateCohort, PrivateDevices
 from actors.seeds import LIARS, Coins, private_coins
@@ -19,7 +19,7 @@ from actors.voters import Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Words
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 
 _NOTHING = np.zeros(2, np.uint64)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from actors.device import Cohort, Raters, Reports, reports_of
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, put_rows, rows_of
 from actors.lying.value_lies import lie_about
 from actors.mechanisms import half_of
@@ -16,7 +16,7 @@ from actors.ratings import Ratings, StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
-from coordinator.protocol.rows import RowTable
+from coordinator.protocol.rating_table import RowTable
 
 PROFILES = 8192
 """How many different made-up users there are; further liars repeat the ratings of one of them."""

@@ -47,7 +47,7 @@ from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, side
 from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, signs_of
-from coordinator.protocol.rows import Likes, RowTable
+from coordinator.protocol.rating_table import Likes, RowTable
 
 
 def wished_values(view: LiarsView) -> Indices:

@@ -12,7 +12,7 @@ from actors.ratings import Ratings, of_kind
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
 from coordinator.protocol.channels import SubsetChannel
-from coordinator.protocol.channels.oracles import PADDED
+from coordinator.protocol.channels.values import PADDED
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors import log
-from actors import log as durable
+from actors import durable_log
+from actors import durable_log as durable
 from benchmarks.faults.scheduler import Fault, KeeperDiedError, Killed, PowerCut, Scheduler
 from scenarios.store import manifest
 
@@ -23,7 +23,7 @@ FULL = 4.0
 
 
 class Disk:
-    """A folder whose files are written through `actors.log`, which gets this in the place of `os`.
+    """A folder whose files are written through `actors.durable_log`, which gets this in the place of `os`.
 
     After a power cut a folder has the names, and a file the content, that it had when it was last synchronized. Of
     later changes some may survive: any of the changed names, and any beginning of what was added to a file.
@@ -55,8 +55,8 @@ class Disk:
 
     @contextmanager
     def instead_of_the_system(self) -> Iterator[None]:
-        """Redirect all file operations of `actors.log` to this disk."""
-        places: tuple[Any, ...] = (durable, log, manifest)
+        """Redirect all file operations of `actors.durable_log` to this disk."""
+        places: tuple[Any, ...] = (durable, durable_log, manifest)
         for module in places:
             module.os = self
         try:

@@ -22,10 +22,10 @@ from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, 
 from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.rounds.conductor import Conductor
 from scenarios.backends.session import DeviceGroup
-from scenarios.store.files import locked_folder
 from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
+from scenarios.store.whole_files import locked_folder
 
 DISTURBED = 3
 """Number of disturbed attempts; later ones have no faults."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.ledger import Keeper, UnreachableError
+from actors.keeper import Keeper, UnreachableError
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, Scheduler
 from benchmarks.faults.witness import Witness
@@ -103,11 +103,11 @@ class Process:
         self._host = site.start(self)
 
     def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        """As `actors.ledger.LedgerClient.read`."""
+        """As `actors.keeper.LedgerClient.read`."""
         return self.book(first, stop, since, ())
 
     def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
-        """As `actors.ledger.LedgerClient.book`; anything may happen before and after."""
+        """As `actors.keeper.LedgerClient.book`; anything may happen before and after."""
         try:
             return self._book(first, stop, position, lines)
         except UnreachableError:

@@ -21,8 +21,8 @@ from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.arrays import Bits2, Bools
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import Cohorts, cut
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round

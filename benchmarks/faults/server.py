@@ -13,9 +13,9 @@ from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import World
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate, require_answer
 from coordinator.server.fleet.cohorts import Cohorts, cut, side_by_side
 from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge

@@ -18,7 +18,7 @@ from benchmarks.faults.witness import Witness
 from benchmarks.faults.world import Straight, World, straight
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
@@ -106,7 +106,7 @@ class BatchWitness(Witness):
         self._answered.clear()
 
     def line(self, entry: Any) -> None:
-        """Take in a promise or an answer; see `actors.second_order.answers`."""
+        """Take in a promise or an answer; see `actors.second_order.cohort`."""
         if type(entry) is dict:
             for device in range(entry["first"], entry["stop"]):
                 self._about(device, entry["model"])

@@ -136,7 +136,7 @@ class Charging(Witness):
         self._spent.clear()
 
     def line(self, entry: Any) -> None:
-        """Take in a charge; see `actors.ledger.Charge`."""
+        """Take in a charge; see `actors.keeper.Charge`."""
         query_id, epsilon, first, stop = entry
         for device in range(first, stop):
             if (device, query_id) in self.booked:

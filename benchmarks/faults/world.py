@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from actors.host import DeviceHost
-from actors.ledger import Keeper, LedgerClient
+from actors.keeper import Keeper, LedgerClient
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import CustomMechanism

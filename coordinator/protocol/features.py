@@ -24,7 +24,7 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 
 
 @borrowing

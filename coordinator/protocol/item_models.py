@@ -18,7 +18,7 @@ from coordinator.protocol.checked import (
     require_whole,
 )
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Likes
+from coordinator.protocol.rating_table import Likes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -82,7 +82,7 @@ class Query(Checked):
     Raises
     ------
     InputError
-        If a field is of another type, or out of range, for any design; see `coordinator.protocol.questions`.
+        If a field is of another type, or out of range, for any design; see `coordinator.protocol.mechanisms`.
     """
 
     design: str

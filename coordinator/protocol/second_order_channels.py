@@ -22,7 +22,7 @@ from coordinator.protocol.channels import (
     odds_within,
 )
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid import significant
+from coordinator.protocol.rounding import significant
 
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""

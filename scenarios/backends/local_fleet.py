@@ -16,7 +16,7 @@ import numpy as np
 from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
 from actors.device import PIECE, Cohort, check
 from actors.device_half import DeviceBlock
-from actors.ledger import Keeper, LedgerClient
+from actors.keeper import Keeper, LedgerClient
 from actors.mechanisms import half_of, registered
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import TILE, Coins, ratings_streams
@@ -27,8 +27,8 @@ from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
-from coordinator.server.aggregation import aggregate, load_decoder, no_release
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
+from coordinator.server.mechanisms import aggregate, load_decoder, no_release
 from coordinator.server.rounds.conductor import Conductor
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal

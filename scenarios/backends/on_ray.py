@@ -15,12 +15,12 @@ from typing import Any
 import ray
 
 from actors.host import HostedKeeper, permit_of, start_host, start_keeper
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
 from coordinator.server.fleet.cohorts import Cohorts, dealt
-from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from actors.ledger import LedgerClient
 from coordinator.protocol.errors import InputError
 from scenarios.store.round_store import NoStore, RecordStore
 
 if TYPE_CHECKING:
     from actors.device_half import DeviceKind
+    from actors.keeper import LedgerClient
     from coordinator.server.fleet.cohorts import Layout
     from coordinator.server.rounds.conductor import ServerSpec
     from coordinator.server.rounds.state import RunProgress

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from actors.ledger import Charge, LedgerClient, UnreachableError, read_charge
+from actors.keeper import Charge, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import LostError
 

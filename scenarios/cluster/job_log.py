@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.config.files import MOST_RECORD
 from scenarios.experiment.progress import ProgressSnapshot, split_snapshot
-from scenarios.store.files import left_over
+from scenarios.store.whole_files import left_over
 
 if TYPE_CHECKING:
     from scenarios.cluster.head import Head

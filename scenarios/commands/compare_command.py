@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scenarios.backends.backends import AUTO, open_session
+from scenarios.backends.selection import AUTO, open_session
 from scenarios.commands.flags import Address, Backend, Figure, Json, Setting, With, Workers, with_fields
 from scenarios.log import console
 from scenarios.show.figures import check_figure, deliver_figure

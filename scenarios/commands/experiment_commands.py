@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.backends import AUTO, check_backend, open_session
+from scenarios.backends.selection import AUTO, check_backend, open_session
 from scenarios.commands.flags import (
     Address,
     AllowCode,
@@ -35,10 +35,10 @@ from scenarios.log import console
 from scenarios.show.figures import check_figure, deliver_figure
 from scenarios.show.records import check_target
 from scenarios.show.tables import report_record
-from scenarios.store.files import locked_folder, tables_in
 from scenarios.store.manifest import FOLDER, MANIFEST, SWEEP, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import read_result
+from scenarios.store.whole_files import locked_folder, tables_in
 
 _OWN = frozenset({"setting", "helpers", "allow_code"})
 

@@ -17,7 +17,7 @@ from scenarios.backends.sending import check_folder, entrypoint, environment, le
 from scenarios.cluster.job_request import check_request
 from scenarios.config.signals import say
 from scenarios.show.records import STDOUT, check_target
-from scenarios.store.files import try_folder, write_bytes
+from scenarios.store.whole_files import try_folder, write_bytes
 
 if TYPE_CHECKING:
     from scenarios.cluster.head import Head

@@ -12,7 +12,7 @@ from rich.console import Console
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
 from scenarios import log
-from scenarios.backends.backends import AUTO, check_backend, open_session
+from scenarios.backends.selection import AUTO, check_backend, open_session
 from scenarios.commands.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
 from scenarios.config.files import names_of_columns
 from scenarios.config.identity import read_settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scenarios.backends.backends import AUTO, check_backend, choose, open_session
+from scenarios.backends.selection import AUTO, check_backend, choose, open_session
 from scenarios.commands.entrance import Later, grouped
 from scenarios.commands.flags import Address, AllowCode, Backend, Figure, Json, Workers, with_fields
 from scenarios.log import console

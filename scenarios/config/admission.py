@@ -24,8 +24,8 @@ from coordinator.protocol.custom import (
     question_of,
     require_whole_class,
 )
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import check_question
 from coordinator.server.custom import CustomDesign, counts_itself
 from coordinator.server.design import World
 from scenarios.config.custom_halves import OwnSettings

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import RowTable, starts_of
+from coordinator.protocol.rating_table import RowTable, starts_of
 from scenarios.config.settings import TIMED, BadLines, Duplicates
 from scenarios.data.formats import Columns, open_ratings
 from scenarios.data.readers import RatingColumns, read_columns
@@ -29,7 +29,7 @@ _INTEGER = r"^-?[0-9]{1,18}$"
 class RatingTable(RowTable[Floats]):
     """Ratings in a file's own scale, with the file's names of users and items; its text form shows none of them.
 
-    ``starts``, ``items``, ``values``, ``count``: See `coordinator.protocol.rows.RowTable`.
+    ``starts``, ``items``, ``values``, ``count``: See `coordinator.protocol.rating_table.RowTable`.
     """
 
     user_labels: NDArray[np.object_]  # The file's own ids, as str; the position is the user's or item's number

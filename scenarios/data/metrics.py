@@ -14,7 +14,7 @@ from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bools, Floats, Indices, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.protocol.rows import RowTable
+from coordinator.protocol.rating_table import RowTable
 from scenarios.data.rating_split import Split
 
 

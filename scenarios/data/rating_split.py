@@ -13,7 +13,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
-from coordinator.protocol.rows import Held, RowTable
+from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable
 
 _ROUNDING = 1e-9  # of the user's mean absolute rating; this close to the mean counts as equal to it

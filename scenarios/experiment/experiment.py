@@ -21,7 +21,6 @@ from scenarios.config.settings import validated
 from scenarios.log import event
 from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
-from scenarios.store.files import tables_in, write_bytes
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
 from scenarios.store.run_folder import (
     RUN_SHA256,
@@ -32,6 +31,7 @@ from scenarios.store.run_folder import (
     require_counts,
     scenario_of,
 )
+from scenarios.store.whole_files import tables_in, write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

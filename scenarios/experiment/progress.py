@@ -25,8 +25,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.show.tables import progress
-from scenarios.store.files import write_bytes
 from scenarios.store.manifest import FOLDER, PROGRESS
+from scenarios.store.whole_files import write_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

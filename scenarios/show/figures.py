@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.panel import Picture
-from scenarios.store.files import try_file, write_bytes
+from scenarios.store.whole_files import try_file, write_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

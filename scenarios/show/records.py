@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.store.files import to_json, try_file, write_json
+from scenarios.store.whole_files import to_json, try_file, write_json
 
 STDOUT = "-"
 PROVENANCE = "provenance"

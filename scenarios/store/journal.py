@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.ledger import LedgerClient, read_charge
+from actors.keeper import LedgerClient, read_charge
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query

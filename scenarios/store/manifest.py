@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from actors.log import FORMAT
+from actors.durable_log import FORMAT
 from coordinator.protocol.errors import InputError, ReadError
 from coordinator.protocol.limits import read_whole
 from scenarios.config.files import LARGEST_WHOLE, MOST_SETTINGS, json_object
-from scenarios.store.files import write_json
+from scenarios.store.whole_files import write_json
 
 FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"

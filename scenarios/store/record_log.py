@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from actors.ledger import Keeper, LedgerClient
-from actors.log import FORMAT, Log, LogKind, count_lines, make_folder
+from actors.durable_log import FORMAT, Log, LogKind, count_lines, make_folder
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 from coordinator.protocol.limits import open_regular, read_whole
 from scenarios.config.files import read_arrays
-from scenarios.store.files import write_bytes
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, UNCLAIMED, bound, read_manifest
+from scenarios.store.whole_files import write_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ UNIT = LogKind(
 
 
 class Units(Generic[K, M]):
-    """The finished units of a sweep, bound to the manifest of its folder; see `actors.log.Log`."""
+    """The finished units of a sweep, bound to the manifest of its folder; see `actors.durable_log.Log`."""
 
     def __init__(self, out: Path, read: Reader[K, M], write: Writer[K, M]) -> None:
         self.folder, self._read, self._write = out / FOLDER / UNITS, read, write

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from actors.log import make_folder
+from actors.durable_log import make_folder
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.config.files import file_sha256, read_object
 from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.signals import resumable
-from scenarios.store.files import left_over, locked_folder, try_folder
 from scenarios.store.manifest import FOLDER, MANIFEST, PROGRESS, RUN, SWEEP, Manifest, read_manifest
 from scenarios.store.record_log import count_records, drop
+from scenarios.store.whole_files import left_over, locked_folder, try_folder
 
 M = TypeVar("M", bound=BaseModel)
 RESULT = "result.json"

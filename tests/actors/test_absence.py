@@ -12,7 +12,7 @@ import worlds
 
 from actors.absence import PRESENT, Absence
 from actors.device import Cohort
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 
 USERS = 40_000

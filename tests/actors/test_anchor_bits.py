@@ -22,7 +22,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.statistics.signs import AnchorStatistic
 

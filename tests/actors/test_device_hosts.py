@@ -14,7 +14,7 @@ from forging import forged
 
 from actors.device import AdviceRequest, Cohort, Raters
 from actors.host import DeviceHost, permit_of
-from actors.ledger import Keeper, LedgerClient
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 

@@ -17,7 +17,7 @@ from thoroughness import examples
 
 from actors.client import ClientCohort
 from actors.host import DeviceHost
-from actors.ledger import Keeper, UnreachableError
+from actors.keeper import Keeper, UnreachableError
 from actors.voters import PlantedVoters, TableVoters, VoterCohort, Voters, VotingDevices
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon

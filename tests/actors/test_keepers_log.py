@@ -11,8 +11,9 @@ import pytest
 import worlds
 
 from actors.device import Cohort
-from actors.ledger import LEDGER, Charge, Keeper, Ledger, owner_of, read_book
-from actors.log import Log
+from actors.durable_log import Log
+from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book
+from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Query

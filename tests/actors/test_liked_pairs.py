@@ -19,9 +19,8 @@ from actors.seeds import Coins
 from coordinator.protocol.channels import SubsetChannel, odds_within, subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms import half_of
+from coordinator.protocol.mechanisms import check_question, half_of
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import check_question
 
 ITEMS, POOL = 9, (1, 3, 4, 8)
 """Six pairs of the pool's items; with three likes kept each device has three values."""

@@ -15,7 +15,8 @@ from nasty import COSTS
 
 from actors.device import AdviceRequest, Cohort, Raters
 from actors.host import DeviceHost, permit_of
-from actors.ledger import Charge, Keeper, Ledger
+from actors.keeper import Charge, Keeper
+from actors.ledger import Ledger
 from actors.voters import PlantedVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError

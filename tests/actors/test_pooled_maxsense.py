@@ -17,7 +17,7 @@ from thoroughness import examples
 
 from actors.device import Cohort, Device
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.statistics.statistic import merge
 

@@ -21,7 +21,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.statistic import merge

@@ -18,7 +18,7 @@ from coordinator.protocol.mechanisms import public_halves
 from coordinator.protocol.mechanisms.oracles import OneItem
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
 from coordinator.server.mechanisms.pairwise import Pairwise
 from scenarios.studies.scrutiny.mechanism import Size, subjects

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.device import Cohort
-from actors.ledger import Keeper, Ledger
+from actors.keeper import Keeper
+from actors.ledger import Ledger
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Query
 from scenarios.backends.spending import spent_by, sums

@@ -18,7 +18,7 @@ from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.online.recommenders import named_recommenders
 
 SECRET = reference.derive(5, "devices")

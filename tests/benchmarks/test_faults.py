@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from thoroughness import size
 
-from actors import log
-from actors.ledger import Charge, Costly, Ledger, UnreachableError
-from actors.second_order.answers import Answer, Answers, Pin
-from actors.second_order.cohort import PrivateCohort
+from actors import durable_log
+from actors.keeper import Charge, UnreachableError
+from actors.ledger import Costly, Ledger
+from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
 from benchmarks.faults import __main__ as command
 from benchmarks.faults.families import FAMILIES, numbers_of
 from benchmarks.faults.history import play
@@ -79,7 +79,7 @@ def keeps_afterwards(self: Answers, booked: Sequence[Answer] | Sequence[Pin]) ->
 
 def adds_without_waiting(path: Path, content: bytes, *, new: bool) -> None:
     """Leaves it to the system when the disk gets it."""
-    system = vars(log)["os"]
+    system = vars(durable_log)["os"]
     held = system.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o666)
     try:
         left = memoryview(content)
@@ -95,8 +95,8 @@ def book_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_a_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.log.add", adds_without_waiting)
-    patch.setattr("actors.log.add", adds_without_waiting)
+    patch.setattr("actors.durable_log.add", adds_without_waiting)
+    patch.setattr("actors.durable_log.add", adds_without_waiting)
 
 
 def take_any_answer(patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def asks_without_looking(self: PublicHost, method: str, *told: Any) -> list[Any]
 
 
 def trust_what_a_dead_keeper_left(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("actors.log.settle", lambda *_: None)
+    patch.setattr("actors.durable_log.settle", lambda *_: None)
 
 
 def let_voters_refuse_in_silence(patch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,12 @@ from statistical import normal_radius
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate
 from coordinator.server.anchor import two_class
+from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of, spectral_start
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, pairs_failed
-from coordinator.server.anchor.sensing import AnchorSensing, course_of, spectral_start
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
 from coordinator.server.decoding.posterior import believe
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound

@@ -10,7 +10,7 @@ from completions import complete_many, features_of, fitted, planted
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid import BITS, on_grid, round_up, significant, step_of
+from coordinator.protocol.rounding import BITS, on_grid, round_up, significant, step_of
 from coordinator.server.completion.batches import VECTOR_BITS, announced, canonical, gridded
 from coordinator.server.completion.fitting import Fitting
 

@@ -14,11 +14,10 @@ from thoroughness import examples
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.messages import Model
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.curator import item_sensitivity, noisy_symmetric, noisy_totals, pair_sensitivity
 from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import Ask, ServerState, absorb, total

@@ -18,8 +18,8 @@ from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.estimates import Estimates, read_sets, read_signs
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.moments.blocks import mean_product
 from coordinator.server.moments.sign_moments import optimal_best_count

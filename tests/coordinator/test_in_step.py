@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.cohorts import Layout
-from coordinator.server.fleet.coordinator import HELD_PAUSE, MOST_HELD, Coordinator
+from coordinator.server.fleet.coordinator_actor import HELD_PAUSE, MOST_HELD, Coordinator
 from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.state import RunProgress
 

@@ -22,9 +22,8 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries
-from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms import aggregate, half_of, no_release
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, UntilLearned, round_users
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, conduct

@@ -12,9 +12,8 @@ from statistical import normal_radius
 
 from actors.device import Cohort
 from coordinator.protocol.channels import bit_channel
-from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.sensing import SENSING_LEVELS, AnchorSensing, Tables
-from coordinator.server.anchor.tables import (
+from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables
+from coordinator.server.anchor.like_tables import (
     CONTROL,
     CONTROL_PART,
     COUNT_UNIT,
@@ -33,6 +32,7 @@ from coordinator.server.anchor.tables import (
     turned_tables,
     walk,
 )
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.statistics.signs import AnchorStatistic
 

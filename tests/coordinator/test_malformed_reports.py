@@ -16,11 +16,10 @@ from actors.device import Cohort, Raters
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.server.aggregation import aggregate
 from coordinator.server.design import Decoding, World
 from coordinator.server.fleet.cohorts import Cohorts, Layout
-from coordinator.server.fleet.coordinator import Coordinator
-from coordinator.server.mechanisms import half_of, server_halves
+from coordinator.server.fleet.coordinator_actor import Coordinator
+from coordinator.server.mechanisms import aggregate, half_of, server_halves
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.learner import SumLearner

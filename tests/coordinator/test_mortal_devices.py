@@ -14,11 +14,11 @@ from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.device import Raters
 from actors.host import DeviceHost
-from actors.ledger import Keeper, LedgerClient
+from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
-from coordinator.server.fleet.coordinator import Coordinator
+from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.fleet.querying import Aggregator
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner

@@ -16,9 +16,9 @@ from actors.mechanisms.sets import liked_pairs, liked_sets
 from actors.seeds import Coins
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of
-from coordinator.protocol.questions import check_question
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import Groups, LikedPairs

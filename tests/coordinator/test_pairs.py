@@ -18,8 +18,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_pairs
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.spectral import decode_pairs
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pair_moments import pair_agreement

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import require_answer
 from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, Panel, Question, pause_after
+from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 
 QUERY = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(1))

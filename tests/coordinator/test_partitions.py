@@ -23,8 +23,8 @@ from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.maxsense import partition_size
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_draws import random_order
-from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.decoding.line import decode
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.maxsense import MultiMaxSense
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, multi_maxsense_moments
 from coordinator.server.statistics.scores import ScoreStatistic

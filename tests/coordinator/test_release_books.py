@@ -58,7 +58,7 @@ def test_order_of_arrival_is_forgotten_and_rows_that_do_not_fit_are_decoded_anew
     one, other = ReleaseBook(ITEMS), ReleaseBook(ITEMS)
     one.absorb(query, FEATURES, told)
     monkeypatch.setattr("coordinator.server.completion.fitting.KEPT_BYTES", 0)
-    monkeypatch.setattr("coordinator.server.completion.reading.CHUNK", 2)
+    monkeypatch.setattr("coordinator.server.completion.mechanisms.CHUNK", 2)
     other.absorb(query, FEATURES, told[::-1])
     assert [len(block) for block in other.blocks()] == [2, 2, 1]
     assert np.array_equal(stacked(one), stacked(other))

@@ -16,8 +16,8 @@ from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate
 from coordinator.server.design import PoolDesign
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner

@@ -15,11 +15,10 @@ import worlds
 
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Release
-from coordinator.server.aggregation import aggregate as aggregate_any
-from coordinator.server.aggregation import no_release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
-from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms import aggregate as aggregate_any
+from coordinator.server.mechanisms import half_of, no_release
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.pairwise import Pairwise

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import no_release
+from coordinator.server.mechanisms import no_release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.scores import aggregate_scores as aggregate
 

@@ -18,7 +18,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.sign import sign_words
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.server.aggregation import aggregate, no_release
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import count_agreements
 from coordinator.server.statistics.statistic import merge

@@ -13,9 +13,9 @@ from answering import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
+from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of
+from coordinator.server.anchor.like_tables import TableLearner, asks_guess
 from coordinator.server.anchor.policy import TRIALS, RoundLearner, TablePolicy, learner_for, tables_failed
-from coordinator.server.anchor.sensing import AnchorSensing, course_of
-from coordinator.server.anchor.tables import TableLearner, asks_guess
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound

@@ -24,8 +24,7 @@ from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import SecondOrderRelease
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
-from coordinator.protocol.second_order_public import A_RELEASE
+from coordinator.protocol.second_order_mechanisms import A_RELEASE, second_order_public_halves
 from coordinator.server.completion import mechanisms as server
 from scenarios.families.two_tier import two_tier_scenario as config
 

@@ -38,7 +38,7 @@ from benchmarks.pages import (
     shown,
 )
 from coordinator.protocol.errors import InputError
-from scenarios.backends.backends import Ray
+from scenarios.backends.selection import Ray
 from scenarios.cli import command_line
 from scenarios.cluster.job_request import parsed
 
@@ -93,7 +93,7 @@ def test_a_page_says_what_chooses_the_backend_that_its_figures_are_measured_on(
         raise InputError("chosen")
 
     monkeypatch.delenv("RAY_ADDRESS")
-    monkeypatch.setattr("scenarios.backends.backends.opened", opening)
+    monkeypatch.setattr("scenarios.backends.selection.opened", opening)
     demo = "blindrec demo --backend ray"
     assert f"$(BIN)/{demo}" in (ROOT / "Makefile").read_text(encoding="utf-8")
     typed = {**entry, "run": demo if entry["command"] == "make demo" else entry["command"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64, uint64
 
-from actors.second_order.device_half import SecondOrderDevice, packed
+from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Words2
 from coordinator.protocol.budget import Epsilon
@@ -15,7 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_public import MOST_CANDIDATES
+from coordinator.protocol.second_order_mechanisms import MOST_CANDIDATES
 
 
 @compiled

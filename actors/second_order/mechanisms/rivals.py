@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import int64, uint64
 
-from actors.second_order.device_half import SecondOrderDevice, packed
+from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
 from coordinator.protocol.arrays import (
     Bits,

@@ -22,7 +22,7 @@ from coordinator.protocol.channels.independent import (
     unary_channel,
 )
 from coordinator.protocol.channels.matrix import Likelihood, MatrixChannel, matrix_channel
-from coordinator.protocol.channels.oracles import (
+from coordinator.protocol.channels.values import (
     ChoiceChannel,
     KaryChannel,
     SubsetChannel,

@@ -18,7 +18,7 @@ from coordinator.protocol.channels import (
     subset_channel,
     unary_channel,
 )
-from coordinator.protocol.channels.oracles import CHOSEN, subset_form
+from coordinator.protocol.channels.values import CHOSEN, subset_form
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf, require_whole_parameter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.protocol.channels import SubsetChannel, subset_channel
-from coordinator.protocol.channels.oracles import CHOSEN, PADDED, subset_form
+from coordinator.protocol.channels.values import CHOSEN, PADDED, subset_form
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, pool_size
 from coordinator.protocol.messages import Query

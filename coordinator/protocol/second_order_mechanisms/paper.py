@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_range
-from coordinator.protocol.second_order_public import (
+from coordinator.protocol.second_order_mechanisms import (
     A_BIT,
     ELEMENT,
     LARGEST_TOLD,

@@ -10,7 +10,14 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
 from coordinator.protocol.directions import unpack_moment
-from coordinator.protocol.second_order_public import A_COORDINATE, WHOLE, Numbers, QueryView, SecondOrderPublic, Signs
+from coordinator.protocol.second_order_mechanisms import (
+    A_COORDINATE,
+    WHOLE,
+    Numbers,
+    QueryView,
+    SecondOrderPublic,
+    Signs,
+)
 
 if TYPE_CHECKING:
     from coordinator.protocol.arrays import Floats2

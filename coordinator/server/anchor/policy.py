@@ -11,8 +11,8 @@ import numpy as np
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.anchor.sensing import NEXT_LOOK, AnchorSensing, Course, course_of, first_look
-from coordinator.server.anchor.tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
+from coordinator.server.anchor.anchor_queries import NEXT_LOOK, AnchorSensing, Course, course_of, first_look
+from coordinator.server.anchor.like_tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.moments.sign_moments import sign_contrast

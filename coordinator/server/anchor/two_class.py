@@ -16,7 +16,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import LOW, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
-from coordinator.server.anchor.sensing import AnchorSensing, Course, SpectralStart, Tables, spectral_start
+from coordinator.server.anchor.anchor_queries import AnchorSensing, Course, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.rounds.state import AnchorRound

@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals, rows_of, tastes
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.fleet.cohorts import spread_here
 from coordinator.server.rounds.conductor import Block, Fleet, Hosts
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.features import ItemFeatures, predictions_of, tastes
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, iterate
 

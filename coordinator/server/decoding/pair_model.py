@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.grid import on_grid
 from coordinator.protocol.item_models import ItemToItem, Tastes
+from coordinator.protocol.rounding import on_grid
 from coordinator.server.decoding.count_decoding import Rates, shares
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015

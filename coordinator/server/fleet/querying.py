@@ -12,12 +12,12 @@ import ray
 from coordinator.protocol.checked import MOST_DEVICES, require_whole
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
-from coordinator.protocol.questions import check_question
-from coordinator.server.aggregation import aggregate, no_release, require_answer
 from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts, Layout, calls, require_round
 from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.mechanisms import aggregate, no_release, require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal

@@ -1,14 +1,18 @@
-"""The server's half of each mechanism, a module each; they are found by what they declare."""
+"""The server's half of each mechanism, a module each, found by what they declare; and releases become statistics."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from coordinator.protocol.custom import admitted
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import RoomError, by_name, declared
+from coordinator.protocol.mechanisms import check_question
+from coordinator.protocol.messages import Query, Release
 from coordinator.server.custom import server_half
 from coordinator.server.server_half import ServerHalf
+from coordinator.server.statistics.statistic import Statistic
 
 
 @cache
@@ -36,3 +40,33 @@ def half_of(design: str) -> ServerHalf:
     if (half := _by_query().get(design)) is None:
         raise InputError(f"design {design!r} is unknown to the server; it knows {', '.join(_by_query())}")
     return half
+
+
+def aggregate(query: Query, release: Release) -> Statistic:
+    """Return the statistic of one block's release; public coins tell again what each device was asked."""
+    check_question(query)
+    Release.arrived(release).require(query)
+    return half_of(query.design).aggregate(query, release)
+
+
+def require_answer(query: Query, release: Any, first: int, stop: int) -> None:
+    """Raise InputError if what devices ``first`` to ``stop - 1`` sent is not their release to a query."""
+    Release.arrived(release).require(query)
+    if (release.first, release.count) != (first, stop - first):
+        raise InputError(
+            f"{release.count} devices from {release.first} on answered, devices {first} to {stop - 1} were asked; let "
+            "each block answer for itself"
+        )
+
+
+def no_release(query: Query) -> Release:
+    """Return a release without devices; aggregating it compiles what real releases need."""
+    return Release(query_id=query.id, first=0, count=0, width=query.bits, bits=b"")
+
+
+def load_decoder(query: Query) -> None:
+    """Load what clusters the items of a mechanism that learns from pairs, so that this is over before a clock runs."""
+    if half_of(query.design).paired:
+        from coordinator.server.decoding.threads import load_k_means
+
+        load_k_means()

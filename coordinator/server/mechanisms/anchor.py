@@ -13,8 +13,8 @@ from coordinator.server.design import LearnerOptions, World
 from coordinator.server.server_half import ANCHOR, POSTERIOR, ServerHalf, Settings
 
 if TYPE_CHECKING:
+    from coordinator.server.anchor.anchor_queries import AnchorSensing
     from coordinator.server.anchor.policy import RoundLearner
-    from coordinator.server.anchor.sensing import AnchorSensing
     from coordinator.server.moments.sign_moments import AnchorMoments
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
@@ -67,7 +67,7 @@ class AnchorHalf(ServerHalf):
 
     def design(self, settings: AnchorSettings, world: World) -> AnchorSensing:
         """Return anchor sensing in a world."""
-        from coordinator.server.anchor.sensing import AnchorSensing
+        from coordinator.server.anchor.anchor_queries import AnchorSensing
 
         if world.rated < 2:
             raise InputError(
@@ -84,8 +84,8 @@ class AnchorHalf(ServerHalf):
 
     def policy(self, name: str, setting: Setting, options: PolicyOptions) -> Policy:
         """Return the only policy, which follows from what learns of its rounds."""
+        from coordinator.server.anchor.like_tables import TableLearner
         from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
-        from coordinator.server.anchor.tables import TableLearner
 
         learner = learner_for(cast("AnchorSensing", setting.design), setting.failure)
         if isinstance(learner, TableLearner):

@@ -13,7 +13,7 @@ from pydantic import Field
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, SubsetChannel, kary_channel, odds_within, unary_channel
-from coordinator.protocol.channels.oracles import CHOSEN
+from coordinator.protocol.channels.values import CHOSEN
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels.oracles import CHOSEN, PADDED
+from coordinator.protocol.channels.values import CHOSEN, PADDED
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
 from coordinator.protocol.mechanisms.sets import (

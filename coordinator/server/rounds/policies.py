@@ -16,8 +16,8 @@ from coordinator.protocol.budget import Epsilon, as_float, within
 from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import check_question
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
 from coordinator.server.design import Design, PoolDesign
 from coordinator.server.rounds.setting import LARGEST_ROUND, POOLED, Setting, most_moved, users_on_grid

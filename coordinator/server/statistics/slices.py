@@ -6,7 +6,7 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
-from coordinator.protocol.channels.oracles import is_listed, value_bits
+from coordinator.protocol.channels.values import is_listed, value_bits
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones
 from coordinator.protocol.messages import Query, Release

@@ -9,7 +9,7 @@ from actors.lying.value_lies import lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.server_half import ANCHOR, ELIMINATE, FIXED, ONE_ROUND
 from scenarios.config.lying_settings import EARLY, FEW, INPUT, INPUT_LATE, LATE, UNTARGETED, Attack

@@ -14,10 +14,10 @@ from scenarios.config.mechanism_settings import code_digest, import_policy
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, Record, Running
-from scenarios.families.main.columns import COLUMNS
-from scenarios.store.files import size_of
+from scenarios.families.main.main_columns import COLUMNS
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
+from scenarios.store.whole_files import size_of
 
 
 def mark_of_run(scenario: Scenario, repeat: int = 1) -> Manifest:

@@ -6,8 +6,8 @@ from coordinator.server.online.recommenders import named_recommenders
 from scenarios.experiment.experiment import Experiment, Record, Running
 from scenarios.families.online.online_columns import COLUMNS
 from scenarios.families.online.online_scenario import PLANTED, OnlineScenario
-from scenarios.store.files import size_of
 from scenarios.store.manifest import ONLINE
+from scenarios.store.whole_files import size_of
 
 _HELP = """Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.
 

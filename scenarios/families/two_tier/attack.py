@@ -18,7 +18,7 @@ from coordinator.protocol.budget import Epsilon, as_json, parse_epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals, tastes
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
 

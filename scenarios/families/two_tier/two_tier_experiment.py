@@ -7,8 +7,8 @@ from scenarios.families.two_tier.two_tier_columns import COLUMNS
 from scenarios.families.two_tier.two_tier_scenario import (
     TwoTier,
 )
-from scenarios.store.files import size_of
 from scenarios.store.manifest import TWO_TIER
+from scenarios.store.whole_files import size_of
 
 
 class TwoTiers(Experiment[TwoTier]):

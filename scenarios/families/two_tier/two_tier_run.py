@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from actors.ledger import LedgerClient
+from actors.keeper import LedgerClient
 from actors.lying.crowds import Poison, Poisoners
-from actors.second_order.answers import Answers
-from actors.second_order.cohort import DEVICES_A_COHORT, Consent, PrivateDevices
+from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateDevices
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rows import Rows, stacked
+from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course, announced, public_only, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate

@@ -13,11 +13,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float, parse_epsilon
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
+from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of, second_order_public_halves
 from coordinator.protocol.second_order_mechanisms.paper import OWN_H
-from coordinator.protocol.second_order_public import A_RELEASE
 from coordinator.server.completion import mechanisms
-from coordinator.server.completion.reading import HALF
+from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
 from scenarios.config.lying_settings import POISON
 from scenarios.config.settings import (

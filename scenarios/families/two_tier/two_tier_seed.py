@@ -20,7 +20,7 @@ from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.batches import BatchPlan, Course
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors

@@ -11,7 +11,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw, siphash1
-from coordinator.protocol.rows import Rows, starts_of
+from coordinator.protocol.rating_table import Rows, starts_of
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, Weighing
 from scenarios.data.datasets import RatingTable

@@ -16,8 +16,8 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.grid import significant
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
+from coordinator.protocol.rounding import significant
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 from coordinator.server.completion.weighing import Fold, squared_errors

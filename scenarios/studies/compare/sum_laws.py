@@ -11,7 +11,7 @@ from numba import uint32
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.channels.oracles import PADDED
+from coordinator.protocol.channels.values import PADDED
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.mechanisms.oracles import pool_of, values_of
 from coordinator.protocol.mechanisms.oracles import pool_size as asked

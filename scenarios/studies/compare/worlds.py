@@ -16,7 +16,7 @@ from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import PublicFeatures
-from coordinator.protocol.rows import Held, Likes
+from coordinator.protocol.rating_table import Held, Likes
 from scenarios.data.datasets import Dated, RatingTable, read_for, version_of
 from scenarios.data.item_files import read_descriptions
 from scenarios.data.rating_split import judge_likes

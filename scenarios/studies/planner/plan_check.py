@@ -11,7 +11,7 @@ from rich.console import Console
 
 from actors.device import Cohort
 from coordinator.protocol.coins import derive
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import ServerState
 from scenarios.backends.session import Backend
 from scenarios.config.run_spec import RunSpec

@@ -16,11 +16,10 @@ from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.coins import derive
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, residuals
-from coordinator.protocol.grid import on_grid
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
+from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of
-from coordinator.protocol.second_order_public import A_RELEASE
+from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of
 from scenarios.studies.scrutiny.measured_epsilon import (
     attack_of,
     best_event,

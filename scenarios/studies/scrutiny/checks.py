@@ -25,8 +25,8 @@ from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.server.aggregation import aggregate
 from coordinator.server.fleet.cohorts import cut
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.config.admission import add_draws, improbable_count
 from scenarios.studies.scrutiny import server_checks

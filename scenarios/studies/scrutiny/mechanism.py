@@ -26,7 +26,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
-from coordinator.protocol.rows import RowTable
+from coordinator.protocol.rating_table import RowTable
 from coordinator.server.server_half import POOLED, ServerHalf
 from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, own_of, settings_in
 from scenarios.config.mechanism_settings import server_half, variants

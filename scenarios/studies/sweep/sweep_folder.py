@@ -21,10 +21,10 @@ from scenarios.log import verbose
 from scenarios.show import tables as report
 from scenarios.show.figures import draw, pictures_of
 from scenarios.show.records import write_result
-from scenarios.store.files import write_table
 from scenarios.store.manifest import SWEEP, UNCLAIMED, Manifest, read_manifest
 from scenarios.store.record_log import Units
 from scenarios.store.run_folder import claim_folder, in_run_folder
+from scenarios.store.whole_files import write_table
 from scenarios.studies.sweep.sweeps import K, M, Sweep
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from coordinator.protocol.budget import as_float, parse_epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query
-from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.fleet.cohorts import cut
+from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Outcome, conduct
 from coordinator.server.rounds.state import Ask, ServerState

@@ -11,9 +11,8 @@ import pytest
 import tiers
 from forging import forged
 
-from actors.ledger import Keeper
-from actors.second_order.answers import Pin
-from actors.second_order.cohort import Consent, PrivateCohort
+from actors.keeper import Keeper
+from actors.second_order.cohort import Consent, Pin, PrivateCohort
 from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease

@@ -16,9 +16,8 @@ import pytest
 import tiers
 from deaf import Deaf
 
-from actors.ledger import LEDGER, Keeper, read_book
-from actors.second_order.answers import Answer, Answers, Pin
-from actors.second_order.cohort import PrivateCohort
+from actors.keeper import LEDGER, Keeper, read_book
+from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.second_order import SecondOrderRelease
 
@@ -73,7 +72,7 @@ for name in ("reference", "tiers"):
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 import tiers
-from actors.ledger import Keeper
+from actors.keeper import Keeper
 from actors.second_order.cohort import PrivateCohort
 PrivateCohort._release = lambda self, one: os.kill(os.getpid(), signal.SIGKILL)
 model = tiers.features(unseen=58)

@@ -12,11 +12,11 @@ import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.host import DeviceHost
-from actors.ledger import Keeper
+from actors.keeper import Keeper
 from actors.voters import TableVoters, VotingDevices
 from coordinator.protocol.ballots import Offer, Service
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
-from coordinator.server.fleet.coordinator import Coordinator
+from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan
 from coordinator.server.online.service import VOTERS as VOTING

@@ -21,7 +21,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.mechanisms import half_of
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
@@ -121,7 +121,7 @@ def test_the_coordinator_is_handed_nothing_private(watched: Watched) -> None:
 
 def test_neither_process_loads_experiments(watched: Watched) -> None:
     """Ray itself loads the class behind a handle, so the server's process does hold `actors.host`: code, no data."""
-    assert "coordinator.server.fleet.coordinator" in watched.loaded["server"]
+    assert "coordinator.server.fleet.coordinator_actor" in watched.loaded["server"]
     assert "actors.host" in watched.loaded["device"]
     for loaded in watched.loaded.values():
         assert not [name for name in loaded if name.partition(".")[0] == "scenarios"]

@@ -13,7 +13,7 @@ from actors.absence import PRESENT, Absence
 from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from scenarios.backends import local_fleet as shared_sets
 
 WORLDS = {

@@ -24,7 +24,7 @@ import requests
 from runs import Ended, here, holds_within, small
 
 from benchmarks.victims import alive, below
-from coordinator.server.fleet.coordinator import GAUGES
+from coordinator.server.fleet.coordinator_actor import GAUGES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]

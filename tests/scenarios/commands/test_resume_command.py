@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from runs import Command, claim, refused, small, tree
 
-from actors.ledger import owner_of, read_book
+from actors.keeper import owner_of, read_book
 from scenarios.backends.in_process import InProcess
 from scenarios.families.main.run import run
 from scenarios.store.journal import Journal

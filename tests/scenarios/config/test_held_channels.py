@@ -20,8 +20,8 @@ from coordinator.protocol.channels import independent_bits as bits
 from coordinator.protocol.channels import matrix_channel as matrix
 from coordinator.protocol.custom import UNCHECKED, CustomPublic, Mechanism, MechanismError, admit, hold
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import check_question
 from coordinator.server.custom import CustomDesign
 from scenarios.backends.in_process import InProcess
 from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for

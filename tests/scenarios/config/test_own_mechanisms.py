@@ -15,12 +15,11 @@ from actors.ratings import BlockRatings
 from coordinator.protocol.channels import IndependentBits
 from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.protocol.questions import check_question
-from coordinator.server.aggregation import aggregate, no_release
 from coordinator.server.custom import KMEANS, CustomDesign
 from coordinator.server.design import Decoding, World
-from coordinator.server.mechanisms import half_of
+from coordinator.server.mechanisms import aggregate, half_of, no_release
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge

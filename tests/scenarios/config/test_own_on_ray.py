@@ -19,7 +19,7 @@ from thoroughness import sample
 
 from benchmarks.victims import below
 from coordinator.protocol.custom import Mechanism, MechanismError
-from coordinator.server.fleet.coordinator import start_coordinator
+from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends import on_ray as place

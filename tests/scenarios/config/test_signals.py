@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from runs import Command, holds_within, planted_ratings, write_movielens
 
-from actors import log
-from actors.log import PART
+from actors import durable_log
+from actors.durable_log import PART
 from coordinator.protocol.errors import InputError, LostError
 from scenarios.config.signals import BAD_INPUT, RESUMABLE, ended_by_signals, ending, resumable, same_handlers
 from scenarios.store.record_log import count_records
@@ -104,7 +104,7 @@ def test_the_innermost_tells_what_is_kept_once() -> None:
 
 
 class Filling:
-    """The system's operations as `actors.log` calls them, on a disk that is full from one of them on.
+    """The system's operations as `actors.durable_log` calls them, on a disk that is full from one of them on.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
         write_movielens(place / "ratings.csv", planted_ratings(users=30, items=20, each=8))
         own = [] if name == "data" else HERE
         with monkeypatch.context() as patch:
-            patch.setattr(log, "os", disk)
+            patch.setattr(durable_log, "os", disk)
             ended = blindrec(*COMMANDS[name].replace("{}", str(place)).split(), *own)
         return ended.code, ended.err
 

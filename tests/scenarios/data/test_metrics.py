@@ -14,7 +14,7 @@ from thoroughness import examples
 
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Held, RowTable
+from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.metrics import clustering_scores, ranking_scores
 
 LABELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)

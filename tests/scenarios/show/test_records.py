@@ -16,7 +16,7 @@ from coordinator.protocol.errors import InputError
 from scenarios.families.main.run_tables import items_table, rounds_table
 from scenarios.families.main.score import record
 from scenarios.show.records import check_target, deliver, versions
-from scenarios.store.files import to_json, try_folder, write_json
+from scenarios.store.whole_files import to_json, try_folder, write_json
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from runs import Command, claim, refused, small, tree
 
-from actors.ledger import LEDGER
-from actors.log import files_of
+from actors.durable_log import files_of
+from actors.keeper import LEDGER
 from coordinator.protocol.errors import InputError
 from scenarios.backends.in_process import InProcess
 from scenarios.families.main.run import run

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from runs import Command, holds_within, refused
 
-from actors import log
-from actors.ledger import Keeper
-from actors.log import make_folder
+from actors import durable_log
+from actors.durable_log import make_folder
+from actors.keeper import Keeper
 from coordinator.protocol.errors import InputError
 from scenarios.experiment import experiment as finishing
 from scenarios.show import records
-from scenarios.store import files, manifest
-from scenarios.store.files import locked_folder
+from scenarios.store import manifest, whole_files
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records
+from scenarios.store.whole_files import locked_folder
 
 RUN = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 RUN += ["--rounds", "4", "--backend", "inprocess", "--json", "-"]
@@ -125,7 +125,7 @@ def full_from_round(number: int) -> Callable[[Path, bytes], None]:
     def write(target: Path, content: bytes) -> None:
         if target.name == f"{number:06d}.npz":
             full()
-        files.write_bytes(target, content)
+        whole_files.write_bytes(target, content)
 
     return write
 
@@ -189,12 +189,12 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_where_it_can_be_resumed(
 def test_names_of_files_and_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file's content alone would not survive a power cut under a name."""
     synced: list[Path] = []
-    for module in ("actors.log", "actors.log"):
+    for module in ("actors.durable_log", "actors.durable_log"):
         monkeypatch.setattr(f"{module}.sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path.parent, tmp_path, tmp_path / "a"], "from the top, where a dead process left off first"
     synced.clear()
-    files.write_bytes(tmp_path / "a" / "file", b"told")
+    whole_files.write_bytes(tmp_path / "a" / "file", b"told")
     assert synced == [tmp_path / "a"]
     synced.clear()
     keeper = Keeper(tmp_path / "a")
@@ -207,10 +207,10 @@ def test_a_file_system_that_cannot_synchronize_folders_is_used_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EINVAL, "Invalid argument")))
-    log.sync_folder(tmp_path)
+    durable_log.sync_folder(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        log.sync_folder(tmp_path)
+        durable_log.sync_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

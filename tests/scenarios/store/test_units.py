@@ -16,13 +16,13 @@ from runs import Command, files_of_units, lines_of_units, refused, small, tree
 from runs import claim as claim_run
 from squares import Squares
 
-from actors import log
+from actors import durable_log
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.backends.in_process import InProcess
 from scenarios.config.signals import RESUMABLE, ending, resumable
-from scenarios.store.files import locked_folder
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNITS, count_records
+from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
 
 CONTENT = {"base": {"items": 3}, "shares": (0.5, 0.25)}
@@ -89,7 +89,7 @@ class Failing:
 
     def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
         """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
-        patch.setattr(log, "os", self)
+        patch.setattr(durable_log, "os", self)
         for name in ("mkdir", "replace"):
             patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
 

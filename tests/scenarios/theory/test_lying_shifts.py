@@ -15,8 +15,8 @@ from actors.lying.devices import Liars
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.count_decoding import popularity
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.scores import ScoreStatistic

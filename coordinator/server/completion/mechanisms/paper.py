@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.server.completion.reading import HALF, SecondOrderServer
+from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
 
 class Pmc(SecondOrderServer):

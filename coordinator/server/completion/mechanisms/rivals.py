@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coordinator.protocol.directions import basis_of
-from coordinator.server.completion.reading import HALF, SecondOrderServer
+from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
 if TYPE_CHECKING:
     from coordinator.protocol.arrays import Floats2

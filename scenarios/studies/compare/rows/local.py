@@ -21,11 +21,11 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.item_models import LEAST_SCORE, likely, typical_error
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
-from coordinator.protocol.rows import Likes
-from coordinator.server.aggregation import aggregate
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.protocol.rating_table import Likes
+from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.decoding.pair_model import Subspace, agreed, pair_matrix, subspace, tastes_of_pairs
 from coordinator.server.decoding.threads import one_thread
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS

@@ -15,7 +15,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.decoding.count_decoding import PublicCounts
 from scenarios.backends.in_process import InProcess

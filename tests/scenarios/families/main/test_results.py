@@ -18,10 +18,10 @@ from coordinator.protocol.coins import derive
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import UNTIL_LEARNED
 from scenarios.data.populations import populate
-from scenarios.families.main.columns import COLUMNS
+from scenarios.families.main.main_columns import COLUMNS
 from scenarios.families.main.score import predict, record
 from scenarios.show.columns import mean_of
-from scenarios.store.files import to_json
+from scenarios.store.whole_files import to_json
 
 PROMISED = {
     *("design", "decoder", "items", "rated", "users", "clusters", "epsilon", "seed", "trust_model"),

@@ -19,7 +19,7 @@ from scenarios.families.online.online_run import OnlineResult, privacy_losses, r
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import clients_table, digest, record, rounds_table, voters_table
 from scenarios.show.columns import Average, mean_of
-from scenarios.store.files import to_json
+from scenarios.store.whole_files import to_json
 
 MEASURED = {column.name for column in COLUMNS if column.average is Average.MEAN}
 WORST = {column.name for column in COLUMNS if column.average is Average.WORST}

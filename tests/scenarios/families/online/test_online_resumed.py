@@ -11,7 +11,7 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
-from actors.ledger import Keeper
+from actors.keeper import Keeper
 from coordinator.protocol.ballots import Service
 from coordinator.server.online import service as serving
 from coordinator.server.online.service import Line, Served, serve

@@ -17,7 +17,7 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from scenarios.families.two_tier import attack as guessing
 from scenarios.families.two_tier.attack import Asked, Guessed, attack, clustered_error, deal
 from scenarios.show.figures import draw

@@ -14,8 +14,8 @@ import pytest
 
 PUBLIC = """
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.second_order_public import Signs
-from coordinator.protocol.second_order_public import A_BIT
+from coordinator.protocol.second_order_mechanisms import Signs
+from coordinator.protocol.second_order_mechanisms import A_BIT
 
 
 class Warner(Signs):
@@ -35,7 +35,7 @@ class Warner(Signs):
 PUBLIC = (Warner(),)
 """
 DEVICE = """
-from actors.second_order.device_half import SecondOrderDevice, packed
+from actors.second_order.mechanisms import SecondOrderDevice, packed
 from coordinator.protocol.second_order_mechanisms import half_of
 
 
@@ -50,7 +50,7 @@ class Warner(SecondOrderDevice):
 DEVICE = (Warner(),)
 """
 SERVER = """
-from coordinator.server.completion.reading import HALF, SecondOrderServer
+from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
 
 class Warner(SecondOrderServer):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from coordinator.protocol.second_order_mechanisms import second_order_public_halves
-from coordinator.protocol.second_order_public import A_BIT
+from coordinator.protocol.second_order_mechanisms import A_BIT, second_order_public_halves
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES
 
 PLANTED = ["two-tier", "--backend", "inprocess", "--workers", "1", "--planted", "120,60,4000"]

@@ -10,7 +10,7 @@ from completions import complete_many, features_of, planted
 
 from actors.advice import top_items
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Rows, stacked
+from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import baseline_errors, squared_errors
 from scenarios.backends.in_process import InProcess

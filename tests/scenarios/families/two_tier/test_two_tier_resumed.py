@@ -11,9 +11,8 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, refused, tree
 
-from actors.ledger import LEDGER, Keeper
-from actors.second_order.answers import Answer, Answers
-from actors.second_order.cohort import PrivateCohort
+from actors.keeper import LEDGER, Keeper
+from actors.second_order.cohort import Answer, Answers, PrivateCohort
 from coordinator.protocol.second_order import SecondOrderRelease
 from scenarios.families.two_tier.two_tier_run import KeptBatches
 from scenarios.store.manifest import FOLDER

@@ -11,7 +11,7 @@ from completions import planted
 
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Rows
+from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.batches import Course, announced, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting

@@ -14,7 +14,7 @@ from statistical import binomial_bounds
 
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from coordinator.server.aggregation import aggregate
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet
 from coordinator.server.statistics.counts import SIZED, SIZED_TOP, GroupStatistic

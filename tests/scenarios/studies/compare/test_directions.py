@@ -18,8 +18,8 @@ from actors.ratings import StoredRatings
 from benchmarks.tastes import likenesses
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.messages import Model
-from coordinator.protocol.rows import Likes, starts_of
-from coordinator.server.anchor.sensing import AnchorSensing
+from coordinator.protocol.rating_table import Likes, starts_of
+from coordinator.server.anchor.anchor_queries import AnchorSensing
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
 from scenarios.studies.compare.rows import local, registered_rows

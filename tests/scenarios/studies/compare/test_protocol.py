@@ -16,7 +16,7 @@ from runs import planted_ratings, write_movielens
 from scipy import sparse
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import Held, RowTable
+from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.data.item_files import read_descriptions
 from scenarios.studies.compare import advisors as item_models

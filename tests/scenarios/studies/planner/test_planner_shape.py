@@ -11,7 +11,7 @@ from rich.console import Console
 from runs import planted_ratings, write_movielens
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.rows import starts_of
+from coordinator.protocol.rating_table import starts_of
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.studies.planner.least_users import Target

@@ -27,8 +27,8 @@ from scenarios.families.online.online_seed import record
 from scenarios.show import sweep_figures as pictures
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of
-from scenarios.store.files import tables_in
 from scenarios.store.manifest import FOLDER
+from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.online_sweep import AXES, HALVING, OnlineSetting, OnlineSweep, compared_on, parse_axes
 from scenarios.studies.sweep.sweep_folder import claim, measure_units
 

@@ -19,8 +19,8 @@ from runs import lines_of_units as lines
 from coordinator.protocol.errors import InputError
 from scenarios import cli
 from scenarios.backends.on_ray import OnRay
-from scenarios.store.files import locked_folder
 from scenarios.store.manifest import FOLDER, MANIFEST
+from scenarios.store.whole_files import locked_folder
 from scenarios.studies.sweep.sweep_folder import EARLIER, claim
 
 GRID = """

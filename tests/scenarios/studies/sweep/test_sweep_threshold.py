@@ -22,9 +22,9 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import aggregate
 from coordinator.server.decoding.estimates import contrasts_of
 from coordinator.server.design import PoolDesign
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
 from coordinator.server.moments.emulation import Crowd, given_sensed
 from coordinator.server.rounds.state import Ask, total

@@ -17,13 +17,13 @@ from rich.console import Console
 from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.backends import opened
 from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
+from scenarios.backends.selection import opened
 from scenarios.config.signals import InterruptedRunError
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of, rendered
-from scenarios.store.files import tables_in
+from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
 from scenarios.studies.sweep.sweeps import KINDS, load_sweep, sweep_of
 

@@ -12,10 +12,10 @@ from ray.util.metrics import Gauge
 
 from coordinator.protocol.custom import CustomMechanism, admit
 from coordinator.protocol.messages import Query
-from coordinator.server.aggregation import load_decoder
 from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.querying import WINDOW, Querying
+from coordinator.server.mechanisms import load_decoder
 from coordinator.server.rounds.conductor import Conductor, ServerSpec
 from coordinator.server.rounds.state import RunProgress
 

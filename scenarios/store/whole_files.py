@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.log import PART, make_folder, write_whole
+from actors.durable_log import PART, make_folder, write_whole
 from coordinator.protocol.errors import InputError
 from scenarios.config.files import read_table
 

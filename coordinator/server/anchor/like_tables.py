@@ -16,7 +16,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
 from coordinator.protocol.messages import Model, Query
-from coordinator.server.anchor.sensing import (
+from coordinator.server.anchor.anchor_queries import (
     CLIP,
     ENOUGH,
     SENSING_LEVELS,

@@ -315,12 +315,12 @@ class SubsetChannel:
 
     @property
     def listed(self) -> bool:
-        """Whether a release lists its values; see `coordinator.protocol.channels.oracles`."""
+        """Whether a release lists its values; see `coordinator.protocol.channels.values`."""
         return is_listed(self.values, self.subset_size)
 
     @property
     def form(self) -> tuple[int, int]:
-        """Parts of a release, and bits of each; see `coordinator.protocol.channels.oracles`."""
+        """Parts of a release, and bits of each; see `coordinator.protocol.channels.values`."""
         return subset_form(self.values, self.subset_size)
 
     def chances(self, private: Ints) -> list[Fraction]:

@@ -1,0 +1,178 @@
+"""The keeper of the devices' book: a small service that alone knows for certain what devices have spent and promised.
+
+Devices are its clients: a ledger, or a private device's answers, holds a `LedgerClient`, and books with it before
+anything is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from actors.durable_log import Log, LogKind
+from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
+from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.errors import InputError, LedgerError
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Devices ``first`` to ``stop - 1`` were charged ``epsilon`` for the query ``id``."""
+
+    id: bytes
+    epsilon: Epsilon
+    first: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        """Refuse an impossible charge."""
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        if type(self.id) is not bytes or not self.id:
+            raise InputError("what is charged has no id; give a digest")
+        require_whole("first device", self.first, 0, MOST_DEVICES)
+        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+
+    def line(self) -> str:
+        """Return the charge as a line of the book."""
+        return json.dumps([self.id.hex(), None if self.epsilon is None else str(self.epsilon), self.first, self.stop])
+
+
+def read_charge(line: str) -> Charge:
+    """Return the charge that a line of the book holds."""
+    try:
+        query_id, epsilon, first, stop = json.loads(line)
+        return Charge(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
+    except (ValueError, TypeError, RecursionError):
+        raise LedgerError(
+            f"a ledger's line is no charge: {line[:80]!r}; what devices spent is not known: put the file back as it "
+            "was, or start in a new folder"
+        ) from None
+
+
+LEDGER = LogKind(
+    noun="ledger",
+    suffix=".ledger",
+    remedy="what devices spent is not known: put the file back as it was, or start in a new folder",
+    error=LedgerError,
+)
+_ABOUT = re.compile(r"\[(\d{1,13}), (\d{1,13}), ([\[{].*)\]")
+"""A line of the log: the first device, the one after the last, and what is booked about them."""
+
+
+class UnreachableError(LedgerError):
+    """The keeper does not answer, so devices have to refuse."""
+
+
+class LedgerClient(Protocol):
+    """What a ledger talks to: a `Keeper` in this process, or an `actors.host.HostedKeeper` before one elsewhere."""
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """Return the number of entries, and those after ``since`` about devices ``first`` to ``stop - 1``."""
+        ...
+
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices unless something was booked about them after ``position``; see `Keeper.book`."""
+        ...
+
+
+class Keeper:
+    """An ordered list of entries. Each is a line about some devices, whose meaning the keeper does not know.
+
+    Several threads may call at once. Only one process at a time may use a folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._lock = Lock()
+        self._lines: list[str] = []
+        self._bounds = np.empty((2, 64), np.int64)
+        self._log: Log | None = None
+        self._failed: LedgerError | None = None
+        if folder is not None:
+            self._folder = folder = folder.absolute()
+            self._log = Log(folder, LEDGER, owner_of(folder))
+            self._log.settle()
+            for first, stop, line in self._log.read(_parsed):
+                self._hold(first, stop, [line])
+
+    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
+        """Return the number of entries, and the new ones about devices ``first`` to ``stop - 1``."""
+        return self.book(first, stop, since, ())
+
+    def book(self, first: int, stop: int, position: int, lines: Sequence[str]) -> tuple[int, list[str]]:
+        """Book lines about devices ``first`` to ``stop - 1``, unless the book has new entries about them.
+
+        ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
+        ones about these devices; if there are any, nothing was booked.
+        """
+        require_whole("first device", first, 0, MOST_DEVICES)
+        require_whole("end of devices", stop, first, MOST_DEVICES)
+        require_whole("entries that are known", position, 0, MOST_DEVICES)
+        entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
+        with self._lock:
+            if position > len(self._lines):
+                raise LedgerError(
+                    f"the keeper's book has {len(self._lines)} entries, devices knew {position}; what devices spent is "
+                    "not known: put its files back as they were, or start in a new folder"
+                )
+            new_lines = self._since(first, stop, position)
+            if lines and not new_lines:
+                self._write(entries)
+                self._hold(first, stop, lines)
+            return len(self._lines), new_lines
+
+    def _since(self, first: int, stop: int, position: int) -> list[str]:
+        firsts, stops = self._bounds[:, position : len(self._lines)]
+        return [self._lines[position + place] for place in np.flatnonzero((firsts < stop) & (stops > first))]
+
+    def _write(self, entries: list[str]) -> None:
+        """Write lines to the disk. After a failure its contents are unknown, so this process books nothing more."""
+        if self._failed is not None:
+            raise self._failed
+        if self._log is None:
+            return
+        try:
+            self._log.append(entries)
+        except OSError as error:
+            self._failed = LedgerError(
+                f"ledger in {self._folder} cannot be written ({error.strerror}); devices do not answer what they "
+                "cannot book"
+            )
+            raise self._failed from None
+
+    def _hold(self, first: int, stop: int, lines: Sequence[str]) -> None:
+        count = len(self._lines)
+        while count + len(lines) > self._bounds.shape[1]:
+            self._bounds = np.concatenate([self._bounds, np.empty_like(self._bounds)], axis=1)
+        self._bounds[:, count : count + len(lines)] = [[first], [stop]]
+        self._lines += lines
+
+
+def _require_line(line: str) -> str:
+    if type(line) is not str or not line.isascii() or not line.isprintable() or line[:1] not in ("[", "{"):
+        raise InputError("a line of a book is a list or an object of JSON in printable ASCII")
+    return line
+
+
+def owner_of(folder: Path) -> str:
+    """Return the run and the seed that a folder of ledgers belongs to, which its path names."""
+    return "/".join(folder.parts[-2:])
+
+
+def read_book(folder: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield the entries of a folder in order: the first device, the one after the last, and the line about them."""
+    return Log(folder, LEDGER, owner_of(folder)).read(_parsed)
+
+
+def _parsed(line: bytes) -> tuple[int, int, str]:
+    text = line.decode("ascii")
+    json.loads(text)
+    if not (match := _ABOUT.fullmatch(text)) or int(match[1]) > int(match[2]):
+        raise ValueError("this is about no devices")
+    return int(match[1]), int(match[2]), match[3]
