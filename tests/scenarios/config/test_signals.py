@@ -174,7 +174,7 @@ TOLD |= {"votes": "units are kept in", "tiers": "units are kept in"}
 def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
     name: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for teller in ("report.printing", "watch.progress"):  # no progress is told, however slow the machine is
+    for teller in ("show.tables", "experiment.progress"):  # no progress is told, however slow the machine is
         monkeypatch.setattr(f"scenarios.{teller}.EVERY", 1e9)
     monkeypatch.setattr(
         "scenarios.studies.planner.request.learnable_of", lambda *_: []

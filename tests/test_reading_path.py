@@ -1,0 +1,106 @@
+"""The main job in ten files: the functions that docs/architecture.md names are called in the order that it gives."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+import actors.mechanisms.maxsense as device_half
+import blindrec
+from scenarios.backends import local_fleet
+from scenarios.cli import main
+
+ROOT = Path(__file__).parents[1]
+STEP = re.compile(r"^\d+\. \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
+BACK = re.compile(r"^The way back is \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
+FIRST = "blindrec.__getattr__"
+"""It is called where a script names `blindrec.run`, which the command does not."""
+
+
+def steps() -> list[tuple[str, str]]:
+    """The files and functions of the page, in its order, the way back last."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    return [*STEP.findall(page), *BACK.findall(page)]
+
+
+def function(dotted: str) -> Any:
+    """What a dotted name stands for."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[count:]:
+            value = getattr(value, part)
+        return value
+    raise AssertionError(dotted)
+
+
+def code_of(dotted: str) -> CodeType:
+    """The code of a function, or of the Python function that is compiled."""
+    value = function(dotted)
+    code: CodeType = getattr(value, "py_func", value).__code__
+    return code
+
+
+def follows(calls: list[CodeType], path: list[CodeType]) -> bool:
+    """Whether the functions of a path were called in its order, whatever else was called between."""
+    made: Iterator[CodeType] = iter(calls)
+    return all(code in made for code in path)
+
+
+@pytest.fixture(scope="module")
+def calls() -> list[CodeType]:
+    """The calls of a run of the command line in this process, with those of the compiled function of the path."""
+    made: list[CodeType] = []
+    kernel = function("actors.block_model.block_model_maxsense")
+
+    def sensed(*arguments: Any) -> None:
+        made.append(kernel.py_func.__code__)
+        kernel(*arguments)
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            made.append(frame.f_code)
+
+    words = "run --users 300 --items 12 --rated 4 --seed 1 --backend inprocess --workers 1 --json -"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_fleet, "_shares", lambda *_: False)  # the short cut of one loop for both sides
+        patch.setattr(device_half, "block_model_maxsense", sensed)
+        sys.setprofile(seen)
+        try:
+            with pytest.raises(SystemExit) as end:
+                main(words.split())
+        finally:
+            sys.setprofile(None)
+    assert not end.value.code
+    return made
+
+
+def test_there_are_ten_files_and_the_functions_stand_in_them() -> None:
+    assert len(steps()) == 11
+    for file, name in steps():
+        assert Path(code_of(name).co_filename).relative_to(ROOT).as_posix() == file
+
+
+def test_the_command_calls_the_functions_in_the_order_of_the_page(calls: list[CodeType]) -> None:
+    path = [code_of(name) for _, name in steps() if name != FIRST]
+    assert follows(calls, path)
+
+
+def test_a_path_in_another_order_is_noticed(calls: list[CodeType]) -> None:
+    path = [code_of(name) for _, name in steps() if name != FIRST]
+    for place in range(len(path) - 1):
+        assert not follows(calls, [*path[:place], *path[place + 1 :], path[place]]), steps()[place + 1]
+
+
+def test_a_script_gets_the_same_job_from_the_public_name() -> None:
+    assert function("scenarios.from_python.run") is blindrec.run
