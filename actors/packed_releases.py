@@ -11,9 +11,10 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
-from coordinator.protocol.channels import SubsetChannel, UnaryChannel
+from coordinator.protocol.channels import UnaryChannel
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones, siphash1
+from coordinator.protocol.value_channels import SubsetChannel
 
 
 def room_for(devices: int, width: int) -> Words:

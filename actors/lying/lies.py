@@ -248,7 +248,7 @@ class SensedSets(BitLie):
 
     names = ("maxsense",)
 
-    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where the sensed items are wished for more than on average."""
         totals, mean = np.empty(view.liars.size, np.int64), view.query.parameters["sensing"] * int(view.wishes.sum())
         _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)), totals)
@@ -321,7 +321,7 @@ class SummedSigns(Lie, ABC):
     def _sums(self, view: LiarsView) -> Indices2:
         """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
 
-    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:  # noqa: ARG002 (every answer moves all items)
+    def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return the best signed vectors as bits."""
         sums = self._sums(view)
         positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
@@ -339,7 +339,7 @@ class SignedSums(SummedSigns):
         agreements(view.streams, mask(view.wishes > 0), mask(view.wishes < 0), sums)
         return sums
 
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (as above)
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return the sums; the device then names a vector as it would among sums of its ratings."""
         return self._sums(view)
 

@@ -31,14 +31,7 @@ from actors.lying.lies import (
 from actors.packed_releases import release_unary
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Floats2, Indices, Indices2, Ints, Words
-from coordinator.protocol.channels import (
-    COIN,
-    IndependentBits,
-    Likelihood,
-    MatrixChannel,
-    SubsetChannel,
-    unary_channel,
-)
+from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.hashing import below
@@ -48,6 +41,7 @@ from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, signs_of
 from coordinator.protocol.rating_table import Likes, RowTable
+from coordinator.protocol.value_channels import SubsetChannel
 
 
 def wished_values(view: LiarsView) -> Indices:
@@ -74,7 +68,7 @@ class NamedValue(Lie):
         """Return the values as bits."""
         return as_bits(self._values(view), honest.shape[1])
 
-    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:  # noqa: ARG002 (all is made up)
+    def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return the values, which the device then replaces by others, or not."""
         return self._values(view).astype(np.int32)[:, None]
 
@@ -252,13 +246,13 @@ class _OnlyOne:
         """Refuse; own mechanisms read rows."""
         raise NotImplementedError
 
-    def rated(self, master: Words, first: int, count: int) -> Likes:  # noqa: ARG002 (all the same)
+    def rated(self, master: Words, first: int, count: int) -> Likes:
         """Return rated items and likes; see `actors.ratings.Ratings.rated`."""
         items, likes = np.full(count, self.item, np.int32), np.full(count, self.liked)
         return RowTable(starts=np.arange(count + 1, dtype=np.int64), items=items, values=likes, count=self.items)
 
 
-class Search(Lie):
+class CustomLie(Lie):
     """The lie about one custom mechanism, by a search for the worst release."""
 
     def __init__(self, own: CustomMechanism) -> None:
@@ -320,5 +314,5 @@ LIES = (
 def lie_about(design: str) -> Lie | None:
     """Return how liars answer a query's design; None where they do best to make up ratings, as nothing hides these."""
     if own := admitted(design):
-        return Search(own)
+        return CustomLie(own)
     return next((lie for lie in LIES if design in lie.names), None)

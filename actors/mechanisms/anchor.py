@@ -244,7 +244,4 @@ class Anchor(DeviceHalf):
         return Sketch(bits[:, None])
 
 
-DEVICE = (
-    PairSigns(),
-    Anchor(),
-)
+DEVICE = (PairSigns(), Anchor())

@@ -150,10 +150,4 @@ class Subset(PackedHalf, OneItem):
         return release_subsets(private.view(np.int32), PublicSubset().channel(query), coins)
 
 
-DEVICE = (
-    Grr(),
-    Oue(),
-    Olh(),
-    Hadamard(),
-    Subset(),
-)
+DEVICE = (Grr(), Oue(), Olh(), Hadamard(), Subset())

@@ -11,8 +11,6 @@ from actors.packed_releases import release_subsets
 from actors.ratings import Ratings, of_kind
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
-from coordinator.protocol.channels import SubsetChannel
-from coordinator.protocol.channels.values import PADDED
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
@@ -20,6 +18,7 @@ from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.oracles import pool_size as asked
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
 
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
@@ -141,7 +140,4 @@ class Pairs(Set):
         return Sketch(liked_pairs(sets, pool_size) if together(query) == 2 else sets)
 
 
-DEVICE = (
-    Set(),
-    Pairs(),
-)
+DEVICE = (Set(), Pairs())

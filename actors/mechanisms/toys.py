@@ -89,7 +89,4 @@ class Reveal(PackedHalf):
         return rating_rows(private.view(np.int32), query.items)
 
 
-DEVICE = (
-    ItemQuery(),
-    Reveal(),
-)
+DEVICE = (ItemQuery(), Reveal())

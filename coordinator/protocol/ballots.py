@@ -210,11 +210,6 @@ class Offer(Checked):
 
 
 def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:
-    """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``."""
     require_array("electors", electors, np.int32, [None])
     require_ascending("electors", electors, first, stop)

@@ -23,17 +23,6 @@ class PrivacyParameter(Fraction):
     Messages, ledgers and what is read from ledgers' files hold it, or None, which says that there is no privacy.
     Unpickling goes through this constructor. What arithmetic makes of it is a plain fraction again.
 
-    Parameters
-    ----------
-    numerator : int, str or Fraction
-        As for `fractions.Fraction`.
-    denominator : int, optional
-
-    Raises
-    ------
-    InputError
-        If the value is not exact, or not above 0.
-
     Examples
     --------
     >>> PrivacyParameter("1/3") * 3
@@ -59,18 +48,6 @@ def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | 
 
     Everything that is given, sent or read back as a privacy parameter goes through here: messages where they are
     built and where they arrive, charges of a ledger, its budget, and the entries of its file.
-
-    Parameters
-    ----------
-    value : PrivacyParameter, Fraction or None
-        Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
-    name : str
-        What to call it in an error.
-
-    Raises
-    ------
-    InputError
-        If the value is anything else, not above 0, or forged.
     """
     if value is None:
         return None
@@ -97,23 +74,6 @@ def _require_positive(value: Fraction, name: str) -> None:
 
 def parse_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
     """Read a privacy parameter.
-
-    Parameters
-    ----------
-    value : str, int, float or Fraction
-        A number above 0, a ratio such as ``"1/3"``, or infinity (``"inf"``). A float is read as the decimal it prints.
-    name : str
-        What to call it in an error.
-
-    Returns
-    -------
-    PrivacyParameter or None
-        The exact value in nats; None for infinity.
-
-    Raises
-    ------
-    InputError
-        If the value is no number, NaN, or not above 0.
 
     Examples
     --------

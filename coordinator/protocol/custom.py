@@ -246,13 +246,7 @@ def methods_missing(kind: type[Mechanism]) -> list[str]:
 
 
 def require_whole_class(mechanism: object) -> Mechanism:
-    """Return an object if it is a mechanism with all its methods.
-
-    Raises
-    ------
-    InputError
-        One line that names what is missing.
-    """
+    """Return an object if it is a mechanism with all its methods."""
     if not isinstance(mechanism, Mechanism):
         raise InputError(
             f"design is a {type(mechanism).__name__}, no mechanism; derive its class from blindrec.Mechanism"
@@ -289,28 +283,7 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of a custom class returns.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Whose.
-    method : str
-        Name of the method.
-    round_number : int
-        For the error.
-    *arguments
-        Of the method.
-    private : bool
-        Whether it sees ratings: then an error's text, which may show some, is not passed on.
-    function : callable, optional
-        What is called, where it is no method of the class itself, but of what the class returned.
-
-    Raises
-    ------
-    MechanismError
-        If it raises anything, or takes longer than the class says that it may.
-    """
+    """Return what a method of a custom class returns."""
     call = _Call(function or getattr(mechanism, method), arguments)
     call.start()
     call.join(mechanism.seconds)
@@ -430,13 +403,7 @@ def width_of(outputs: int) -> int:
 
 
 def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
-    """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little.
-
-    Raises
-    ------
-    MechanismError
-        If it is; or if a likelihood, which only claims, claims something else than its query.
-    """
+    """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little."""
     if isinstance(channel, Likelihood):
         if channel.claimed != query.epsilon:
             stated = f"it claims {channel.epsilon:.9g} nats, its question {as_float(query.epsilon):.9g}"
@@ -458,13 +425,7 @@ def _anew(channel: CustomChannel) -> CustomChannel:
 
 @lru_cache(maxsize=16)
 def stated(own: CustomMechanism, query: Query) -> CustomChannel:
-    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon.
-
-    Raises
-    ------
-    MechanismError
-        If the class gives none, or one of another size than its question's.
-    """
+    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon."""
     answer = guarded(own.mechanism, "channel", query.round, question_of(query))
     return fitted(own, query, answer)
 
@@ -503,13 +464,7 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
 
 
 class CustomPublic(PublicHalf):
-    """The public half of a custom mechanism.
-
-    Parameters
-    ----------
-    own : CustomMechanism
-        As it was admitted.
-    """
+    """The public half of a custom mechanism."""
 
     def __init__(self, own: CustomMechanism) -> None:
         self.own = own
@@ -535,14 +490,7 @@ class CustomPublic(PublicHalf):
         return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
     def channel(self, query: Query) -> CustomChannel:
-        """Return the class's channel of a query; see `PublicHalf.channel`.
-
-        Raises
-        ------
-        MechanismError
-            If the class gives none, one of another size than its question's, or one that tells more than the query's
-            epsilon: this is found for every query, before anything is charged or answered.
-        """
+        """Return the class's channel of a query; see `PublicHalf.channel`."""
         return _channel(self.own, query)
 
 

@@ -20,50 +20,28 @@ INSIDE = "inside"
 FAULT = "fault"
 """A fault of ours, or of a part of Ray that blindrec does not use: a trace, and exit code 1."""
 
-FATES = {
-    "RayActorError": LOST,
-    "ActorDiedError": LOST,
-    "ActorUnavailableError": LOST,
-    "ActorUnschedulableError": LOST,
-    "TaskUnschedulableError": LOST,
-    "OutOfMemoryError": LOST,
-    "WorkerCrashedError": LOST,
-    "NodeDiedError": LOST,
-    "LocalRayletDiedError": LOST,
-    "ObjectLostError": LOST,
-    "ObjectFetchTimedOutError": LOST,
-    "ObjectFreedError": LOST,
-    "ObjectReconstructionFailedError": LOST,
-    "OwnerDiedError": LOST,
-    "ReferenceCountingAssertionError": LOST,
-    "PlasmaObjectNotAvailable": LOST,
-    "RpcError": LOST,
-    "AuthenticationError": ENDS,
-    "ObjectStoreFullError": ENDS,
-    "OutOfDiskError": ENDS,
-    "RuntimeEnvSetupError": ENDS,
-    "ActorPlacementGroupRemoved": ENDS,
-    "TaskPlacementGroupRemoved": ENDS,
-    "GetTimeoutError": WAITS,
-    "RayTaskError": INSIDE,
-    "ActorAlreadyExistsError": FAULT,
-    "ActorHandleNotFoundError": FAULT,
-    "AsyncioActorExit": FAULT,
-    "CrossLanguageError": FAULT,
-    "ObjectRefStreamEndOfStreamError": FAULT,
-    "OufOfBandObjectRefSerializationException": FAULT,
-    "PendingCallsLimitExceeded": FAULT,
-    "RayCgraphCapacityExceeded": FAULT,
-    "RayChannelError": FAULT,
-    "RayChannelTimeoutError": FAULT,
-    "RayDirectTransportError": FAULT,
-    "RayError": FAULT,
-    "RaySystemError": FAULT,
-    "StreamingGeneratorReplayInconsistentError": FAULT,
-    "TaskCancelledError": FAULT,
-    "UnserializableException": FAULT,
-    "UserCodeException": FAULT,
+_NAMES = {
+    LOST: (
+        "RayActorError ActorDiedError ActorUnavailableError ActorUnschedulableError TaskUnschedulableError "
+        "OutOfMemoryError WorkerCrashedError NodeDiedError LocalRayletDiedError ObjectLostError "
+        "ObjectFetchTimedOutError ObjectFreedError ObjectReconstructionFailedError OwnerDiedError "
+        "ReferenceCountingAssertionError PlasmaObjectNotAvailable RpcError"
+    ),
+    ENDS: (
+        "AuthenticationError ObjectStoreFullError OutOfDiskError RuntimeEnvSetupError ActorPlacementGroupRemoved "
+        "TaskPlacementGroupRemoved"
+    ),
+    WAITS: "GetTimeoutError",
+    INSIDE: "RayTaskError",
+    FAULT: (
+        "ActorAlreadyExistsError ActorHandleNotFoundError AsyncioActorExit CrossLanguageError "
+        "ObjectRefStreamEndOfStreamError OufOfBandObjectRefSerializationException PendingCallsLimitExceeded "
+        "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError RayError "
+        "RaySystemError StreamingGeneratorReplayInconsistentError TaskCancelledError UnserializableException "
+        "UserCodeException"
+    ),
 }
+FATES = {name: fate for fate, names in _NAMES.items() for name in names.split()}
 """The fate of each error of `ray.exceptions`."""
 MEMORY = "OutOfMemoryError"
 """Ray's error after it killed processes because its node had too little memory left."""

@@ -75,12 +75,7 @@ class PublicHalf:
 
 
 def require_whole_parameter(query: Query, name: str, most: int) -> int:
-    """Return a parameter that must be a whole number from 1 to ``most``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Return a parameter that must be a whole number from 1 to ``most``."""
     value = query.parameters[name]
     if not (1 <= value <= most and float(value).is_integer()):
         raise InputError(f"{query} has {name} {value:g}; give a whole number, 1 to {most}")

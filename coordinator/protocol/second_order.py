@@ -96,12 +96,7 @@ class SecondOrderQuery(Checked):
         return as_words(self.id)
 
     def require(self, features: ItemFeatures) -> None:
-        """Refuse a model that is not the one the query names, or that the mechanism cannot be used with.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a model that is not the one the query names, or that the mechanism cannot be used with."""
         if features.digest != self.model:
             raise InputError(
                 f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
@@ -139,33 +134,12 @@ class SecondOrderRelease(Checked):
             raise InputError(f"payload is a {type(self.payload).__name__}; it must be bytes")
 
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
-        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
-
-        Parameters
-        ----------
-        features : ItemFeatures
-            The model that was answered.
-        query : SecondOrderQuery
-            What was asked.
-        rescale : bool
-            Bring what has another energy than public users' vectors to theirs, see `second_order_mechanisms.pmd`.
-
-        Raises
-        ------
-        InputError
-            If this is no release of the query, or not a vector.
-        """
+        """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,)."""
         self.require(query, features)
         return half_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
 
     def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
-        """Return the released r x r moment of directions, symmetric.
-
-        Raises
-        ------
-        InputError
-            If this is no release of the query, or not a moment.
-        """
+        """Return the released r x r moment of directions, symmetric."""
         self.require(query, features)
         return half_of(self.mechanism).told_moment(self.payload, self.device, features, query)
 

@@ -17,9 +17,10 @@ from thoroughness import examples
 
 from actors.mechanisms.sign import choose
 from actors.seeds import Coins
-from coordinator.protocol.channels import ChoiceChannel, bit_channel, choice_channel
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.mechanisms.sign import from_bits, to_bits
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 ITEMS = 4
 DEVICES = 200_000

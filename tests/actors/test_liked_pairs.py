@@ -16,11 +16,12 @@ from actors.device import Cohort
 from actors.mechanisms import half_of as device_half
 from actors.mechanisms.sets import liked_pairs, liked_sets
 from actors.seeds import Coins
-from coordinator.protocol.channels import SubsetChannel, odds_within, subset_channel
+from coordinator.protocol.channels import odds_within
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question, half_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import SubsetChannel, subset_channel
 
 ITEMS, POOL = 9, (1, 3, 4, 8)
 """Six pairs of the pool's items; with three likes kept each device has three values."""

@@ -13,9 +13,10 @@ from statistical import chi_square_fits, rate_fits, variance_fits
 from actors.packed_releases import release_subsets
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bools2, Indices2
-from coordinator.protocol.channels import COIN, SubsetChannel, subset_channel
+from coordinator.protocol.channels import COIN
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.messages import unpack
+from coordinator.protocol.value_channels import SubsetChannel, subset_channel
 
 LISTED, AS_BITS = {"values": 40, "padded": 5, "subset_size": 4}, {"values": 40, "padded": 5, "subset_size": 9}
 """A subset as six bits a value that it holds, and as a bit a value."""

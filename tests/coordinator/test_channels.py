@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, ChoiceChannel, bit_channel, choice_channel
+from coordinator.protocol.channels import COIN, LARGEST_EPSILON, BitChannel, bit_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 EPSILONS = st.one_of(
     st.fractions(min_value=Fraction(1, 10**6), max_value=30, max_denominator=10**6),

@@ -20,13 +20,14 @@ from coordinator.protocol.channels import (
     CoinOf,
     IndependentBits,
     Likelihood,
+    LogRatio,
     MatrixChannel,
     bit_channel,
     flipped_bits,
     independent_bits,
     matrix_channel,
+    mended,
 )
-from coordinator.protocol.channels.channel import LogRatio, mended
 from coordinator.protocol.errors import InputError
 
 DEVICES = 200_000

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.arrays import Words
-from coordinator.protocol.channels import COIN, KaryChannel, kary_channel, matrix_channel, odds_within
-from coordinator.protocol.channels.kary_kernels import values_of
+from coordinator.protocol.channels import COIN, matrix_channel, odds_within
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.kary_kernels import values_of
+from coordinator.protocol.value_channels import KaryChannel, kary_channel
 
 
 def told(channel: KaryChannel, private: int, coins: list[int]) -> list[int]:

@@ -162,11 +162,7 @@ class Pmc(SecondOrderDevice):
     names = ("pmc", "pmc-rr")
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,
-        features: ItemFeatures,  # noqa: ARG002 (signs are the same in all models)
-        coins: Coins,
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
         """Return the packed signs of every device."""
         releases = packed(flipped_signs(residuals, coins, query.epsilon))
@@ -219,11 +215,7 @@ class Pmd(SecondOrderDevice):
     names = ("pmd",)
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,  # noqa: ARG002 (all that is needed is in the model)
-        features: ItemFeatures,
-        coins: Coins,
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
         """Return the places of one candidate in the scale, a device."""
         values = candidate_values(features)
@@ -231,7 +223,4 @@ class Pmd(SecondOrderDevice):
         return [row.tobytes() for row in releases]
 
 
-DEVICE = (
-    Pmc(),
-    Pmd(),
-)
+DEVICE = (Pmc(), Pmd())

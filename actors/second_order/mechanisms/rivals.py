@@ -64,11 +64,7 @@ class Exact(SecondOrderDevice):
     names = ("exact",)
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,  # noqa: ARG002 (nothing is settled)
-        features: ItemFeatures,
-        coins: Coins,  # noqa: ARG002 (or random)
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
         """Return the completed vector of every device."""
         return [row.tobytes() for row in (residuals + features.mean).astype("<f8")]
@@ -232,9 +228,4 @@ class Sslp(SecondOrderDevice):
         return packed(corners(shares, bit_channel(query.epsilon), coins))
 
 
-DEVICE = (
-    Exact(),
-    Laplace(),
-    PrivUnit(),
-    Sslp(),
-)
+DEVICE = (Exact(), Laplace(), PrivUnit(), Sslp())

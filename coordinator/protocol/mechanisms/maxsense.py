@@ -48,7 +48,4 @@ class MultiMaxSense(PublicHalf):
         return flipped_bits(query.questions, query.epsilon_per_question)
 
 
-PUBLIC = (
-    MaxSense(),
-    MultiMaxSense(),
-)
+PUBLIC = (MaxSense(), MultiMaxSense())

@@ -10,18 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.channels import (
-    KaryChannel,
-    SubsetChannel,
-    UnaryChannel,
-    kary_channel,
-    subset_channel,
-    unary_channel,
-)
-from coordinator.protocol.channels.values import CHOSEN, subset_form
+from coordinator.protocol.channels import UnaryChannel, unary_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf, require_whole_parameter
+from coordinator.protocol.value_channels import (
+    CHOSEN,
+    KaryChannel,
+    SubsetChannel,
+    kary_channel,
+    subset_channel,
+    subset_form,
+)
 
 SIDES = "sides"
 """Parameter of every query: values an item, 1 or 2."""
@@ -172,10 +172,4 @@ class Subset(OneItem):
         )
 
 
-PUBLIC = (
-    Grr(),
-    Oue(),
-    Olh(),
-    Hadamard(),
-    Subset(),
-)
+PUBLIC = (Grr(), Oue(), Olh(), Hadamard(), Subset())

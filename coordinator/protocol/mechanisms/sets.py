@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.protocol.channels import SubsetChannel, subset_channel
-from coordinator.protocol.channels.values import CHOSEN, PADDED, subset_form
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, pool_size
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import require_whole_parameter
+from coordinator.protocol.value_channels import CHOSEN, PADDED, SubsetChannel, subset_channel, subset_form
 
 
 def padded_values(query: Query) -> int:
@@ -116,7 +115,4 @@ class Pairs(Set):
         return super().values(query) if together(query) else self.named(query)
 
 
-PUBLIC = (
-    Set(),
-    Pairs(),
-)
+PUBLIC = (Set(), Pairs())

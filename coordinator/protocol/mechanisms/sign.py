@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints
-from coordinator.protocol.channels import ChoiceChannel, choice_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 MOST_VECTORS = 64
 

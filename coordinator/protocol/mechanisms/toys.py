@@ -49,9 +49,4 @@ class ToCurator(Reveal):
     promise = CURATOR
 
 
-PUBLIC = (
-    ItemQuery(),
-    Reveal("full-reveal"),
-    ToCurator("curator-items"),
-    ToCurator("curator-pairs"),
-)
+PUBLIC = (ItemQuery(), Reveal("full-reveal"), ToCurator("curator-items"), ToCurator("curator-pairs"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, LogRatio
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel
 from coordinator.protocol.checked import LARGEST, require_bytes, require_range
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared
@@ -53,20 +53,6 @@ class QueryView(Protocol):
         ...
 
 
-class ExactChannel(Protocol):
-    """A local randomizer whose epsilon follows from whole numbers of coins."""
-
-    @property
-    def log_ratio(self) -> LogRatio:
-        """Largest log-ratio of one release's probabilities given two private inputs, exact."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        ...
-
-
 class SecondOrderPublic:
     """What anyone may know of a two-tier mechanism; a module of `second_order_mechanisms` declares it as ``PUBLIC``."""
 
@@ -84,7 +70,7 @@ class SecondOrderPublic:
     moment: ClassVar[bool] = False
     tells_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
 
-    def promised(self, query: QueryView) -> str:  # noqa: ARG002 (others look at it)
+    def promised(self, query: QueryView) -> str:
         """Return what a device is promised that answers a query, in words."""
         return self.promise
 
@@ -116,18 +102,18 @@ class SecondOrderPublic:
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse the content of a release that has the right size, if no device says it."""
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (others look at them)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,).
 
         ``rescale`` brings what has another energy than public users' vectors to theirs.
         """
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:  # noqa: ARG002 (others look at them)
+    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the r x r moment of directions that a checked release stands for, symmetric."""
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:  # noqa: ARG002 (likewise)
+    def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:
         """Return the exact channel that the query's epsilon is about; None where there is no epsilon.
 
         What an epsilon counts for goes through it: a bit, a coordinate, or the whole release.
@@ -138,11 +124,11 @@ class SecondOrderPublic:
 class Signs(SecondOrderPublic):
     """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return packed_size(features)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the signs, each as large as `height` says."""
         bits = np.unpackbits(np.frombuffer(payload, np.uint8), count=features.items)
         signs: Floats = bits.astype(np.float64) * 2.0 - 1.0
@@ -156,15 +142,15 @@ class Signs(SecondOrderPublic):
 class Numbers(SecondOrderPublic):
     """Releases of m numbers in the scale of the ratings, little-endian float64."""
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return 8 * features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (bounds are all models')
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse numbers that are none, or huge."""
         require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the numbers less the items' means."""
         numbers: Floats = np.frombuffer(payload, "<f8") - features.mean
         return numbers

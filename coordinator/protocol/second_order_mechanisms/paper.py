@@ -62,7 +62,7 @@ class PmcRr(Pmc):
     takes_epsilon = True
     epsilon_of = A_BIT
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a bit is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:
         """Return the channel of one bit."""
         return bit_channel(query.epsilon)
 
@@ -75,15 +75,15 @@ class Pmd(SecondOrderPublic):
     promise = ELEMENT
     needs_scale: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (a byte an item)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (places are all queries')
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse places that the scale does not have."""
         require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (likewise)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the ratings less the items' means, at public users' energy; without ``rescale`` the paper's x - mu."""
         levels = np.array(features.scale, np.float64)
         row: Floats = levels[np.frombuffer(payload, np.uint8)] - features.mean
@@ -98,8 +98,4 @@ def pmd_factors(features: ItemFeatures) -> Floats:
     return factors
 
 
-PUBLIC = (
-    Pmc(),
-    PmcRr(),
-    Pmd(),
-)
+PUBLIC = (Pmc(), PmcRr(), Pmd())

@@ -46,7 +46,7 @@ class Laplace(Numbers):
     largest = second_order_channels.LARGEST_GRID_EPSILON
     needs_range: ClassVar[bool] = True
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:  # noqa: ARG002 (a coordinate is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:
         """Return the channel of one coordinate."""
         return second_order_channels.grid_laplace(query.epsilon)
 
@@ -60,7 +60,7 @@ class PrivUnit(SecondOrderPublic):
     takes_epsilon = True
     moment: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (one answer)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return 2
 
@@ -98,11 +98,11 @@ class Sslp(Signs):
     takes_epsilon = True
     needs_range: ClassVar[bool] = True
 
-    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:  # noqa: ARG002 (public)
+    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
         """Return B of `sslp_bound`."""
         return sslp_bound(features, query.epsilon)
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a side is one in all models)
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:
         """Return the channel of the side, which is the whole release's."""
         return bit_channel(query.epsilon)
 
@@ -123,9 +123,4 @@ def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
     return sslp_clip(features) / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
 
 
-PUBLIC = (
-    Exact(),
-    Laplace(),
-    PrivUnit(),
-    Sslp(),
-)
+PUBLIC = (Exact(), Laplace(), PrivUnit(), Sslp())

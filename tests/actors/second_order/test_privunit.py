@@ -19,11 +19,12 @@ from actors.second_order.mechanisms.rivals import directions, named
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
 from coordinator.protocol.candidates import candidate, candidates_key
-from coordinator.protocol.channels import COIN, choice_channel
+from coordinator.protocol.channels import COIN
 from coordinator.protocol.directions import basis_of, pack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.second_order_channels import CapChannel, cap_channel
+from coordinator.protocol.value_channels import choice_channel
 
 MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
