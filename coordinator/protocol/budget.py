@@ -51,6 +51,7 @@ def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | 
     """
     if value is None:
         return None
+    # Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
     if not isinstance(value, Fraction) or type(value) not in {Fraction, PrivacyParameter}:
         description = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
         raise InputError(f"{name} is {description}; give a fraction above 0, or None for no privacy")
@@ -73,7 +74,9 @@ def _require_positive(value: Fraction, name: str) -> None:
 
 
 def parse_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
-    """Read a privacy parameter.
+    """Read a privacy parameter in nats: a number, a ratio such as ``"1/3"``, or infinity, which is None.
+
+    A float is read as the decimal that it prints.
 
     Examples
     --------

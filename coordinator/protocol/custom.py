@@ -21,14 +21,13 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
 
 SECONDS = 60.0
-"""A class is given so long for one call about one block of devices, where it does not say otherwise."""
+"""Seconds that one call about one block of devices may take, where the class does not say otherwise."""
 OUTPUTS, VALUES = "outputs", "values"
-"""Parameters of a query that tell these numbers of its question; authors' own parameters have other names."""
+"""Parameters of a query that hold these numbers of its question; authors' parameters have other names."""
 
 
 CustomChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
 """What a class may name as its channel; the framework itself draws from the first two."""
-
 
 # A class that travels by value brings the fields of its dataclass along, which say by this one object that a setting
 # has no default. Pickles of every process that knows mechanisms only name it, so that no second one comes to be.
@@ -36,7 +35,7 @@ copyreg.pickle(type(MISSING), lambda _: "MISSING")
 
 
 class MechanismError(PolicyError):
-    """One's own class raised something, returned what cannot be used, or did not end; the text names class, round."""
+    """A custom class raised something, returned what cannot be used, or did not end; the text names class, round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +282,10 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of a custom class returns."""
+    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave.
+
+    Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
+    """
     call = _Call(function or getattr(mechanism, method), arguments)
     call.start()
     call.join(mechanism.seconds)
@@ -328,31 +330,15 @@ UNCHECKED = "claimed, not checked"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomMechanism:
-    """A custom mechanism as the experimenter admits it.
+    """A custom mechanism as the experimenter admits it."""
 
-    Attributes
-    ----------
-    mechanism : Mechanism
-        The class with its settings.
-    name : str
-        What its queries are called: the class's name, ``@``, and the digest of its source and settings.
-    parameters, arrays : frozenset of str
-        Names of the numbers and public arrays that its questions bring.
-    unchecked : bool
-        Whether its channel could not be checked.
-    partly : str
-        What was checked of a channel that could be in part only.
-    helpers : tuple of str
-        Packages that travel with its own to other processes.
-    """
-
-    mechanism: Mechanism
-    name: str
-    parameters: frozenset[str] = frozenset()
+    mechanism: Mechanism  # The class with its settings
+    name: str  # The name of its queries: the class's name, ``@``, and the digest of its source and settings
+    parameters: frozenset[str] = frozenset()  # Names of the numbers and public arrays that its questions bring
     arrays: frozenset[str] = frozenset()
-    unchecked: bool = False
-    partly: str = ""
-    helpers: tuple[str, ...] = ()
+    unchecked: bool = False  # Whether its channel could not be checked
+    partly: str = ""  # What was checked of a channel that could be in part only
+    helpers: tuple[str, ...] = ()  # Packages that travel with its own to other processes
 
     @property
     def promise(self) -> str:
