@@ -120,7 +120,7 @@ def join_reports(parts: Sequence[Reports], pieces: Sequence[tuple[int, int]]) ->
 
 
 class Cohort(DeviceBlock):
-    """A block of devices that live in one place; each answers as if it were alone.
+    """A block of devices of one process; each answers as if it were alone.
 
     ``budget`` in nats.
     """

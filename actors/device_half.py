@@ -85,7 +85,7 @@ class PackedHalf(DeviceHalf):
 
 
 class DeviceBlock:
-    """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone."""
+    """Devices ``first`` to ``stop - 1`` of one kind in one process; each acts as if it were alone."""
 
     first: int  # First device
     stop: int  # One more than the last device

@@ -243,7 +243,7 @@ class _OnlyOne:
     rated_public: bool = field(default=False)
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
-        """Refuse; own mechanisms read rows."""
+        """Refuse; custom mechanisms read rows."""
         raise NotImplementedError
 
     def rated(self, master: Words, first: int, count: int) -> Likes:

@@ -85,7 +85,6 @@ class Reveal(PackedHalf):
         return Sketch(numbers)
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
-        """Return the bits of all items, device by device."""
         return rating_rows(private.view(np.int32), query.items)
 
 

@@ -46,7 +46,7 @@ class PrivacyParameter(Fraction):
 def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
     """Return a privacy parameter as the one type that holds no invalid value; None stays None: no privacy.
 
-    Everything that is given, sent or read back as a privacy parameter goes through here: messages where they are
+    Everything that is given, sent or read back as a privacy parameter is checked here: messages where they are
     built and where they arrive, charges of a ledger, its budget, and the entries of its file.
     """
     if value is None:

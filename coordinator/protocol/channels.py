@@ -129,7 +129,7 @@ class ExactChannel:
 
 
 class Channel(Protocol):
-    """What a device's whole private sketch goes through: exact, in whole numbers of coins."""
+    """The local randomizer of a device's whole private sketch: exact, in whole numbers of coins."""
 
     @property
     def log_ratio(self) -> LogRatio:
@@ -333,7 +333,7 @@ class IndependentBits(ExactChannel):
     ones: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no channel, or tells the opposite."""
+        """Refuse what is no channel, or releases the opposite."""
         counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
         if any(type(number) is not int for number in counted):
             description = ", ".join(shown(number) for number in counted)
@@ -408,7 +408,7 @@ def independent_bits(
     Raises
     ------
     InputError
-        If the probabilities are none, tell more than epsilon by more than floats' dust, or coins cannot express it.
+        If the probabilities are none, reveal more than epsilon by more than floats' dust, or coins cannot express it.
 
     Examples
     --------
@@ -636,7 +636,7 @@ def matrix_channel(rows: Sequence[Sequence[float | Fraction]], epsilon: Epsilon)
     Raises
     ------
     InputError
-        If a row is no distribution, two rows tell more than epsilon by more than floats' dust, or coins cannot
+        If a row is no distribution, two rows reveal more than epsilon by more than floats' dust, or coins cannot
         express it.
 
     Examples

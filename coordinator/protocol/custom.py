@@ -71,7 +71,7 @@ class Question:
         Or a device releases so many bits.
     values : int
         Where the channel is a likelihood: how many private values a sketch may have, from 0 on. Where it
-        is 0, nobody can go through them, and the guarantee is claimed, not checked.
+        is 0, nobody can enumerate them, and the guarantee is claimed, not checked.
     parameters : dict of str to float
         Public numbers of the class's own.
     arrays : dict of str to ndarray

@@ -73,8 +73,8 @@ class SecondOrderQuery(Checked):
         require_whole("batch", self.batch, 0, MOST_DEVICES)
         require_truth("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
-        if self.own_h and not half_of(self.mechanism).tells_own_h:
-            about = next(name for name, half in second_order_public_halves().items() if half.tells_own_h)
+        if self.own_h and not half_of(self.mechanism).releases_own_h:
+            about = next(name for name, half in second_order_public_halves().items() if half.releases_own_h)
             raise InputError(f"own_h is True, which is about {about}; the mechanism is {self.mechanism}, leave it out")
 
     @property
@@ -144,7 +144,7 @@ class SecondOrderRelease(Checked):
     def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
         """Return the released r x r moment of directions, symmetric."""
         self.require(query, features)
-        return half_of(self.mechanism).told_moment(self.payload, self.device, features, query)
+        return half_of(self.mechanism).released_moment(self.payload, self.device, features, query)
 
     def require(self, query: SecondOrderQuery, features: ItemFeatures) -> None:
         """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""

@@ -45,7 +45,7 @@ def subset_form(values: int, subset_size: int) -> tuple[int, int]:
 
 
 MOST_VALUES = 1 << 31
-"""Largest number of values that can be told apart."""
+"""Largest number of values of a channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class KaryChannel(ExactChannel):
     values : int
         Number of values k, private and released.
     other : int
-        Number of the 2**64 coins that tell one other value, rounded up: towards more noise.
+        Number of the 2**64 coins that release one other value, rounded up: towards more noise.
     """
 
     values: int
@@ -72,7 +72,7 @@ class KaryChannel(ExactChannel):
 
     @property
     def own(self) -> int:
-        """Number of the 2**64 coins that tell the value itself."""
+        """Number of the 2**64 coins that release the value itself."""
         return COIN - (self.values - 1) * self.other
 
     @property
@@ -94,13 +94,13 @@ class KaryChannel(ExactChannel):
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
-        from coordinator.protocol.kary_kernels import tell  # noqa: PLC0415 (compiled)
+        from coordinator.protocol.kary_kernels import release_values  # noqa: PLC0415 (compiled)
 
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
         bits = np.empty((value.size, self.bits), np.uint8)
-        tell(value, coin(0), np.uint64(self.other), self.values, bits)
+        release_values(value, coin(0), np.uint64(self.other), self.values, bits)
         return bits
 
 

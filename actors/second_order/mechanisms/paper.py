@@ -164,7 +164,6 @@ class Pmc(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the packed signs of every device."""
         releases = packed(flipped_signs(residuals, coins, query.epsilon))
         if not query.own_h:
             return releases
@@ -217,7 +216,6 @@ class Pmd(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the places of one candidate in the scale, a device."""
         values = candidate_values(features)
         releases = candidate(residuals, values, coins, ratings=len(features.scale or ()))
         return [row.tobytes() for row in releases]

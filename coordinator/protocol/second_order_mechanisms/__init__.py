@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MOST_CANDIDATES = 255
 """Ratings of a scale that a mechanism chooses from at most: a place is one byte."""
 MOST_DIRECTIONS = 512
-"""Rank of a model at most for a mechanism that tells moments of its directions: 131,328 numbers a device."""
-LARGEST_TOLD = LARGEST**2
+"""Rank of a model at most for a mechanism that releases moments of its directions: 131,328 numbers a device."""
+LARGEST_RELEASED = LARGEST**2
 """Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
 ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
 WHOLE = "epsilon-local differential privacy of all that a device holds"
@@ -49,7 +49,7 @@ class QueryView(Protocol):
 
     @property
     def own_h(self) -> bool:
-        """Whether devices tell their own h, too."""
+        """Whether devices release their own h, too."""
         ...
 
 
@@ -68,7 +68,7 @@ class SecondOrderPublic:
     needs_range: ClassVar[bool] = False  # Whether it divides by the width of the range of ratings
     # Whether it releases an r x r moment in the model's own directions instead of a vector of m numbers
     moment: ClassVar[bool] = False
-    tells_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
+    releases_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
 
     def promised(self, query: QueryView) -> str:
         """Return what a device is promised that answers a query, in words."""
@@ -109,14 +109,14 @@ class SecondOrderPublic:
         """
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
+    def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the r x r moment of directions that a checked release stands for, symmetric."""
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
     def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:
         """Return the exact channel that the query's epsilon is about; None where there is no epsilon.
 
-        What an epsilon counts for goes through it: a bit, a coordinate, or the whole release.
+        It randomizes what an epsilon counts for: a bit, a coordinate, or the whole release.
         """
         return None
 
@@ -148,7 +148,7 @@ class Numbers(SecondOrderPublic):
 
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse numbers that are none, or huge."""
-        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
+        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_RELEASED, LARGEST_RELEASED)
 
     def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the numbers less the items' means."""

@@ -35,7 +35,7 @@ class Exact(Numbers):
 
 
 class Laplace(Numbers):
-    """The completed vector with noise; every coordinate goes through `coordinator.protocol.second_order_channels`."""
+    """The completed vector with noise; the channel of every coordinate is in `coordinator.protocol.second_order_channels`."""
 
     name = "laplace"
     order = 40
@@ -47,7 +47,6 @@ class Laplace(Numbers):
     needs_range: ClassVar[bool] = True
 
     def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:
-        """Return the channel of one coordinate."""
         return second_order_channels.grid_laplace(query.epsilon)
 
 
@@ -61,15 +60,13 @@ class PrivUnit(SecondOrderPublic):
     moment: ClassVar[bool] = True
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:
-        """Return the bytes of a release."""
         return 2
 
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
-        """Refuse a candidate that there is not."""
         choices = self.channel(query, features).choice.choices
         require_whole("answer that names a candidate", int.from_bytes(payload, "little"), 0, choices - 1)
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
+    def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
         from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
@@ -78,7 +75,6 @@ class PrivUnit(SecondOrderPublic):
         return unpack_moment(-direction if answer % 2 else direction, features.rank)
 
     def channel(self, query: QueryView, features: ItemFeatures) -> CapChannel:
-        """Return the channel of the whole release."""
         return channel_of(features, query.epsilon)
 
 
@@ -90,7 +86,7 @@ def channel_of(features: ItemFeatures, epsilon: Epsilon) -> CapChannel:
 
 
 class Sslp(Signs):
-    """A random corner on the side of the private vector, or on the other side; which one goes through one bit."""
+    """A random corner on the side of the private vector, or on the other side; one randomized bit says which."""
 
     name = "sslp"
     order = 50
@@ -99,11 +95,9 @@ class Sslp(Signs):
     needs_range: ClassVar[bool] = True
 
     def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
-        """Return B of `sslp_bound`."""
         return sslp_bound(features, query.epsilon)
 
     def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:
-        """Return the channel of the side, which is the whole release's."""
         return bit_channel(query.epsilon)
 
 
