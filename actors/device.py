@@ -82,12 +82,10 @@ class ChargedQuery:
         )
 
 
-MOST_ADVISED = 1 << 16
-"""Most items that one recommendation may have."""
+MOST_ADVISED = 1 << 16  # Most items that one recommendation may have
 
 
-PIECE = 1 << 16
-"""Devices, a multiple of 8, whose sketches are in memory at the same time."""
+PIECE = 1 << 16  # Devices, a multiple of 8, whose sketches are in memory at the same time
 
 
 class Reports(NamedTuple):

@@ -23,8 +23,7 @@ class Sketch(NamedTuple):
 
     private: Bits2 | Indices2
     """Private bits, uint8, shape (devices, questions), or whole numbers, int32; they must not leave the device side."""
-    able: Bools | None = None
-    """Which devices can answer, which depends on public data alone; None if all can."""
+    able: Bools | None = None  # Which devices can answer, which depends on public data alone; None if all can
     pairs: Indices2 | None = None
     """Public pairs that the bits are about, shape (devices, 2), where they follow from public ratings."""
 

@@ -18,8 +18,7 @@ from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
 
-PROFILES = 8192
-"""How many different made-up users there are; further liars repeat the ratings of one of them."""
+PROFILES = 8192  # How many different made-up users there are; further liars repeat the ratings of one of them
 
 
 def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:

@@ -228,8 +228,7 @@ class ChosenPairs(ChosenSet):
         return wishes
 
 
-DUST = 1e-12
-"""Smaller differences of probabilities count as 0."""
+DUST = 1e-12  # Smaller differences of probabilities count as 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.protocol.public_draws import sign_bit
 from coordinator.protocol.value_channels import ChoiceChannel
 
-OUTSIDE = -1
-"""Place of an item that is not in the pool."""
+OUTSIDE = -1  # Place of an item that is not in the pool
 
 
 def places_in(pool: Indices, items: int) -> Indices:

@@ -17,8 +17,7 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 
-NOTHING = -1
-"""Fills the row of a device that reveals fewer ratings than another."""
+NOTHING = -1  # Fills the row of a device that reveals fewer ratings than another
 
 
 @compiled

@@ -25,8 +25,7 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.errors import InputError
 
-MOST_OBJECTS = 256
-"""Objects of a round: a vote is one byte."""
+MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
 MOST_ROUNDS = 1 << 31
 """Rounds of a service at most: from there on lanes of a voter's stream have another purpose."""
 

@@ -9,10 +9,8 @@ from typing import TypeAlias
 
 from coordinator.protocol.errors import InputError
 
-LARGEST_EXPONENT = 1000
-"""Powers of ten beyond this are no privacy parameters."""
-MOST_BITS = 1 << 13
-"""A numerator or denominator with more bits than this belongs to no privacy parameter."""
+LARGEST_EXPONENT = 1000  # Powers of ten beyond this are no privacy parameters
+MOST_BITS = 1 << 13  # A numerator or denominator with more bits than this belongs to no privacy parameter
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
 

@@ -19,8 +19,7 @@ from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
 from coordinator.protocol.checked import require_whole, shown
 from coordinator.protocol.errors import InputError
 
-COIN = 1 << 64
-"""A coin is uniform on the whole numbers below this."""
+COIN = 1 << 64  # A coin is uniform on the whole numbers below this
 LARGEST_EPSILON = 30
 """Above it a flip has fewer than two million coins of 2**64, and epsilon would not be exact to a millionth."""
 SMALLEST_EPSILON = Fraction(1, 10**12)
@@ -28,12 +27,10 @@ SMALLEST_EPSILON = Fraction(1, 10**12)
 
 ROUNDED = Fraction(1, 1 << 50)
 """What rounded floats may add to a log-ratio however small epsilon is, in nats; rounding to coins mends it, too."""
-MOST_RELEASES = 1 << 16
-"""Releases that a channel enumerates at most."""
+MOST_RELEASES = 1 << 16  # Releases that a channel enumerates at most
 DUST = Fraction(1, 10**9)
 """Share of epsilon by which stated probabilities may exceed it, as rounded floats do; rounding to coins mends it."""
-DIGITS = 40
-"""Digits of logarithms to begin with; a comparison that they do not decide takes twice as many."""
+DIGITS = 40  # Digits of logarithms to begin with; a comparison that they do not decide takes twice as many
 C = TypeVar("C")
 CoinOf: TypeAlias = Callable[[int], Words]
 """Number of a question to each device's own 64-bit coin for it, uint64, shape (devices,): `actors.seeds.Coins`."""
@@ -515,8 +512,7 @@ def unary_channel(epsilon: Epsilon, *, values: int) -> UnaryChannel:
     return UnaryChannel(independent_bits(count=values, if_one=Fraction(1, 2), if_zero=zero, epsilon=epsilon, ones=1))
 
 
-_SCALE = 256
-"""Stated probabilities are held in units of two to minus this, far below one coin."""
+_SCALE = 256  # Stated probabilities are held in units of two to minus this, far below one coin
 
 
 @dataclass(frozen=True, slots=True)

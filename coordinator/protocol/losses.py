@@ -13,12 +13,10 @@ LOST = "lost"
 """A process, a node or an object is gone: it is asked or started again, and after eight times a line ends the run."""
 ENDS = "ends"
 """Nothing that is asked again would help: a line ends the run at once, and what was kept can be resumed."""
-WAITS = "waits"
-"""Time is up: whoever gave the time goes on waiting, or devices take their keeper for lost."""
+WAITS = "waits"  # Time is up: whoever gave the time goes on waiting, or devices take their keeper for lost
 INSIDE = "inside"
 """Code raised an error in another process: ours is raised as it was raised there, any other one is a fault."""
-FAULT = "fault"
-"""A fault of ours, or of a part of Ray that blindrec does not use: a trace, and exit code 1."""
+FAULT = "fault"  # A fault of ours, or of a part of Ray that blindrec does not use: a trace, and exit code 1
 
 _NAMES = {
     LOST: (

@@ -40,14 +40,10 @@ def unpack(packed: bytes, count: int) -> Bits:
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
 
 
-CENTRE_UNIT = 32
-"""Steps of a centre between nothing expected and a sure like."""
-ID_BYTES = 16
-"""Bytes of a message's id."""
-MOST_NAMES = 64
-"""Parameters, and arrays, that a query has at most; no design has more than five."""
-MOST_BITS_RELEASED = 1 << 32
-"""Bits that a device releases at most."""
+CENTRE_UNIT = 32  # Steps of a centre between nothing expected and a sure like
+ID_BYTES = 16  # Bytes of a message's id
+MOST_NAMES = 64  # Parameters, and arrays, that a query has at most; no design has more than five
+MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

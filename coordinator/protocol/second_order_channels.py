@@ -21,10 +21,8 @@ from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
 _ANGLES = 4096
-_WIDE = 5050
-"""Dimensions up to which the angles of the table span a right angle."""
-_BITS = 30
-"""Significant bits of a length: its last ones differ between processors."""
+_WIDE = 5050  # Dimensions up to which the angles of the table span a right angle
+_BITS = 30  # Significant bits of a length: its last ones differ between processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +108,11 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
     return total
 
 
-LARGEST_GRID_EPSILON = 20
-"""Above it the far tail of the noise would have too few of the 64-bit coins."""
+LARGEST_GRID_EPSILON = 20  # Above it the far tail of the noise would have too few of the 64-bit coins
 SMALLEST_GRID_EPSILON = Fraction(1, 1000)
 """Below it the noise would reach beyond `FARTHEST`, and most releases would be clipped."""
-STEPS = 64
-"""Steps of the grid over the range of ratings, and over the noise's scale, at least."""
-FARTHEST = 1 << 20
-"""Most steps that a release lies outside of the range."""
+STEPS = 64  # Steps of the grid over the range of ratings, and over the noise's scale, at least
+FARTHEST = 1 << 20  # Most steps that a release lies outside of the range
 _HALF = 1 << 63
 _ODDS_UNIT = 1 << 62
 

@@ -44,8 +44,7 @@ def subset_form(values: int, subset_size: int) -> tuple[int, int]:
     return (subset_size, value_bits(values)) if is_listed(values, subset_size) else (values, 1)
 
 
-MOST_VALUES = 1 << 31
-"""Largest number of values of a channel."""
+MOST_VALUES = 1 << 31  # Largest number of values of a channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +223,7 @@ def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> Choice
     return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))
 
 
-_LEAST = -80.0
-"""Logarithm of a share of subsets that is certainly too small: below ``2**-64 e**-30``."""
+_LEAST = -80.0  # Logarithm of a share of subsets that is certainly too small: below ``2**-64 e**-30``
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,7 @@ from coordinator.protocol.value_channels import (
     subset_form,
 )
 
-SIDES = "sides"
-"""Parameter of every query: values an item, 1 or 2."""
+SIDES = "sides"  # Parameter of every query: values an item, 1 or 2
 
 
 def sides(query: Query) -> int:
@@ -89,10 +88,8 @@ class Oue(OneItem):
         return unary_channel(query.epsilon, values=values_of(query))
 
 
-BUCKETS = "buckets"
-"""Parameter of every query: buckets g."""
-MOST_BUCKETS = 1 << 10
-"""Buckets at most."""
+BUCKETS = "buckets"  # Parameter of every query: buckets g
+MOST_BUCKETS = 1 << 10  # Buckets at most
 
 
 class Olh(OneItem):
@@ -113,10 +110,8 @@ class Olh(OneItem):
         return kary_channel(query.epsilon, values=int(query.parameters[BUCKETS]))
 
 
-ROWS = "rows"
-"""Parameter of every query: rows t."""
-MOST_ROWS = 10
-"""Rows at most: the server adds up 2^t - 1 products of them for every device."""
+ROWS = "rows"  # Parameter of every query: rows t
+MOST_ROWS = 10  # Rows at most: the server adds up 2^t - 1 products of them for every device
 
 
 class Hadamard(OneItem):

@@ -40,12 +40,9 @@ class Set(Subset):
 
 TOGETHER = "together"
 """Parameter of queries: items that make up a value, 1 or 2; 0 where values are ranges of how many are liked."""
-MOST_RANGES = 10
-"""Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more."""
-MOST_ITEMS = 400
-"""Items whose pairs are asked about at most: 79,800 pairs."""
-MOST_LIKES = 50
-"""Likes that a device keeps at most for pairs: it lists 1,225 pairs then."""
+MOST_RANGES = 10  # Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more
+MOST_ITEMS = 400  # Items whose pairs are asked about at most: 79,800 pairs
+MOST_LIKES = 50  # Likes that a device keeps at most for pairs: it lists 1,225 pairs then
 
 
 def pairs_of(items: int) -> int:
@@ -54,7 +51,7 @@ def pairs_of(items: int) -> int:
 
 
 def ranges_of(items: int) -> int:
-    """Return the number of ranges that the number of likes among so many items can be in; the i-th ends before ``2**i``.
+    """Return the number of ranges of how many of so many items are liked; the i-th ends before ``2**i``.
 
     >>> ranges_of(5), ranges_of(9724)
     (4, 10)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.features import ItemFeatures
 
 
-MOST_CANDIDATES = 255
-"""Ratings of a scale that a mechanism chooses from at most: a place is one byte."""
+MOST_CANDIDATES = 255  # Ratings of a scale that a mechanism chooses from at most: a place is one byte
 MOST_DIRECTIONS = 512
 """Rank of a model at most for a mechanism that releases moments of its directions: 131,328 numbers a device."""
 LARGEST_RELEASED = LARGEST**2

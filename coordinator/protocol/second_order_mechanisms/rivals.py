@@ -35,7 +35,7 @@ class Exact(Numbers):
 
 
 class Laplace(Numbers):
-    """The completed vector with noise; the channel of every coordinate is in `coordinator.protocol.second_order_channels`."""
+    """The completed vector with noise on every coordinate; see `second_order_channels.grid_laplace`."""
 
     name = "laplace"
     order = 40
