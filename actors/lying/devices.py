@@ -9,8 +9,7 @@ import numpy as np
 
 from actors.device import Cohort, Raters, Reports, reports_of
 from actors.keeper import LedgerClient
-from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, put_rows, rows_of
-from actors.lying.value_lies import lie_about
+from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, lie_about, put_rows, rows_of
 from actors.mechanisms import half_of
 from actors.ratings import Ratings, StoredRatings
 from actors.seeds import Coins

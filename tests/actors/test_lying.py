@@ -16,8 +16,7 @@ from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
 from actors.lying.devices import Liars, LyingCohort, made_up
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView
-from actors.lying.value_lies import lie_about
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView, lie_about
 from actors.mechanisms import registered
 from actors.ratings import BlockRatings
 from actors.seeds import Coins
