@@ -44,5 +44,4 @@ class Absence:
         return (coins >= np.uint64(min(round(self.missing * _WORDS), _WORDS - 1))).astype(np.uint8)
 
 
-PRESENT = Absence()
-"""Everybody answers in time."""
+PRESENT = Absence()  # Everybody answers in time

@@ -20,10 +20,8 @@ from coordinator.protocol.item_models import (
 from coordinator.protocol.messages import Model
 from coordinator.protocol.rating_table import Likes, Rows
 
-NOTHING = -1
-"""Fills a recommendation up where the catalogue has no further unrated item."""
-BLOCK = 4096
-"""Devices whose scores are in memory together."""
+NOTHING = -1  # Fills a recommendation up where the catalogue has no further unrated item
+BLOCK = 4096  # Devices whose scores are in memory together
 
 
 def public_order(near: ItemToItem | None, popularity: Floats, ties: Ints | None = None) -> Indices:
@@ -77,8 +75,7 @@ def _block(near: ItemToItem, fallback: Indices, rated: Likes, k: int) -> Indices
     return top
 
 
-SCORES = 1 << 22
-"""Scores that are in memory together."""
+SCORES = 1 << 22  # Scores that are in memory together
 
 
 def recommend_featured(model: Model, features: PublicFeatures | None, rated: Likes, *, k: int) -> Indices2:

@@ -23,8 +23,7 @@ _LIKES = np.uint64(1 << 63)
 _LAST_STAMP = 255
 TOGETHER = 8
 """Words of candidates that are computed together; a speed parameter. Those that are not needed are thrown away."""
-UNRATED, DISLIKED, LIKED = 0, 1, 2
-"""What a device thinks of an item."""
+UNRATED, DISLIKED, LIKED = 0, 1, 2  # What a device thinks of an item
 
 
 class BlockModelRatings(NamedTuple):
@@ -32,12 +31,9 @@ class BlockModelRatings(NamedTuple):
 
     items: int
     rated: int
-    class_marks: Words
-    """Cumulated class shares, shape (K,)."""
-    like: Words
-    """P(class k likes an item of cluster l), shape (K, L)."""
-    clusters: Indices
-    """Cluster of every item, shape (N,)."""
+    class_marks: Words  # Cumulated class shares, shape (K,)
+    like: Words  # P(class k likes an item of cluster l), shape (K, L)
+    clusters: Indices  # Cluster of every item, shape (N,)
 
 
 @inlined
@@ -62,10 +58,8 @@ class Room(NamedTuple):
 
     marks: Bits
     """The marks of all items, and of one place behind them, which stands for candidates that are no item."""
-    candidates: Counts
-    """Candidates, some repeated."""
-    subset: Counts
-    """The subset, in any order."""
+    candidates: Counts  # Candidates, some repeated
+    subset: Counts  # The subset, in any order
 
 
 @compiled
@@ -214,10 +208,8 @@ class StoredOpinions(NamedTuple):
 class Scratch(NamedTuple):
     """Memory in which one device after the other draws its items."""
 
-    room: Room
-    """Memory for the rated items."""
-    sensed: Counts
-    """Places of the sensing set."""
+    room: Room  # Memory for the rated items
+    sensed: Counts  # Places of the sensing set
 
 
 @compiled

@@ -54,7 +54,7 @@ class Client:
 
 
 class ClientCohort(DeviceBlock):
-    """Clients' devices in one place."""
+    """The devices of some clients."""
 
     def __init__(self, clients: Mapping[int, Client], first: int, stop: int) -> None:
         self.first, self.stop, self._clients = first, stop, clients

@@ -47,8 +47,7 @@ class SketchCoins:
         return self.coins.sketch(lane)
 
 
-MOST_VALUES = 1 << 31
-"""Bound of a likelihood's private values if its question does not give one."""
+MOST_VALUES = 1 << 31  # Bound of a likelihood's private values if its question does not give one
 
 
 class CustomDevice(DeviceHalf):

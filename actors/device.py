@@ -82,12 +82,10 @@ class ChargedQuery:
         )
 
 
-MOST_ADVISED = 1 << 16
-"""Most items that one recommendation may have."""
+MOST_ADVISED = 1 << 16  # Most items that one recommendation may have
 
 
-PIECE = 1 << 16
-"""Devices, a multiple of 8, whose sketches are in memory at the same time."""
+PIECE = 1 << 16  # Devices, a multiple of 8, whose sketches are in memory at the same time
 
 
 class Reports(NamedTuple):
@@ -120,7 +118,7 @@ def join_reports(parts: Sequence[Reports], pieces: Sequence[tuple[int, int]]) ->
 
 
 class Cohort(DeviceBlock):
-    """A block of devices that live in one place; each answers as if it were alone.
+    """A block of devices of one process; each answers as if it were alone.
 
     ``budget`` in nats.
     """

@@ -23,8 +23,7 @@ class Sketch(NamedTuple):
 
     private: Bits2 | Indices2
     """Private bits, uint8, shape (devices, questions), or whole numbers, int32; they must not leave the device side."""
-    able: Bools | None = None
-    """Which devices can answer, which depends on public data alone; None if all can."""
+    able: Bools | None = None  # Which devices can answer, which depends on public data alone; None if all can
     pairs: Indices2 | None = None
     """Public pairs that the bits are about, shape (devices, 2), where they follow from public ratings."""
 
@@ -85,7 +84,7 @@ class PackedHalf(DeviceHalf):
 
 
 class DeviceBlock:
-    """Devices ``first`` to ``stop - 1`` of one kind in one place; each acts as if it were alone."""
+    """Devices ``first`` to ``stop - 1`` of one kind in one process; each acts as if it were alone."""
 
     first: int  # First device
     stop: int  # One more than the last device

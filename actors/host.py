@@ -93,10 +93,8 @@ def start_host(
     return options.remote(kind, holdings, secret, bounds, keeper, own)
 
 
-CALLS = 16
-"""Most calls that the keeper handles at the same time."""
-WAIT = 60.0
-"""Seconds that devices wait for their keeper before they refuse."""
+CALLS = 16  # Most calls that the keeper handles at the same time
+WAIT = 60.0  # Seconds that devices wait for their keeper before they refuse
 _UNREACHABLE = losses.errors(ray.exceptions, losses.LOST, losses.ENDS, losses.WAITS)
 
 

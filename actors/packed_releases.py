@@ -11,9 +11,10 @@ from numba import uint8, uint32, uint64
 
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools, Indices, Indices2, Words, Words32
-from coordinator.protocol.channels import SubsetChannel, UnaryChannel
+from coordinator.protocol.channels import UnaryChannel
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones, siphash1
+from coordinator.protocol.value_channels import SubsetChannel
 
 
 def room_for(devices: int, width: int) -> Words:
@@ -63,15 +64,12 @@ def wipe(packed: Bits, width: int, answered: Bits) -> None:
                     packed[stop >> 3] &= behind
 
 
-BLOCKS = 16
-"""Blocks that are computed together. Coins depend on this order of words, so it must not change."""
-ROWS, WORDS = 16, BLOCKS // 2
-"""Rows of words that one call gives, and words of 64 bits in each."""
+BLOCKS = 16  # Blocks that are computed together. Coins depend on this order of words, so it must not change.
+ROWS, WORDS = 16, BLOCKS // 2  # Rows of words that one call gives, and words of 64 bits in each
 _NAME = tuple(np.frombuffer(b"expand 16-byte k", "<u4"))
 
 _Four = tuple[np.uint32, np.uint32, np.uint32, np.uint32]
-_State = tuple[_Four, _Four, _Four, _Four]
-"""Four rows of four words of 32 bits."""
+_State = tuple[_Four, _Four, _Four, _Four]  # Four rows of four words of 32 bits
 
 
 @inlined
@@ -151,8 +149,7 @@ def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words
 # some 8 + 64 / 256 random bits a coin.
 _Digits = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
-_BITS_OF_COIN = 8
-"""Digits of each coin that are drawn before any coin is compared."""
+_BITS_OF_COIN = 8  # Digits of each coin that are drawn before any coin is compared
 _GROUP = ROWS * WORDS // _BITS_OF_COIN
 """Words of bits whose coins draw these digits in one call of `draw_blocks`."""
 _LATER = 1 << 32
@@ -306,10 +303,8 @@ def uniform(low: np.uint64, high: np.uint64, ahead: Words, halves: int, bound: i
             return int(product >> _HALF), halves
 
 
-_DIGITS = 8
-"""Binary digits of the probability that a long subset starts with."""
-_FAIR = np.uint64(1 << 40)
-"""Counters of the words of fair digits start here, those of uniform numbers at 0."""
+_DIGITS = 8  # Binary digits of the probability that a long subset starts with
+_FAIR = np.uint64(1 << 40)  # Counters of the words of fair digits start here, those of uniform numbers at 0
 _TOP, _ALL = np.uint64(1 << 63), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 

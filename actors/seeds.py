@@ -17,22 +17,17 @@ from coordinator.protocol.arrays import Words, Words2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import siphash1, siphash4
 
-RATINGS = np.uint64(1)
-"""Purpose: what a synthetic device rated, and how."""
-RELEASE = np.uint64(2)
-"""Purpose: the local randomizer's coin for one question of one query."""
-CHOICE = np.uint64(3)
-"""Purpose: the stream that breaks ties and picks among equal answers in one query."""
+RATINGS = np.uint64(1)  # Purpose: what a synthetic device rated, and how
+RELEASE = np.uint64(2)  # Purpose: the local randomizer's coin for one question of one query
+CHOICE = np.uint64(3)  # Purpose: the stream that breaks ties and picks among equal answers in one query
 WHOLE = np.uint64(4)
 """Purpose: the coins of a whole vector that a private device releases: its sign, its candidate, its side."""
-PLACE = np.uint64(5)
-"""Purpose: the noise of one coordinate of such a vector; the question is the coordinate."""
+PLACE = np.uint64(5)  # Purpose: the noise of one coordinate of such a vector; the question is the coordinate
 FAIR = np.uint64(6)
 """Purpose: random signs for coordinates that are exactly 0, 64 to a coin; the question is the coordinate over 64."""
 SHUFFLE = np.uint64(7)
 """Purpose: the stream that shuffles a private device's candidate vectors before it picks one."""
-ABSENCE = np.uint64(8)
-"""Purpose: whether a device drops out of a query, or answers it too late."""
+ABSENCE = np.uint64(8)  # Purpose: whether a device drops out of a query, or answers it too late
 VOTE = np.uint64(9)
 """Purpose: the stream of a voter's coins in one series of rounds, for votes without an opinion and for ties."""
 
@@ -40,8 +35,7 @@ SKETCH = np.uint64(10)
 """Purpose: what a device picks at random for its sketch, such as one of its rated items."""
 WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
-LIARS = np.uint64(12)
-"""Purpose: whether a device lies, one coin for all queries; see `actors.lying`."""
+LIARS = np.uint64(12)  # Purpose: whether a device lies, one coin for all queries; see `actors.lying`
 
 TILE = 1024
 """Devices whose secrets are in memory together: so many stay in the cache, those of a block would need fresh pages."""
@@ -95,13 +89,10 @@ def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query
 class Coins(NamedTuple):
     """Coins of a block of devices in one query."""
 
-    master: Words
-    """The population's master secret, uint64, shape (2,)."""
+    master: Words  # The population's master secret, uint64, shape (2,)
     first: int
-    devices: int
-    """The devices that draw are ``first`` to ``first + devices - 1``."""
-    query_id: Words
-    """The query's id as two words."""
+    devices: int  # The devices that draw are ``first`` to ``first + devices - 1``
+    query_id: Words  # The query's id as two words
 
     def release(self, question: int) -> Words:
         """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""

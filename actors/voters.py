@@ -229,7 +229,7 @@ class TableVoters:
 
 
 class VoterCohort(DeviceBlock):
-    """A block of voters' devices in one place; each acts as if it were alone.
+    """A block of voters' devices of one process; each acts as if it were alone.
 
     ``budget`` in nats.
 

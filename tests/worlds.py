@@ -13,10 +13,10 @@ from reference import Table, World
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Bits, Floats, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.rating_table import Likes, RowTable, starts_of
 from coordinator.protocol.sensing import sensing_table
+from coordinator.protocol.value_channels import ChoiceChannel
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic

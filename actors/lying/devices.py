@@ -9,8 +9,7 @@ import numpy as np
 
 from actors.device import Cohort, Raters, Reports, reports_of
 from actors.keeper import LedgerClient
-from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, put_rows, rows_of
-from actors.lying.value_lies import lie_about
+from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, lie_about, put_rows, rows_of
 from actors.mechanisms import half_of
 from actors.ratings import Ratings, StoredRatings
 from actors.seeds import Coins
@@ -18,8 +17,7 @@ from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
 from coordinator.protocol.rating_table import RowTable
 
-PROFILES = 8192
-"""How many different made-up users there are; further liars repeat the ratings of one of them."""
+PROFILES = 8192  # How many different made-up users there are; further liars repeat the ratings of one of them
 
 
 def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -> StoredRatings:

@@ -29,15 +29,13 @@ class TurnedQuery(NamedTuple):
     counts: Indices2
     lean: Indices
     sensed: Indices
-    bits: int
-    """Bits of an item's sensing coin."""
+    bits: int  # Bits of an item's sensing coin
 
 
 class PairQuery(NamedTuple):
     """A query about signs of pairs as compiled code reads it."""
 
-    places: Indices
-    """Every item's place in the pool, -1 outside."""
+    places: Indices  # Every item's place in the pool, -1 outside
     centres: Indices
     unit: int
 
@@ -244,7 +242,4 @@ class Anchor(DeviceHalf):
         return Sketch(bits[:, None])
 
 
-DEVICE = (
-    PairSigns(),
-    Anchor(),
-)
+DEVICE = (PairSigns(), Anchor())

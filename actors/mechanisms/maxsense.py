@@ -128,7 +128,4 @@ class MultiMaxSense(DeviceHalf):
         return Sketch(bits)
 
 
-DEVICE = (
-    MaxSense(),
-    MultiMaxSense(),
-)
+DEVICE = (MaxSense(), MultiMaxSense())

@@ -110,7 +110,6 @@ class Oue(PackedHalf, OneItem):
     names = ("oue",)
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
-        """Return the bits of all values, device by device."""
         return release_unary(private.view(np.int32)[:, 0], PublicOue().channel(query), coins)
 
 
@@ -146,14 +145,7 @@ class Subset(PackedHalf, OneItem):
     names = ("subset",)
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
-        """Return the subsets, device by device."""
         return release_subsets(private.view(np.int32), PublicSubset().channel(query), coins)
 
 
-DEVICE = (
-    Grr(),
-    Oue(),
-    Olh(),
-    Hadamard(),
-    Subset(),
-)
+DEVICE = (Grr(), Oue(), Olh(), Hadamard(), Subset())

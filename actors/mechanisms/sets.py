@@ -11,15 +11,13 @@ from actors.packed_releases import release_subsets
 from actors.ratings import Ratings, of_kind
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
-from coordinator.protocol.channels import SubsetChannel
-from coordinator.protocol.channels.values import PADDED
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
-from coordinator.protocol.mechanisms.oracles import pool_of
-from coordinator.protocol.mechanisms.oracles import pool_size as asked
+from coordinator.protocol.mechanisms.oracles import pool_of, pool_size
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
 from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
 
 def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0) -> Indices2:
@@ -123,7 +121,6 @@ class Set(PackedHalf):
         return Sketch(liked_sets(query, ratings, coins))
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
-        """Return the subsets, device by device."""
         channel = half_of(query.design).channel(query)
         assert isinstance(channel, SubsetChannel)  # of no other query
         return release_subsets(private.view(np.int32), channel, coins)
@@ -136,12 +133,9 @@ class Pairs(Set):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return each device's set of items or of pairs, or its number of likes; see `actors.mechanisms.sets`."""
-        pool_size = asked(query)
-        sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(pool_size))
-        return Sketch(liked_pairs(sets, pool_size) if together(query) == 2 else sets)
+        items = pool_size(query)
+        sets = liked_sets(query, ratings, coins, ranges=0 if together(query) else ranges_of(items))
+        return Sketch(liked_pairs(sets, items) if together(query) == 2 else sets)
 
 
-DEVICE = (
-    Set(),
-    Pairs(),
-)
+DEVICE = (Set(), Pairs())

@@ -10,7 +10,6 @@ from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings, of_kind
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
-from coordinator.protocol.channels import ChoiceChannel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import below, device_streams
@@ -18,9 +17,9 @@ from coordinator.protocol.mechanisms.sign import Sign as PublicSign
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query
 from coordinator.protocol.public_draws import sign_bit
+from coordinator.protocol.value_channels import ChoiceChannel
 
-OUTSIDE = -1
-"""Place of an item that is not in the pool."""
+OUTSIDE = -1  # Place of an item that is not in the pool
 
 
 def places_in(pool: Indices, items: int) -> Indices:

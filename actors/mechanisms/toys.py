@@ -17,8 +17,7 @@ from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 
-NOTHING = -1
-"""Fills the row of a device that reveals fewer ratings than another."""
+NOTHING = -1  # Fills the row of a device that reveals fewer ratings than another
 
 
 @compiled
@@ -85,11 +84,7 @@ class Reveal(PackedHalf):
         return Sketch(numbers)
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
-        """Return the bits of all items, device by device."""
         return rating_rows(private.view(np.int32), query.items)
 
 
-DEVICE = (
-    ItemQuery(),
-    Reveal(),
-)
+DEVICE = (ItemQuery(), Reveal())

@@ -187,11 +187,9 @@ class Spent(NamedTuple):
 
     device: int
     query_id: bytes
-    model: bytes
-    """Digest of the model that it answered."""
+    model: bytes  # Digest of the model that it answered
     mechanism: str
-    epsilon: str
-    """Privacy parameter as a fraction [nats]; empty where the mechanism has none."""
+    epsilon: str  # Privacy parameter as a fraction [nats]; empty where the mechanism has none
     guarantee: str
 
 

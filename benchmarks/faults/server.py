@@ -14,7 +14,7 @@ from benchmarks.faults.world import World
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Release
 from coordinator.server.fleet.cohorts import Cohorts, cut, side_by_side
-from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.mechanisms import aggregate, require_answer
 from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
@@ -30,7 +30,7 @@ class Edge:
     def __init__(self, driver: Driver, scheduler: Scheduler, witness: Witness) -> None:
         self.scheduler, self.witness = scheduler, witness
         self._driver = driver
-        self._inbox: deque[tuple[Panel, Question, OnAnswer, Any]] = deque()
+        self._inbox: deque[tuple[Panel, BlockRequest, OnAnswer, Any]] = deque()
 
     def carry(self, panel: Panel, question: Any, *shared: Any, landed: OnAnswer = lambda _: None) -> None:
         """Carry out a panel's decisions until it has all answers, as `coordinator.server.fleet.calls.carry` does."""
@@ -48,12 +48,12 @@ class Edge:
         if self.scheduler.happens("coordinator dies"):
             raise CoordinatorDiedError
 
-    def _send(self, panel: Panel, item: Question, question: Any, shared: tuple[Any, ...], landed: OnAnswer) -> None:
+    def _send(self, panel: Panel, item: BlockRequest, question: Any, shared: tuple[Any, ...], landed: OnAnswer) -> None:
         host, first, stop, public = item.block
         deliver: OnAnswer = lambda answer: self._inbox.append((panel, item, landed, answer))  # noqa: E731 (one line)
         host.ask(question, first, stop, (*public, *shared), deliver)
 
-    def _take(self, now: Panel, panel: Panel, item: Question, landed: OnAnswer, answer: Any) -> None:
+    def _take(self, now: Panel, panel: Panel, item: BlockRequest, landed: OnAnswer, answer: Any) -> None:
         """Report an answer to its panel; a device's error ends the run if the panel still waits for it."""
         if answer is GONE:
             panel.lost(item.number, item.epoch, self.scheduler.now, GONE)

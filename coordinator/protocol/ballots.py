@@ -25,8 +25,7 @@ from coordinator.protocol.checked import (
 )
 from coordinator.protocol.errors import InputError
 
-MOST_OBJECTS = 256
-"""Objects of a round: a vote is one byte."""
+MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
 MOST_ROUNDS = 1 << 31
 """Rounds of a service at most: from there on lanes of a voter's stream have another purpose."""
 
@@ -210,11 +209,6 @@ class Offer(Checked):
 
 
 def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:
-    """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``."""
     require_array("electors", electors, np.int32, [None])
     require_ascending("electors", electors, first, stop)

@@ -9,10 +9,8 @@ from typing import TypeAlias
 
 from coordinator.protocol.errors import InputError
 
-LARGEST_EXPONENT = 1000
-"""Powers of ten beyond this are no privacy parameters."""
-MOST_BITS = 1 << 13
-"""A numerator or denominator with more bits than this belongs to no privacy parameter."""
+LARGEST_EXPONENT = 1000  # Powers of ten beyond this are no privacy parameters
+MOST_BITS = 1 << 13  # A numerator or denominator with more bits than this belongs to no privacy parameter
 Epsilon: TypeAlias = Fraction | None
 """A privacy parameter in nats, exact; None means infinite: no noise, and no privacy."""
 
@@ -22,17 +20,6 @@ class PrivacyParameter(Fraction):
 
     Messages, ledgers and what is read from ledgers' files hold it, or None, which says that there is no privacy.
     Unpickling goes through this constructor. What arithmetic makes of it is a plain fraction again.
-
-    Parameters
-    ----------
-    numerator : int, str or Fraction
-        As for `fractions.Fraction`.
-    denominator : int, optional
-
-    Raises
-    ------
-    InputError
-        If the value is not exact, or not above 0.
 
     Examples
     --------
@@ -57,23 +44,12 @@ class PrivacyParameter(Fraction):
 def require_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
     """Return a privacy parameter as the one type that holds no invalid value; None stays None: no privacy.
 
-    Everything that is given, sent or read back as a privacy parameter goes through here: messages where they are
+    Everything that is given, sent or read back as a privacy parameter is checked here: messages where they are
     built and where they arrive, charges of a ledger, its budget, and the entries of its file.
-
-    Parameters
-    ----------
-    value : PrivacyParameter, Fraction or None
-        Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
-    name : str
-        What to call it in an error.
-
-    Raises
-    ------
-    InputError
-        If the value is anything else, not above 0, or forged.
     """
     if value is None:
         return None
+    # Nothing else is exact, and no other class is believed: what it says may change from one look to the next.
     if not isinstance(value, Fraction) or type(value) not in {Fraction, PrivacyParameter}:
         description = f"{value}, a float" if type(value) is float else f"a {type(value).__name__}"
         raise InputError(f"{name} is {description}; give a fraction above 0, or None for no privacy")
@@ -96,24 +72,9 @@ def _require_positive(value: Fraction, name: str) -> None:
 
 
 def parse_epsilon(value: object, name: str = "epsilon") -> PrivacyParameter | None:
-    """Read a privacy parameter.
+    """Read a privacy parameter in nats: a number, a ratio such as ``"1/3"``, or infinity, which is None.
 
-    Parameters
-    ----------
-    value : str, int, float or Fraction
-        A number above 0, a ratio such as ``"1/3"``, or infinity (``"inf"``). A float is read as the decimal it prints.
-    name : str
-        What to call it in an error.
-
-    Returns
-    -------
-    PrivacyParameter or None
-        The exact value in nats; None for infinity.
-
-    Raises
-    ------
-    InputError
-        If the value is no number, NaN, or not above 0.
+    A float is read as the decimal that it prints.
 
     Examples
     --------

@@ -15,8 +15,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import draw, siphash1
 
-UNIT = 1 << 20
-"""A Gaussian coordinate is a whole number of parts; so many parts are 1."""
+UNIT = 1 << 20  # A Gaussian coordinate is a whole number of parts; so many parts are 1
 _CELLS = 8  # bits: cells between a probability and half of it
 _LEAST = 1023 << _CELLS  # of 1.0, as its bits stand in a float64
 

@@ -12,7 +12,7 @@ SEED_BYTES = 16
 
 
 def derive(parent: bytes | int, purpose: str) -> bytes:
-    """Derive a 16-byte seed from ``parent``, one way: the child tells nothing about its parent or its siblings.
+    """Derive a 16-byte seed from ``parent``, one way: the child reveals nothing about its parent or its siblings.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` with numba on its first call.
 
     A division by 0 gives what IEEE 754 says, infinity or no number, and raises nothing: an error that depends on
-    private numbers would tell them. Callers divide whole numbers by public ones above 0 only.
+    private numbers would reveal them. Callers divide whole numbers by public ones above 0 only.
     """
     return _compile(function)
 

@@ -21,14 +21,13 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
 
 SECONDS = 60.0
-"""A class is given so long for one call about one block of devices, where it does not say otherwise."""
+"""Seconds that one call about one block of devices may take, where the class does not say otherwise."""
 OUTPUTS, VALUES = "outputs", "values"
-"""Parameters of a query that tell these numbers of its question; authors' own parameters have other names."""
+"""Parameters of a query that hold these numbers of its question; authors' parameters have other names."""
 
 
 CustomChannel: TypeAlias = MatrixChannel | IndependentBits | Likelihood
 """What a class may name as its channel; the framework itself draws from the first two."""
-
 
 # A class that travels by value brings the fields of its dataclass along, which say by this one object that a setting
 # has no default. Pickles of every process that knows mechanisms only name it, so that no second one comes to be.
@@ -36,7 +35,7 @@ copyreg.pickle(type(MISSING), lambda _: "MISSING")
 
 
 class MechanismError(PolicyError):
-    """One's own class raised something, returned what cannot be used, or did not end; the text names class, round."""
+    """A custom class raised something, returned what cannot be used, or did not end; the text names class, round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +71,7 @@ class Question:
         Or a device releases so many bits.
     values : int
         Where the channel is a likelihood: how many private values a sketch may have, from 0 on. Where it
-        is 0, nobody can go through them, and the guarantee is claimed, not checked.
+        is 0, nobody can enumerate them, and the guarantee is claimed, not checked.
     parameters : dict of str to float
         Public numbers of the class's own.
     arrays : dict of str to ndarray
@@ -246,13 +245,7 @@ def methods_missing(kind: type[Mechanism]) -> list[str]:
 
 
 def require_whole_class(mechanism: object) -> Mechanism:
-    """Return an object if it is a mechanism with all its methods.
-
-    Raises
-    ------
-    InputError
-        One line that names what is missing.
-    """
+    """Return an object if it is a mechanism with all its methods."""
     if not isinstance(mechanism, Mechanism):
         raise InputError(
             f"design is a {type(mechanism).__name__}, no mechanism; derive its class from blindrec.Mechanism"
@@ -289,27 +282,9 @@ def guarded(
     private: bool = False,
     function: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return what a method of a custom class returns.
+    """Return what a method of a custom class returns, or what a ``function`` returns that the class gave.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Whose.
-    method : str
-        Name of the method.
-    round_number : int
-        For the error.
-    *arguments
-        Of the method.
-    private : bool
-        Whether it sees ratings: then an error's text, which may show some, is not passed on.
-    function : callable, optional
-        What is called, where it is no method of the class itself, but of what the class returned.
-
-    Raises
-    ------
-    MechanismError
-        If it raises anything, or takes longer than the class says that it may.
+    Where the method is ``private``, it sees ratings, and an error's text, which may show some, is not passed on.
     """
     call = _Call(function or getattr(mechanism, method), arguments)
     call.start()
@@ -355,31 +330,15 @@ UNCHECKED = "claimed, not checked"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomMechanism:
-    """A custom mechanism as the experimenter admits it.
+    """A custom mechanism as the experimenter admits it."""
 
-    Attributes
-    ----------
-    mechanism : Mechanism
-        The class with its settings.
-    name : str
-        What its queries are called: the class's name, ``@``, and the digest of its source and settings.
-    parameters, arrays : frozenset of str
-        Names of the numbers and public arrays that its questions bring.
-    unchecked : bool
-        Whether its channel could not be checked.
-    partly : str
-        What was checked of a channel that could be in part only.
-    helpers : tuple of str
-        Packages that travel with its own to other processes.
-    """
-
-    mechanism: Mechanism
-    name: str
-    parameters: frozenset[str] = frozenset()
+    mechanism: Mechanism  # The class with its settings
+    name: str  # The name of its queries: the class's name, ``@``, and the digest of its source and settings
+    parameters: frozenset[str] = frozenset()  # Names of the numbers and public arrays that its questions bring
     arrays: frozenset[str] = frozenset()
-    unchecked: bool = False
-    partly: str = ""
-    helpers: tuple[str, ...] = ()
+    unchecked: bool = False  # Whether its channel could not be checked
+    partly: str = ""  # What was checked of a channel that could be in part only
+    helpers: tuple[str, ...] = ()  # Packages that travel with its own to other processes
 
     @property
     def promise(self) -> str:
@@ -430,13 +389,7 @@ def width_of(outputs: int) -> int:
 
 
 def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
-    """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little.
-
-    Raises
-    ------
-    MechanismError
-        If it is; or if a likelihood, which only claims, claims something else than its query.
-    """
+    """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little."""
     if isinstance(channel, Likelihood):
         if channel.claimed != query.epsilon:
             stated = f"it claims {channel.epsilon:.9g} nats, its question {as_float(query.epsilon):.9g}"
@@ -458,13 +411,7 @@ def _anew(channel: CustomChannel) -> CustomChannel:
 
 @lru_cache(maxsize=16)
 def stated(own: CustomMechanism, query: Query) -> CustomChannel:
-    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon.
-
-    Raises
-    ------
-    MechanismError
-        If the class gives none, or one of another size than its question's.
-    """
+    """Return the channel that a class states for a query: of an exact type, built anew, not yet held to its epsilon."""
     answer = guarded(own.mechanism, "channel", query.round, question_of(query))
     return fitted(own, query, answer)
 
@@ -503,13 +450,7 @@ def _fit(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
 
 
 class CustomPublic(PublicHalf):
-    """The public half of a custom mechanism.
-
-    Parameters
-    ----------
-    own : CustomMechanism
-        As it was admitted.
-    """
+    """The public half of a custom mechanism."""
 
     def __init__(self, own: CustomMechanism) -> None:
         self.own = own
@@ -535,14 +476,7 @@ class CustomPublic(PublicHalf):
         return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
     def channel(self, query: Query) -> CustomChannel:
-        """Return the class's channel of a query; see `PublicHalf.channel`.
-
-        Raises
-        ------
-        MechanismError
-            If the class gives none, one of another size than its question's, or one that tells more than the query's
-            epsilon: this is found for every query, before anything is charged or answered.
-        """
+        """Return the class's channel of a query; see `PublicHalf.channel`."""
         return _channel(self.own, query)
 
 

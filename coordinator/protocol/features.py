@@ -177,8 +177,7 @@ def predictions_of(
     return predictions
 
 
-MOST_LEVELS = 256
-"""Ratings of a scale at most."""
+MOST_LEVELS = 256  # Ratings of a scale at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

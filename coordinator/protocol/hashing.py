@@ -106,8 +106,7 @@ def device_streams(key: Words, first: int, count: int) -> Words:
     return streams
 
 
-LOW = np.uint64(0xFFFFFFFF)
-"""Mask of a word's low half."""
+LOW = np.uint64(0xFFFFFFFF)  # Mask of a word's low half
 
 
 @compiled

@@ -62,8 +62,7 @@ def scores(model: ItemToItem, likes: Bools2) -> Floats2:
 
 LEAST_SPREAD, MOST_POWER, HALVINGS = 1e-6, 8.0, 30
 """A probability at least; the most that shares are raised to, and how often that is halved to find it."""
-MOST_DIRECTIONS = 64
-"""Directions at most: a device holds a number for each pair of them."""
+MOST_DIRECTIONS = 64  # Directions at most: a device holds a number for each pair of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,10 +137,8 @@ PRIOR, STRENGTH = 10.0, 0.5
 LIKE_ANY = 0.01
 """Share of likes that are thought to be of any item at random, so that no feature is expected never to be liked."""
 DAMPING = 3
-LEAST_SCORE = 1e-6
-"""Scores of an item-item model below it count as this one where features multiply them."""
-_STEPS = 2.0**32
-"""Logarithms are rounded to a fraction of it, so that their sums are exact in any order."""
+LEAST_SCORE = 1e-6  # Scores of an item-item model below it count as this one where features multiply them
+_STEPS = 2.0**32  # Logarithms are rounded to a fraction of it, so that their sums are exact in any order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

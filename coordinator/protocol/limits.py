@@ -26,8 +26,7 @@ _SHARE = 4
 """A file is read whole only if so many times its size fit in memory: it is decoded, split and kept beside itself."""
 
 
-_ALWAYS = 64 << 20
-"""Bytes that nobody looks for room for."""
+_ALWAYS = 64 << 20  # Bytes that nobody looks for room for
 
 
 def memory_left() -> int:

@@ -13,57 +13,33 @@ LOST = "lost"
 """A process, a node or an object is gone: it is asked or started again, and after eight times a line ends the run."""
 ENDS = "ends"
 """Nothing that is asked again would help: a line ends the run at once, and what was kept can be resumed."""
-WAITS = "waits"
-"""Time is up: whoever gave the time goes on waiting, or devices take their keeper for lost."""
+WAITS = "waits"  # Time is up: whoever gave the time goes on waiting, or devices take their keeper for lost
 INSIDE = "inside"
 """Code raised an error in another process: ours is raised as it was raised there, any other one is a fault."""
-FAULT = "fault"
-"""A fault of ours, or of a part of Ray that blindrec does not use: a trace, and exit code 1."""
+FAULT = "fault"  # A fault of ours, or of a part of Ray that blindrec does not use: a trace, and exit code 1
 
-FATES = {
-    "RayActorError": LOST,
-    "ActorDiedError": LOST,
-    "ActorUnavailableError": LOST,
-    "ActorUnschedulableError": LOST,
-    "TaskUnschedulableError": LOST,
-    "OutOfMemoryError": LOST,
-    "WorkerCrashedError": LOST,
-    "NodeDiedError": LOST,
-    "LocalRayletDiedError": LOST,
-    "ObjectLostError": LOST,
-    "ObjectFetchTimedOutError": LOST,
-    "ObjectFreedError": LOST,
-    "ObjectReconstructionFailedError": LOST,
-    "OwnerDiedError": LOST,
-    "ReferenceCountingAssertionError": LOST,
-    "PlasmaObjectNotAvailable": LOST,
-    "RpcError": LOST,
-    "AuthenticationError": ENDS,
-    "ObjectStoreFullError": ENDS,
-    "OutOfDiskError": ENDS,
-    "RuntimeEnvSetupError": ENDS,
-    "ActorPlacementGroupRemoved": ENDS,
-    "TaskPlacementGroupRemoved": ENDS,
-    "GetTimeoutError": WAITS,
-    "RayTaskError": INSIDE,
-    "ActorAlreadyExistsError": FAULT,
-    "ActorHandleNotFoundError": FAULT,
-    "AsyncioActorExit": FAULT,
-    "CrossLanguageError": FAULT,
-    "ObjectRefStreamEndOfStreamError": FAULT,
-    "OufOfBandObjectRefSerializationException": FAULT,
-    "PendingCallsLimitExceeded": FAULT,
-    "RayCgraphCapacityExceeded": FAULT,
-    "RayChannelError": FAULT,
-    "RayChannelTimeoutError": FAULT,
-    "RayDirectTransportError": FAULT,
-    "RayError": FAULT,
-    "RaySystemError": FAULT,
-    "StreamingGeneratorReplayInconsistentError": FAULT,
-    "TaskCancelledError": FAULT,
-    "UnserializableException": FAULT,
-    "UserCodeException": FAULT,
+_NAMES = {
+    LOST: (
+        "RayActorError ActorDiedError ActorUnavailableError ActorUnschedulableError TaskUnschedulableError "
+        "OutOfMemoryError WorkerCrashedError NodeDiedError LocalRayletDiedError ObjectLostError "
+        "ObjectFetchTimedOutError ObjectFreedError ObjectReconstructionFailedError OwnerDiedError "
+        "ReferenceCountingAssertionError PlasmaObjectNotAvailable RpcError"
+    ),
+    ENDS: (
+        "AuthenticationError ObjectStoreFullError OutOfDiskError RuntimeEnvSetupError ActorPlacementGroupRemoved "
+        "TaskPlacementGroupRemoved"
+    ),
+    WAITS: "GetTimeoutError",
+    INSIDE: "RayTaskError",
+    FAULT: (
+        "ActorAlreadyExistsError ActorHandleNotFoundError AsyncioActorExit CrossLanguageError "
+        "ObjectRefStreamEndOfStreamError OufOfBandObjectRefSerializationException PendingCallsLimitExceeded "
+        "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError RayError "
+        "RaySystemError StreamingGeneratorReplayInconsistentError TaskCancelledError UnserializableException "
+        "UserCodeException"
+    ),
 }
+FATES = {name: fate for fate, names in _NAMES.items() for name in names.split()}
 """The fate of each error of `ray.exceptions`."""
 MEMORY = "OutOfMemoryError"
 """Ray's error after it killed processes because its node had too little memory left."""

@@ -40,14 +40,10 @@ def unpack(packed: bytes, count: int) -> Bits:
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=count)
 
 
-CENTRE_UNIT = 32
-"""Steps of a centre between nothing expected and a sure like."""
-ID_BYTES = 16
-"""Bytes of a message's id."""
-MOST_NAMES = 64
-"""Parameters, and arrays, that a query has at most; no design has more than five."""
-MOST_BITS_TOLD = 1 << 32
-"""Bits that a device tells at most."""
+CENTRE_UNIT = 32  # Steps of a centre between nothing expected and a sure like
+ID_BYTES = 16  # Bytes of a message's id
+MOST_NAMES = 64  # Parameters, and arrays, that a query has at most; no design has more than five
+MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +106,7 @@ class Query(Checked):
         require_whole("round", self.round, 0, MOST_DEVICES)
         require_bytes("public seed", self.public_seed, SEED_BYTES)
         require_epsilon(self.epsilon)
-        require_whole("questions", self.questions, 1, MOST_BITS_TOLD)
+        require_whole("questions", self.questions, 1, MOST_BITS_RELEASED)
         require_whole("bits of an answer", self.answer_bits, 1, 64)
         _require_dict("parameters", "numbers", self.parameters)
         for name, value in self.parameters.items():
@@ -218,7 +214,7 @@ class Release(Checked):
         Devices that refused for lack of budget; they are among those that did not answer.
     pairs : bytes or None
         Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
-        -1 of devices without a pair. None where public coins alone tell what was asked.
+        -1 of devices without a pair. None where public coins alone decide the question.
 
     Raises
     ------
@@ -240,7 +236,7 @@ class Release(Checked):
         require_bytes("query id", self.query_id, ID_BYTES)
         require_whole("first device", self.first, 0, MOST_DEVICES)
         require_whole("devices of a release", self.count, 0, MOST_DEVICES)
-        require_whole("bits a device", self.width, 1, MOST_BITS_TOLD)
+        require_whole("bits a device", self.width, 1, MOST_BITS_RELEASED)
         require_bytes("bits of a release", self.bits, -(-self.count * self.width // 8))
         require_whole("refusing devices", self.refused, 0, self.count)
         if self.answered is not None:

@@ -268,7 +268,7 @@ def _below(streams: Words, threshold: np.uint64) -> Bools:
 
 
 def reveals(streams: Words, share: float) -> Bools:
-    """Return which devices tell everything, each with probability ``share`` by its public coin (lane 0)."""
+    """Return which devices reveal everything, each with probability ``share`` by its public coin (lane 0)."""
     return _below(streams, np.uint64(round(Fraction(share) * (1 << 63))))
 
 

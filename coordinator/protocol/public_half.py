@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coordinator.protocol.channels import Channel, Likelihood
+from coordinator.protocol.channels import Channel, IndependentBits, Likelihood, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
@@ -60,7 +60,7 @@ class PublicHalf:
         return 1
 
     def channel(self, query: Query) -> Channel | Likelihood:
-        """Return the exact channel that a device's private sketch goes through, with its sampler.
+        """Return the exact channel that randomizes a device's private sketch, with its sampler.
 
         It is called for every block of devices, so a channel that takes long to make is cached by its parameters.
 
@@ -74,13 +74,16 @@ class PublicHalf:
         raise NotImplementedError(f"{type(self).__name__} says no channel; give it a method that returns one")
 
 
-def require_whole_parameter(query: Query, name: str, most: int) -> int:
-    """Return a parameter that must be a whole number from 1 to ``most``.
+class OneBit(PublicHalf):
+    """One private bit, flipped under the whole epsilon."""
 
-    Raises
-    ------
-    InputError
-    """
+    def channel(self, query: Query) -> IndependentBits:
+        """Return randomized response on the bit."""
+        return flipped_bits(1, query.epsilon)
+
+
+def require_whole_parameter(query: Query, name: str, most: int) -> int:
+    """Return a parameter that must be a whole number from 1 to ``most``."""
     value = query.parameters[name]
     if not (1 <= value <= most and float(value).is_integer()):
         raise InputError(f"{query} has {name} {value:g}; give a whole number, 1 to {most}")

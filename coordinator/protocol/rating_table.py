@@ -96,12 +96,9 @@ class RowTable(Generic[Values]):
         return RowTable(starts=starts, items=self.items[here], values=_some(self.values, here), count=self.count)
 
 
-Rows: TypeAlias = RowTable[Floats]
-"""Users and how they rated items."""
-Likes: TypeAlias = RowTable[Bools]
-"""Users and which of the items that they rated they liked."""
-Held: TypeAlias = RowTable[None]
-"""Users and items that are held out."""
+Rows: TypeAlias = RowTable[Floats]  # Users and how they rated items
+Likes: TypeAlias = RowTable[Bools]  # Users and which of the items that they rated they liked
+Held: TypeAlias = RowTable[None]  # Users and items that are held out
 
 
 def _some(values: Values, places: Ints | Bools | slice) -> Values:

@@ -14,8 +14,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 
-BITS = 20
-"""Significant bits of a number that is announced, or that something is chosen by."""
+BITS = 20  # Significant bits of a number that is announced, or that something is chosen by
 
 
 def step_of(largest: float, bits: int) -> float:

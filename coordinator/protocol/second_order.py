@@ -73,8 +73,8 @@ class SecondOrderQuery(Checked):
         require_whole("batch", self.batch, 0, MOST_DEVICES)
         require_truth("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
-        if self.own_h and not half_of(self.mechanism).tells_own_h:
-            about = next(name for name, half in second_order_public_halves().items() if half.tells_own_h)
+        if self.own_h and not half_of(self.mechanism).releases_own_h:
+            about = next(name for name, half in second_order_public_halves().items() if half.releases_own_h)
             raise InputError(f"own_h is True, which is about {about}; the mechanism is {self.mechanism}, leave it out")
 
     @property
@@ -96,12 +96,7 @@ class SecondOrderQuery(Checked):
         return as_words(self.id)
 
     def require(self, features: ItemFeatures) -> None:
-        """Refuse a model that is not the one the query names, or that the mechanism cannot be used with.
-
-        Raises
-        ------
-        InputError
-        """
+        """Refuse a model that is not the one the query names, or that the mechanism cannot be used with."""
         if features.digest != self.model:
             raise InputError(
                 f"model {features.digest.hex()[:8]} is not the announced one, {self.model.hex()[:8]}; send that one"
@@ -141,33 +136,15 @@ class SecondOrderRelease(Checked):
     def as_vector(self, features: ItemFeatures, query: SecondOrderQuery, *, rescale: bool = True) -> Floats:
         """Return the row z whose ``z z^T`` the server adds to its second moment of residuals, float64, shape (m,).
 
-        Parameters
-        ----------
-        features : ItemFeatures
-            The model that was answered.
-        query : SecondOrderQuery
-            What was asked.
-        rescale : bool
-            Bring what has another energy than public users' vectors to theirs, see `second_order_mechanisms.pmd`.
-
-        Raises
-        ------
-        InputError
-            If this is no release of the query, or not a vector.
+        With ``rescale`` what has another energy than public users' vectors is brought to theirs.
         """
         self.require(query, features)
         return half_of(self.mechanism).row(self.payload, features, query, rescale=rescale)
 
     def as_moment(self, features: ItemFeatures, query: SecondOrderQuery) -> Floats2:
-        """Return the released r x r moment of directions, symmetric.
-
-        Raises
-        ------
-        InputError
-            If this is no release of the query, or not a moment.
-        """
+        """Return the released r x r moment of directions, symmetric."""
         self.require(query, features)
-        return half_of(self.mechanism).told_moment(self.payload, self.device, features, query)
+        return half_of(self.mechanism).released_moment(self.payload, self.device, features, query)
 
     def require(self, query: SecondOrderQuery, features: ItemFeatures) -> None:
         """Raise InputError if this is no release of ``query`` about ``features``, or its payload is none."""

@@ -13,28 +13,20 @@ import numpy as np
 
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import (
-    LARGEST_EPSILON,
-    SMALLEST_EPSILON,
-    ChoiceChannel,
-    LogRatio,
-    choice_channel,
-    odds_within,
-)
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel, LogRatio, odds_within
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rounding import significant
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
 _ANGLES = 4096
-_WIDE = 5050
-"""Dimensions up to which the angles of the table span a right angle."""
-_BITS = 30
-"""Significant bits of a length: its last ones differ between processors."""
+_WIDE = 5050  # Dimensions up to which the angles of the table span a right angle
+_BITS = 30  # Significant bits of a length: its last ones differ between processors
 
 
 @dataclass(frozen=True, slots=True)
-class CapChannel:
+class CapChannel(ExactChannel):
     """PrivUnit over public candidates in ``dimension`` dimensions."""
 
     dimension: int  # d
@@ -50,11 +42,6 @@ class CapChannel:
     def log_ratio(self) -> LogRatio:
         """Largest log-ratio of two private vectors' probabilities of one answer, exact."""
         return self.choice.log_ratio
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        return float(self.log_ratio)
 
     @property
     def second_moment(self) -> float:
@@ -121,20 +108,17 @@ def _nearest(dimension: int, vectors: int) -> Callable[[int], float]:
     return total
 
 
-LARGEST_GRID_EPSILON = 20
-"""Above it the far tail of the noise would have too few of the 64-bit coins."""
+LARGEST_GRID_EPSILON = 20  # Above it the far tail of the noise would have too few of the 64-bit coins
 SMALLEST_GRID_EPSILON = Fraction(1, 1000)
 """Below it the noise would reach beyond `FARTHEST`, and most releases would be clipped."""
-STEPS = 64
-"""Steps of the grid over the range of ratings, and over the noise's scale, at least."""
-FARTHEST = 1 << 20
-"""Most steps that a release lies outside of the range."""
+STEPS = 64  # Steps of the grid over the range of ratings, and over the noise's scale, at least
+FARTHEST = 1 << 20  # Most steps that a release lies outside of the range
 _HALF = 1 << 63
 _ODDS_UNIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GridLaplace:
+class GridLaplace(ExactChannel):
     """Two-sided geometric noise on a grid, ``P(n)`` proportional to ``exp(-epsilon |n| / steps)`` up to coins."""
 
     steps: int  # Steps of the grid over the range of ratings: a coordinate is 0 to ``steps``
@@ -155,11 +139,6 @@ class GridLaplace:
             if max(pair) * least > most * min(pair):
                 most, least = max(pair), min(pair)
         return LogRatio.of(Fraction(most, least))
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        return float(self.log_ratio)
 
     def _coins(self, place: int) -> Words:
         """Return how many of 2**64 coins make every release, in the order of `row`."""

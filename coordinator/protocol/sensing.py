@@ -24,8 +24,7 @@ from coordinator.protocol.arrays import Counts, Indices, Words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
-DRAWN = 16
-"""Places that are drawn together; a speed parameter."""
+DRAWN = 16  # Places that are drawn together; a speed parameter
 _HALF = 1 << 32
 _COINS = 1 << 64
 _FEWEST = 256
@@ -35,16 +34,11 @@ _DIGITS, _NEVER = 60, Decimal(2) ** -80
 class SensingTable(NamedTuple):
     """How to draw a sensing set: an alias table of the number of places, and among how many items these lie."""
 
-    thresholds: Words
-    """Thresholds, shape (2**k,), in units of 2**-64."""
-    numbers: Counts
-    """Numbers of places, shape (2 * 2**k,): of entry i's alias at 2 i, of its own at 2 i + 1."""
-    items: int
-    """Number N of items, or of those of a pool; N itself stands for no item."""
-    spared: bool
-    """Whether the places are those of the items that are not sensed."""
-    room: int
-    """Size of an array that holds any device's places."""
+    thresholds: Words  # Thresholds, shape (2**k,), in units of 2**-64
+    numbers: Counts  # Numbers of places, shape (2 * 2**k,): of entry i's alias at 2 i, of its own at 2 i + 1
+    items: int  # Number N of items, or of those of a pool; N itself stands for no item
+    spared: bool  # Whether the places are those of the items that are not sensed
+    room: int  # Size of an array that holds any device's places
 
 
 @lru_cache(maxsize=16)

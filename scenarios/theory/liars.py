@@ -23,9 +23,9 @@ from actors.lying.lies import ANSWERS, SKETCHES
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.channels.values import CHOSEN, PADDED
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
 from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.decoding.count_decoding import Rates
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
+from actors.device import Cohort, Device
 from actors.ledger import Ledger
-from coordinator.protocol.budget import Epsilon
+from coordinator.protocol.budget import Epsilon, parse_epsilon
+from coordinator.protocol.errors import BudgetError, InputError
 from coordinator.protocol.messages import Query
 
 FIRST, STOP = 5, 17
@@ -123,3 +126,202 @@ def test_neighbours_that_spent_alike_on_different_queries_are_one_stretch() -> N
         query = worlds.maxsense_query(items=4, sensing=0.5, epsilon=Fraction(1, 2), round_number=number)
         assert ledger.charge(query, first, stop) == []
     assert ledger.spending() == [(0, 2, 0), (2, 9, Fraction(1, 2)), (9, 12, 0)]
+
+
+# A question is answered once: repeats are free and equal, what the budget does not hold is refused.
+WORLD = worlds.world(items=30, rated=6)
+RATINGS = worlds.block_ratings(WORLD)
+
+
+def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -> Query:
+    return worlds.maxsense_query(items=30, sensing=sensing, epsilon=epsilon, round_number=round_number)
+
+
+def device(budget: Fraction | None, index: int = 3) -> Device:
+    return Device(RATINGS, WORLD.secret, index, budget)
+
+
+def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
+    asked = device(Fraction(1))
+    first = asked.answer(query(0, Fraction(1)))
+    assert asked.spent == 1
+    for _ in range(3):
+        assert asked.answer(query(0, Fraction(1))) == first
+        assert asked.answer(pickle.loads(pickle.dumps(query(0, Fraction(1))))) == first
+    assert asked.spent == 1
+
+
+def test_a_cohort_asked_again_block_by_block_repeats_and_spends_nothing() -> None:
+    cohort = Cohort(RATINGS, WORLD.secret, 0, 60, Fraction(1))
+    whole = cohort.answer(query(0, Fraction(1)), 0, 60).unpacked()
+    again = [cohort.answer(query(0, Fraction(1)), first, first + 20) for first in (0, 20, 40)]
+    assert [release.refused for release in again] == [0, 0, 0]
+    assert [bit for release in again for bit in release.unpacked().tolist()] == whole.tolist()
+    assert {cohort.ledger.spent(index) for index in range(60)} == {Fraction(1)}
+
+
+def test_a_new_query_beyond_the_budget_is_refused_by_name() -> None:
+    asked = device(parse_epsilon("1.0"), index=1234)
+    asked.answer(query(0, parse_epsilon("0.8")))
+    with pytest.raises(BudgetError) as caught:
+        asked.answer(query(7, parse_epsilon("0.5")))
+    text = str(caught.value)
+    for told in ("query 7", "costs 0.5 ", "device 1234", "has 0.2 of 1 left", "0.8 spent"):
+        assert told in text
+    assert "\n" not in text
+    assert asked.spent == Fraction(4, 5)
+    assert asked.answer(query(0, parse_epsilon("0.8"))).refused == 0
+    assert asked.answer(query(8, parse_epsilon("0.2"))).refused == 0
+    assert asked.spent == 1
+
+
+def test_a_refusal_releases_nothing() -> None:
+    """Everybody's private bit is 1, so any bit that got out would show; refusing does not depend on it either."""
+    world = worlds.world(items=4, rated=4, like=((1.0, 1.0),))
+    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 21, Fraction(1))
+    spend = worlds.maxsense_query(items=4, sensing=1.0, epsilon=Fraction(1))
+    ask = worlds.maxsense_query(items=4, sensing=1.0, epsilon=Fraction(1, 2), round_number=1)
+    cohort.answer(spend, 0, 21)
+    refusal = cohort.answer(ask, 0, 21)
+    assert refusal.refused == refusal.count == 21
+    assert not refusal.unpacked().any()
+    assert not refusal.answered_mask().any()
+    assert refusal.bits == bytes(3)
+
+
+def test_only_those_who_cannot_pay_refuse() -> None:
+    cohort = Cohort(RATINGS, WORLD.secret, 0, 40, Fraction(1))
+    cohort.answer(query(0, Fraction(1, 2)), 10, 25)
+    late = cohort.answer(query(1, Fraction(3, 4)), 0, 40)
+    expected = worlds.expected_bits(WORLD, query(1, Fraction(3, 4)), range(40))
+    assert late.refused == 15
+    assert late.answered_mask().tolist() == [not 10 <= index < 25 for index in range(40)]
+    kept = [0 if 10 <= index < 25 else bit for index, bit in enumerate(expected)]
+    assert late.unpacked()[:, 0].tolist() == kept
+
+
+@pytest.mark.parametrize("budget", ["1", "0.1", "1/3", "0.7", "1e-9"])
+def test_three_thirds_of_a_budget_are_the_budget(budget: str) -> None:
+    whole = parse_epsilon(budget)
+    assert whole is not None
+    asked = device(whole)
+    for round_number in range(3):
+        asked.answer(query(round_number, whole / 3))
+    assert asked.spent == whole
+    with pytest.raises(BudgetError):
+        asked.answer(query(3, whole / 3))
+    with pytest.raises(BudgetError):
+        asked.answer(query(3, Fraction(1, 10**30)))
+
+
+def test_ten_tenths_fit_and_a_hair_more_does_not() -> None:
+    tenth = parse_epsilon(0.1)
+    assert tenth is not None
+    asked = device(Fraction(1))
+    for round_number in range(10):
+        asked.answer(query(round_number, tenth))
+    other = device(Fraction(1))
+    with pytest.raises(BudgetError):
+        other.answer(query(0, Fraction(1) + Fraction(1, 10**40)))
+    assert other.spent == 0
+
+
+def test_an_answer_without_noise_needs_an_unlimited_budget() -> None:
+    with pytest.raises(BudgetError):
+        device(Fraction(10**6)).answer(query(0, None))
+    free = device(None)
+    free.answer(query(0, Fraction(1)))
+    assert free.spent == 1
+    free.answer(query(1, None))
+    assert free.spent is None
+
+
+def test_queries_that_differ_anywhere_are_paid_for_apart() -> None:
+    asked = device(Fraction(3))
+    asked.answer(query(0, Fraction(1)))
+    asked.answer(query(0, Fraction(1), sensing=0.2))
+    asked.answer(query(1, Fraction(1)))
+    assert asked.spent == 3
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(-5), Fraction(-1, 10**9), Fraction(0)])
+def test_no_query_refunds_or_is_free(epsilon: Fraction) -> None:
+    """A server may send any number: a cost of 0 or less must be refused, or it would buy answers or budget."""
+    asked = device(Fraction(1))
+    with pytest.raises((BudgetError, InputError)):
+        asked.answer(query(0, epsilon))
+    assert asked.spent == 0
+
+
+@pytest.mark.parametrize("questions", [0, -1, 2, 1000])
+def test_a_design_answers_its_own_number_of_questions(questions: int) -> None:
+    """MaxSense has one bit; a query that says otherwise would get a release whose length belies it."""
+    asked = device(Fraction(1))
+    with pytest.raises((BudgetError, InputError)):
+        asked.answer(
+            Query(
+                design="maxsense",
+                items=30,
+                round=0,
+                public_seed=worlds.PUBLIC,
+                epsilon=Fraction(1),
+                questions=questions,
+                parameters={"sensing": 0.5},
+            )
+        )
+    assert asked.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("design", "items", "epsilon", "parameters"),
+    [
+        ("minsense", 30, Fraction(1), {"sensing": 0.5}),
+        ("maxsense", 31, Fraction(1), {"sensing": 0.5}),
+        ("maxsense", 30, Fraction(31), {"sensing": 0.5}),
+        ("maxsense", 30, Fraction(1), {"sensing": 1.5}),
+        ("maxsense", 30, Fraction(1), {"sensing": float("nan")}),
+        ("maxsense", 30, Fraction(1), {}),
+        ("maxsense", 30, Fraction(1), {"sensing": 0.5, "other": 1.0}),
+    ],
+)
+def test_a_query_that_cannot_be_answered_costs_nothing(
+    design: str, items: int, epsilon: Fraction, parameters: dict[str, float]
+) -> None:
+    asked = device(None)
+    with pytest.raises(InputError):
+        asked.answer(
+            Query(
+                design=design,
+                items=items,
+                round=0,
+                public_seed=worlds.PUBLIC,
+                epsilon=epsilon,
+                parameters=parameters,
+            )
+        )
+    assert asked.spent == 0
+
+
+def test_a_query_that_changed_under_its_id_is_no_repeat() -> None:
+    """The device must not answer a second question for free because the object kept the id of the first."""
+    asked, sent = device(Fraction(1)), query(0, Fraction(1))
+    asked.answer(sent)
+    try:
+        sent.parameters["sensing"] = 1.0
+    except TypeError:
+        return
+    with pytest.raises(BudgetError):
+        asked.answer(sent)
+
+
+def test_a_query_cannot_travel_under_another_id() -> None:
+    """A server that writes an id of its own into the message must not be believed: the device computes it."""
+    asked, paid = device(Fraction(1)), query(0, Fraction(1))
+    asked.answer(paid)
+    other = query(1, Fraction(1))
+    try:
+        vars(other)["id"] = paid.id
+    except TypeError:
+        return
+    with pytest.raises(BudgetError):
+        asked.answer(pickle.loads(pickle.dumps(other)))

@@ -10,9 +10,9 @@ import pytest
 import worlds
 
 from coordinator.protocol.arrays import Bits2, Ints2
-from coordinator.protocol.channels.values import subset_form
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
+from coordinator.protocol.value_channels import subset_form
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.statistics.slices import column_counts, subset_counts
 

@@ -13,12 +13,12 @@ from statistical import hoeffding_radius
 
 from actors.mechanisms.sets import liked_sets
 from actors.seeds import Coins
-from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of
+from coordinator.protocol.value_channels import subset_channel
 from coordinator.server.decoding.count_decoding import number_shares, range_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.budget import add
-from coordinator.protocol.channels import COIN, flipped_bits, kary_channel, unary_channel
+from coordinator.protocol.channels import COIN, flipped_bits, unary_channel
+from coordinator.protocol.value_channels import kary_channel
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, Panel, Question, pause_after
+from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, BlockRequest, Panel, pause_after
 from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
 
@@ -41,7 +41,7 @@ def waits(panel: Panel) -> float | None:
     return panel.until
 
 
-def asked(panel: Panel, now: float = 0.0) -> Iterator[Question]:
+def asked(panel: Panel, now: float = 0.0) -> Iterator[BlockRequest]:
     """All that the panel asks now."""
     while question := panel.question(now):
         yield question
@@ -50,7 +50,7 @@ def asked(panel: Panel, now: float = 0.0) -> Iterator[Question]:
 def test_blocks_are_asked_in_their_order_and_never_more_than_the_window_at_once() -> None:
     panel = Panel(blocks(5), check, window=2)
     first, second = asked(panel)
-    assert (first, second) == (Question(0, 0, Block(None, 0, 8)), Question(1, 0, Block(None, 8, 16)))
+    assert (first, second) == (BlockRequest(0, 0, Block(None, 0, 8)), BlockRequest(1, 0, Block(None, 8, 16)))
     assert panel.answered(1, 0, answer(second.block))
     assert [question.number for question in asked(panel)] == [2]
 
@@ -131,8 +131,8 @@ class Driven(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now, self.given_up = 0.0, False
-        self.out: dict[int, Question] = {}
-        self.old: list[Question] = []
+        self.out: dict[int, BlockRequest] = {}
+        self.old: list[BlockRequest] = []
         self.losses: dict[int, int] = {}
         self.inside: set[int] = set()
 

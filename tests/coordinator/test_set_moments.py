@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.errors import InputError
+from coordinator.protocol.value_channels import subset_channel
 from coordinator.server.decoding.count_decoding import Rates
 from coordinator.server.design import World
 from coordinator.server.mechanisms import server_halves

@@ -18,7 +18,7 @@ from thoroughness import examples
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import choice_channel
+from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.moments.sign_moments import optimal_best_count, sign_contrast
 
 LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))

@@ -21,6 +21,7 @@ import coordinator.server.completion
 import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
+from coordinator.protocol.channels import ExactChannel
 from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order import SecondOrderRelease
@@ -68,7 +69,7 @@ def test_reading_a_configuration_loads_no_numerical_library_but_numpy() -> None:
 
 @pytest.mark.parametrize("name", second_order_public_halves())
 def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
-    """A class of the protocol that computes its epsilon: test_every_channel.py holds all of these to e**epsilon."""
+    """A class of the protocol that computes its epsilon: test_channels.py holds all of these to e**epsilon."""
     half = second_order_public_halves()[name]
     if not half.takes_epsilon:
         assert half.channel(tiers.query(MODEL, name), MODEL) is None
@@ -78,7 +79,7 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
         assert channel is not None
         of = type(channel)
         assert of.__module__.startswith("coordinator.protocol")
-        assert isinstance(vars(of).get("epsilon"), property)
+        assert issubclass(of, ExactChannel)
         assert float(epsilon) * (1 - 2e-6) <= channel.epsilon <= float(epsilon)
         assert channel.log_ratio.within(epsilon)
     for wrong in (half.smallest / 2, Fraction(half.largest) * 2):

@@ -162,13 +162,8 @@ class Pmc(SecondOrderDevice):
     names = ("pmc", "pmc-rr")
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,
-        features: ItemFeatures,  # noqa: ARG002 (signs are the same in all models)
-        coins: Coins,
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the packed signs of every device."""
         releases = packed(flipped_signs(residuals, coins, query.epsilon))
         if not query.own_h:
             return releases
@@ -219,19 +214,11 @@ class Pmd(SecondOrderDevice):
     names = ("pmd",)
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,  # noqa: ARG002 (all that is needed is in the model)
-        features: ItemFeatures,
-        coins: Coins,
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the places of one candidate in the scale, a device."""
         values = candidate_values(features)
         releases = candidate(residuals, values, coins, ratings=len(features.scale or ()))
         return [row.tobytes() for row in releases]
 
 
-DEVICE = (
-    Pmc(),
-    Pmd(),
-)
+DEVICE = (Pmc(), Pmd())

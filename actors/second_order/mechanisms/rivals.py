@@ -64,13 +64,8 @@ class Exact(SecondOrderDevice):
     names = ("exact",)
 
     def payloads(
-        self,
-        residuals: Floats2,
-        query: SecondOrderQuery,  # noqa: ARG002 (nothing is settled)
-        features: ItemFeatures,
-        coins: Coins,  # noqa: ARG002 (or random)
+        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the completed vector of every device."""
         return [row.tobytes() for row in (residuals + features.mean).astype("<f8")]
 
 
@@ -105,7 +100,6 @@ class Laplace(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the noisy coordinates of every device, in the scale of the ratings."""
         channel, width = grid_laplace(query.epsilon), features.highest - features.lowest
         shares = (residuals + (features.mean - features.lowest)) / width
         values = features.lowest + noisy_places(shares, channel, coins) * (width / channel.steps)
@@ -181,7 +175,6 @@ class PrivUnit(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the answer of every device."""
         moments = directions(residuals, basis_of(features))
         answers = named(moments, channel_of(features, query.epsilon), query.id, coins)
         return [answer.tobytes() for answer in answers.astype("<u2")]
@@ -227,14 +220,8 @@ class Sslp(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        """Return the packed corner of every device."""
         shares = residuals / sslp_clip(features)
         return packed(corners(shares, bit_channel(query.epsilon), coins))
 
 
-DEVICE = (
-    Exact(),
-    Laplace(),
-    PrivUnit(),
-    Sslp(),
-)
+DEVICE = (Exact(), Laplace(), PrivUnit(), Sslp())

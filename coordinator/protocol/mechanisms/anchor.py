@@ -20,29 +20,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.checked import require_array, require_range
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.public_half import OneBit
 
-LEVELS = "levels"
-"""Parameter of queries about turned signs: levels of an item's sensing coin, a power of two."""
+LEVELS = "levels"  # Parameter of queries about turned signs: levels of an item's sensing coin, a power of two
 PRIOR, GUESS, COUNTS, LEAN, SENSED = ("prior", "guess", "counts", "lean", "sensed")
 """Public arrays of queries about turned signs, int32, shapes (K,), (2 K, N), (2 K, N), (K,) and (N,)."""
 MOST_CLASSES, MOST_LEVELS, MOST_POOL = 64, 64, 1024
 """User classes, levels of a sensing coin, and items of a pool of pairs, at most."""
 
 
-class _OneBit(PublicHalf):
-    """One private bit under the whole epsilon."""
-
-    def channel(self, query: Query) -> IndependentBits:
-        """Return randomized response on the bit."""
-        return flipped_bits(1, query.epsilon)
-
-
-class PairSigns(_OneBit):
+class PairSigns(OneBit):
     """Pairs are those of the pool's items; ratings may be counted from centres."""
 
     name = "pair-signs"
@@ -50,12 +40,11 @@ class PairSigns(_OneBit):
     centred = True
 
     def check(self, query: Query) -> None:
-        """Refuse a pool that has no pair, or too many."""
         if query.pool is not None and not 2 <= query.pool.size <= MOST_POOL:
             raise InputError(f"{query} is about pairs of {query.pool.size} items; give 2 to {MOST_POOL}")
 
 
-class Anchor(_OneBit):
+class Anchor(OneBit):
     """Everything that a device adds up comes with the query, so that any learner can stand behind it."""
 
     name = "anchor"
@@ -63,7 +52,6 @@ class Anchor(_OneBit):
     arrays = frozenset({PRIOR, GUESS, COUNTS, LEAN, SENSED})
 
     def check(self, query: Query) -> None:
-        """Refuse levels that are no power of two, and arrays that do not fit each other."""
         levels, arrays = query.parameters[LEVELS], query.arrays
         if levels not in {1 << power for power in range(MOST_LEVELS.bit_length())}:
             raise InputError(f"{query} has {levels:g} levels; give a power of two, 1 to {MOST_LEVELS}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import PublicHalf, require_whole_parameter
+from coordinator.protocol.public_half import OneBit, PublicHalf, require_whole_parameter
 from coordinator.protocol.sensing import sensing_of
 
 
-class MaxSense(PublicHalf):
+class MaxSense(OneBit):
     """One bit, flipped (Banerjee et al., Figure 2); sets are drawn among the catalogue, or among a pool's items."""
 
     name = "maxsense"
@@ -16,12 +16,7 @@ class MaxSense(PublicHalf):
     pooled = None
 
     def check(self, query: Query) -> None:
-        """Refuse a sensing probability that is none."""
         sensing_of(query)
-
-    def channel(self, query: Query) -> IndependentBits:
-        """Return the flip of the one bit."""
-        return flipped_bits(1, query.epsilon)
 
 
 def partition_size(items: int, set_size: int) -> int:
@@ -36,19 +31,13 @@ class MultiMaxSense(PublicHalf):
     parameters = frozenset({"set_size"})
 
     def check(self, query: Query) -> None:
-        """Refuse a size of sets that is none."""
         require_whole_parameter(query, "set_size", query.items)
 
     def questions(self, query: Query) -> range:
-        """Return 1 to the number of sets."""
         return range(1, partition_size(query.items, int(query.parameters["set_size"])) + 1)
 
     def channel(self, query: Query) -> IndependentBits:
-        """Return the flips of all bits."""
         return flipped_bits(query.questions, query.epsilon_per_question)
 
 
-PUBLIC = (
-    MaxSense(),
-    MultiMaxSense(),
-)
+PUBLIC = (MaxSense(), MultiMaxSense())

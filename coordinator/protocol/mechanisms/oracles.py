@@ -1,7 +1,7 @@
 """Frequency oracles in public: k-ary, unary, hashed, Hadamard and subset reports of one private value, a random item.
 
-Of M items that are asked about, by their places in the pool: a device that tells what it liked has the value j if the
-j-th item is a random one of those that it liked, and M if it liked none. One that tells what it rated has j if the
+Of M items that are asked about, by their places in the pool: a device that reports what it liked has the value j if the
+j-th item is a random one of those that it liked, and M if it liked none. One that reports what it rated has j if the
 random item was liked, M + j if it was disliked, and 2 M if it rated none.
 """
 
@@ -10,21 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.channels import (
-    KaryChannel,
-    SubsetChannel,
-    UnaryChannel,
-    kary_channel,
-    subset_channel,
-    unary_channel,
-)
-from coordinator.protocol.channels.values import CHOSEN, subset_form
+from coordinator.protocol.channels import UnaryChannel, unary_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf, require_whole_parameter
+from coordinator.protocol.value_channels import (
+    CHOSEN,
+    KaryChannel,
+    SubsetChannel,
+    kary_channel,
+    subset_channel,
+    subset_form,
+)
 
-SIDES = "sides"
-"""Parameter of every query: values an item, 1 or 2."""
+SIDES = "sides"  # Parameter of every query: values an item, 1 or 2
 
 
 def sides(query: Query) -> int:
@@ -59,9 +58,10 @@ class OneItem(PublicHalf):
     pooled = None
 
     def check(self, query: Query) -> None:
-        """Refuse values an item that are none."""
         if query.parameters[SIDES] not in (1, 2):
-            raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, or 2 where dislikes are told")
+            raise InputError(
+                f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, or 2 where dislikes are reported"
+            )
 
 
 class Grr(OneItem):
@@ -70,11 +70,9 @@ class Grr(OneItem):
     name = "grr"
 
     def answer_bits(self, query: Query) -> int:
-        """Return the bits that name a value."""
         return (values_of(query) - 1).bit_length()
 
     def channel(self, query: Query) -> KaryChannel:
-        """Return k-ary randomized response on the value."""
         return kary_channel(query.epsilon, values=values_of(query))
 
 
@@ -84,18 +82,14 @@ class Oue(OneItem):
     name = "oue"
 
     def questions(self, query: Query) -> range:
-        """Return one for each value."""
         return range(values_of(query), values_of(query) + 1)
 
     def channel(self, query: Query) -> UnaryChannel:
-        """Return the channel of all bits together."""
         return unary_channel(query.epsilon, values=values_of(query))
 
 
-BUCKETS = "buckets"
-"""Parameter of every query: buckets g."""
-MOST_BUCKETS = 1 << 10
-"""Buckets at most."""
+BUCKETS = "buckets"  # Parameter of every query: buckets g
+MOST_BUCKETS = 1 << 10  # Buckets at most
 
 
 class Olh(OneItem):
@@ -105,24 +99,19 @@ class Olh(OneItem):
     parameters = OneItem.parameters | {BUCKETS}
 
     def check(self, query: Query) -> None:
-        """Refuse a number of buckets that is none, and what no oracle can be asked."""
         super().check(query)
         if require_whole_parameter(query, BUCKETS, MOST_BUCKETS) < 2:
-            raise InputError(f"{query} has 1 bucket, which tells nothing; give 2 to {MOST_BUCKETS}")
+            raise InputError(f"{query} has 1 bucket, which reveals nothing; give 2 to {MOST_BUCKETS}")
 
     def answer_bits(self, query: Query) -> int:
-        """Return the bits that name a bucket."""
         return (int(query.parameters[BUCKETS]) - 1).bit_length()
 
     def channel(self, query: Query) -> KaryChannel:
-        """Return k-ary randomized response on the bucket."""
         return kary_channel(query.epsilon, values=int(query.parameters[BUCKETS]))
 
 
-ROWS = "rows"
-"""Parameter of every query: rows t."""
-MOST_ROWS = 10
-"""Rows at most: the server adds up 2^t - 1 products of them for every device."""
+ROWS = "rows"  # Parameter of every query: rows t
+MOST_ROWS = 10  # Rows at most: the server adds up 2^t - 1 products of them for every device
 
 
 class Hadamard(OneItem):
@@ -132,16 +121,13 @@ class Hadamard(OneItem):
     parameters = OneItem.parameters | {ROWS}
 
     def check(self, query: Query) -> None:
-        """Refuse a number of rows that is none, and what no oracle can be asked."""
         super().check(query)
         require_whole_parameter(query, ROWS, MOST_ROWS)
 
     def answer_bits(self, query: Query) -> int:
-        """Return a bit a row."""
         return int(query.parameters[ROWS])
 
     def channel(self, query: Query) -> KaryChannel:
-        """Return k-ary randomized response on the signs together."""
         return kary_channel(query.epsilon, values=1 << int(query.parameters[ROWS]))
 
 
@@ -152,30 +138,27 @@ class Subset(OneItem):
     parameters = OneItem.parameters | {CHOSEN}
 
     def check(self, query: Query) -> None:
-        """Refuse a subset that is none, or holds every value."""
         super().check(query)
         require_whole_parameter(query, CHOSEN, values_of(query) - 1)
 
+    def own(self, query: Query) -> int:
+        """Return the values of every device's set."""
+        return 1
+
+    def values(self, query: Query) -> int:
+        """Return the number of values, dummies among them."""
+        return values_of(query)
+
     def questions(self, query: Query) -> range:
-        """Return the parts of a subset."""
-        parts, _ = subset_form(values_of(query), int(query.parameters[CHOSEN]))
+        parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
         return range(parts, parts + 1)
 
     def answer_bits(self, query: Query) -> int:
-        """Return the bits of each part."""
-        return subset_form(values_of(query), int(query.parameters[CHOSEN]))[1]
+        return subset_form(self.values(query), int(query.parameters[CHOSEN]))[1]
 
     def channel(self, query: Query) -> SubsetChannel:
-        """Return the channel of the subset as a whole."""
-        return subset_channel(
-            query.epsilon, values=values_of(query), padded=1, subset_size=int(query.parameters[CHOSEN])
-        )
+        subset_size = int(query.parameters[CHOSEN])
+        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
 
 
-PUBLIC = (
-    Grr(),
-    Oue(),
-    Olh(),
-    Hadamard(),
-    Subset(),
-)
+PUBLIC = (Grr(), Oue(), Olh(), Hadamard(), Subset())

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.public_half import OneBit
 
-AGREEMENTS = ("rated-equal", "equal", "positive")
-"""The three readings of the agreement bit (spec section 3)."""
-OF_RATED = "-of-rated"
-"""How the names end of queries about pairs among a device's public rated items."""
+AGREEMENTS = ("rated-equal", "equal", "positive")  # The three readings of the agreement bit (spec section 3)
+OF_RATED = "-of-rated"  # How the names end of queries about pairs among a device's public rated items
 
 
-class Pairwise(PublicHalf):
+class Pairwise(OneBit):
     """The pair is drawn among all items."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def check(self, query: Query) -> None:
-        """Refuse a catalogue without a pair."""
         if query.items < 2:
             raise InputError(f"{query} asks about pairs, the catalogue has {query.items} item")
-
-    def channel(self, query: Query) -> IndependentBits:
-        """Return the flip of the one bit."""
-        return flipped_bits(1, query.epsilon)
 
 
 class PairwiseOfRated(Pairwise):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from coordinator.protocol.channels import SubsetChannel, subset_channel
-from coordinator.protocol.channels.values import CHOSEN, PADDED, subset_form
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, pool_size
+from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, Subset, pool_size
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import require_whole_parameter
+from coordinator.protocol.value_channels import CHOSEN, PADDED
 
 
 def padded_values(query: Query) -> int:
@@ -15,15 +14,14 @@ def padded_values(query: Query) -> int:
     return pool_size(query) + int(query.parameters[PADDED])
 
 
-class Set(OneItem):
-    """Questions are the values of a subset, by their numbers; or all values, a bit each, where that is shorter."""
+class Set(Subset):
+    """A subset as the oracle releases it, of sets of several values; items that are asked about, and dummies."""
 
     name = "set"
-    parameters = OneItem.parameters | {PADDED, CHOSEN}
+    parameters = Subset.parameters | {PADDED}
 
     def check(self, query: Query) -> None:
-        """Refuse sets and subsets that are none, or larger than what is asked about; sets are of likes alone."""
-        super().check(query)
+        OneItem.check(self, query)
         if query.parameters[SIDES] != 1:
             raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, sets are of liked items")
         require_whole_parameter(query, PADDED, pool_size(query))
@@ -34,36 +32,17 @@ class Set(OneItem):
         return pool_size(query)
 
     def own(self, query: Query) -> int:
-        """Return the values of every device's set."""
         return int(query.parameters[PADDED])
 
     def values(self, query: Query) -> int:
-        """Return the number of values, dummies among them."""
         return self.named(query) + self.own(query)
-
-    def questions(self, query: Query) -> range:
-        """Return the parts of a subset."""
-        parts, _ = subset_form(self.values(query), int(query.parameters[CHOSEN]))
-        return range(parts, parts + 1)
-
-    def answer_bits(self, query: Query) -> int:
-        """Return the bits of each part."""
-        return subset_form(self.values(query), int(query.parameters[CHOSEN]))[1]
-
-    def channel(self, query: Query) -> SubsetChannel:
-        """Return the channel of the subset as a whole."""
-        subset_size = int(query.parameters[CHOSEN])
-        return subset_channel(query.epsilon, values=self.values(query), padded=self.own(query), subset_size=subset_size)
 
 
 TOGETHER = "together"
 """Parameter of queries: items that make up a value, 1 or 2; 0 where values are ranges of how many are liked."""
-MOST_RANGES = 10
-"""Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more."""
-MOST_ITEMS = 400
-"""Items whose pairs are asked about at most: 79,800 pairs."""
-MOST_LIKES = 50
-"""Likes that a device keeps at most for pairs: it lists 1,225 pairs then."""
+MOST_RANGES = 10  # Ranges of numbers of likes at most: 0, 1, 2 to 3, 4 to 7 and so on, and 256 or more
+MOST_ITEMS = 400  # Items whose pairs are asked about at most: 79,800 pairs
+MOST_LIKES = 50  # Likes that a device keeps at most for pairs: it lists 1,225 pairs then
 
 
 def pairs_of(items: int) -> int:
@@ -72,7 +51,7 @@ def pairs_of(items: int) -> int:
 
 
 def ranges_of(items: int) -> int:
-    """Return the ranges that tell how many of so many items are liked; the i-th ends before ``2**i``.
+    """Return the number of ranges of how many of so many items are liked; the i-th ends before ``2**i``.
 
     >>> ranges_of(5), ranges_of(9724)
     (4, 10)
@@ -92,7 +71,6 @@ class Pairs(Set):
     parameters = Set.parameters | {TOGETHER}
 
     def check(self, query: Query) -> None:
-        """Refuse pairs among too few or too many items, and what the set mechanism refuses."""
         if query.parameters[TOGETHER] == 0:
             require_whole_parameter(query, PADDED, 1)
         elif require_whole_parameter(query, TOGETHER, 2) == 2:
@@ -116,7 +94,4 @@ class Pairs(Set):
         return super().values(query) if together(query) else self.named(query)
 
 
-PUBLIC = (
-    Set(),
-    Pairs(),
-)
+PUBLIC = (Set(), Pairs())

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints
-from coordinator.protocol.channels import ChoiceChannel, choice_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 MOST_VECTORS = 64
 
@@ -54,7 +54,6 @@ class Sign(PublicHalf):
     centred = True
 
     def check(self, query: Query) -> None:
-        """Refuse a number of sign vectors, and of the best among them, that is none."""
         vectors, best_count = query.parameters["vectors"], query.parameters["kept"]
         if vectors not in {1 << power for power in range(MOST_VECTORS.bit_length())}:
             raise InputError(f"{query} has {vectors:g} sign vectors; give a power of two, 1 to {MOST_VECTORS}")
@@ -62,11 +61,9 @@ class Sign(PublicHalf):
             raise InputError(f"{query} keeps {best_count:g} signed vectors; give a whole number, 1 to {vectors:g}")
 
     def answer_bits(self, query: Query) -> int:
-        """Return the bits that name a signed vector."""
         return answer_bits(int(query.parameters["vectors"]))
 
     def channel(self, query: Query) -> ChoiceChannel:
-        """Return the choice among the signed vectors."""
         vectors, best_count = int(query.parameters["vectors"]), int(query.parameters["kept"])
         return choice_channel(query.epsilon, choices=2 * vectors, best_count=best_count)
 

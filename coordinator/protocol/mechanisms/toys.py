@@ -33,13 +33,11 @@ class Reveal(PublicHalf):
         self.name = name
 
     def check(self, query: Query) -> None:
-        """Refuse a number of ratings that is none, and a share of devices that is none."""
         require_whole_parameter(query, "most", query.items)
         if not 0 < (share := query.parameters["share"]) <= 1:
             raise InputError(f"{query} has share {share:g}; it must lie in (0, 1]")
 
     def questions(self, query: Query) -> range:
-        """Return two for each item."""
         return range(2 * query.items, 2 * query.items + 1)
 
 
@@ -49,9 +47,4 @@ class ToCurator(Reveal):
     promise = CURATOR
 
 
-PUBLIC = (
-    ItemQuery(),
-    Reveal("full-reveal"),
-    ToCurator("curator-items"),
-    ToCurator("curator-pairs"),
-)
+PUBLIC = (ItemQuery(), Reveal("full-reveal"), ToCurator("curator-items"), ToCurator("curator-pairs"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, LogRatio
+from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel
 from coordinator.protocol.checked import LARGEST, require_bytes, require_range
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from coordinator.protocol.features import ItemFeatures
 
 
-MOST_CANDIDATES = 255
-"""Ratings of a scale that a mechanism chooses from at most: a place is one byte."""
+MOST_CANDIDATES = 255  # Ratings of a scale that a mechanism chooses from at most: a place is one byte
 MOST_DIRECTIONS = 512
-"""Rank of a model at most for a mechanism that tells moments of its directions: 131,328 numbers a device."""
-LARGEST_TOLD = LARGEST**2
+"""Rank of a model at most for a mechanism that releases moments of its directions: 131,328 numbers a device."""
+LARGEST_RELEASED = LARGEST**2
 """Absolute value of a number in a release at most: what is completed from large numbers may be larger."""
 ELEMENT = "element-wise deniability of one release (Definition 4.1); not differential privacy"
 WHOLE = "epsilon-local differential privacy of all that a device holds"
@@ -49,21 +48,7 @@ class QueryView(Protocol):
 
     @property
     def own_h(self) -> bool:
-        """Whether devices tell their own h, too."""
-        ...
-
-
-class ExactChannel(Protocol):
-    """A local randomizer whose epsilon follows from whole numbers of coins."""
-
-    @property
-    def log_ratio(self) -> LogRatio:
-        """Largest log-ratio of one release's probabilities given two private inputs, exact."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
+        """Whether devices release their own h, too."""
         ...
 
 
@@ -82,9 +67,9 @@ class SecondOrderPublic:
     needs_range: ClassVar[bool] = False  # Whether it divides by the width of the range of ratings
     # Whether it releases an r x r moment in the model's own directions instead of a vector of m numbers
     moment: ClassVar[bool] = False
-    tells_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
+    releases_own_h: ClassVar[bool] = False  # Whether a device can be asked for its own h, too
 
-    def promised(self, query: QueryView) -> str:  # noqa: ARG002 (others look at it)
+    def promised(self, query: QueryView) -> str:
         """Return what a device is promised that answers a query, in words."""
         return self.promise
 
@@ -116,21 +101,21 @@ class SecondOrderPublic:
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse the content of a release that has the right size, if no device says it."""
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (others look at them)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the row z whose ``z z^T`` stands for a checked release, float64, shape (m,).
 
         ``rescale`` brings what has another energy than public users' vectors to theirs.
         """
         raise InputError(f"mechanism {self.name} releases no vector; read its moment")
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:  # noqa: ARG002 (others look at them)
+    def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the r x r moment of directions that a checked release stands for, symmetric."""
         raise InputError(f"mechanism {self.name} releases no moment; read its vector")
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:  # noqa: ARG002 (likewise)
+    def channel(self, query: QueryView, features: ItemFeatures) -> ExactChannel | None:
         """Return the exact channel that the query's epsilon is about; None where there is no epsilon.
 
-        What an epsilon counts for goes through it: a bit, a coordinate, or the whole release.
+        It randomizes what an epsilon counts for: a bit, a coordinate, or the whole release.
         """
         return None
 
@@ -138,11 +123,11 @@ class SecondOrderPublic:
 class Signs(SecondOrderPublic):
     """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return packed_size(features)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (signs have one energy)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the signs, each as large as `height` says."""
         bits = np.unpackbits(np.frombuffer(payload, np.uint8), count=features.items)
         signs: Floats = bits.astype(np.float64) * 2.0 - 1.0
@@ -156,15 +141,15 @@ class Signs(SecondOrderPublic):
 class Numbers(SecondOrderPublic):
     """Releases of m numbers in the scale of the ratings, little-endian float64."""
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (others look at it)
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         """Return the bytes of a release."""
         return 8 * features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (bounds are all models')
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         """Refuse numbers that are none, or huge."""
-        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_TOLD, LARGEST_TOLD)
+        require_range(f"numbers of {self.name}", np.frombuffer(payload, "<f8"), -LARGEST_RELEASED, LARGEST_RELEASED)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (numbers stand for themselves)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the numbers less the items' means."""
         numbers: Floats = np.frombuffer(payload, "<f8") - features.mean
         return numbers

@@ -11,7 +11,7 @@ from coordinator.protocol.checked import require_range
 from coordinator.protocol.second_order_mechanisms import (
     A_BIT,
     ELEMENT,
-    LARGEST_TOLD,
+    LARGEST_RELEASED,
     QueryView,
     SecondOrderPublic,
     Signs,
@@ -32,24 +32,21 @@ class Pmc(Signs):
     name = "pmc"
     order = 20
     promise = ELEMENT
-    tells_own_h: ClassVar[bool] = True
+    releases_own_h: ClassVar[bool] = True
 
     def promised(self, query: QueryView) -> str:
-        """Return the promise; there is none where the device tells its own h."""
+        """Return the promise; there is none where the device releases its own h."""
         return OWN_H if query.own_h else self.promise
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:
-        """Return the bytes of a release."""
         return packed_size(features) + 8 * query.own_h
 
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
-        """Refuse an own h that is none."""
         if query.own_h:
             heights = np.frombuffer(payload[packed_size(features) :], "<f8")
-            require_range("the device's own h", heights, 0, LARGEST_TOLD)
+            require_range("the device's own h", heights, 0, LARGEST_RELEASED)
 
     def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
-        """Return h."""
         return float(np.frombuffer(payload[-8:], "<f8")[0]) if query.own_h else features.common_h
 
 
@@ -62,8 +59,7 @@ class PmcRr(Pmc):
     takes_epsilon = True
     epsilon_of = A_BIT
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a bit is one in all models)
-        """Return the channel of one bit."""
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:
         return bit_channel(query.epsilon)
 
 
@@ -75,15 +71,13 @@ class Pmd(SecondOrderPublic):
     promise = ELEMENT
     needs_scale: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (a byte an item)
-        """Return the bytes of a release."""
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         return features.items
 
-    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:  # noqa: ARG002 (places are all queries')
-        """Refuse places that the scale does not have."""
+    def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
         require_range("places in the scale", np.frombuffer(payload, np.uint8), 0, len(features.scale or ()) - 1)
 
-    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:  # noqa: ARG002 (likewise)
+    def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
         """Return the ratings less the items' means, at public users' energy; without ``rescale`` the paper's x - mu."""
         levels = np.array(features.scale, np.float64)
         row: Floats = levels[np.frombuffer(payload, np.uint8)] - features.mean
@@ -98,8 +92,4 @@ def pmd_factors(features: ItemFeatures) -> Floats:
     return factors
 
 
-PUBLIC = (
-    Pmc(),
-    PmcRr(),
-    Pmd(),
-)
+PUBLIC = (Pmc(), PmcRr(), Pmd())

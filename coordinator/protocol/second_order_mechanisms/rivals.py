@@ -35,7 +35,7 @@ class Exact(Numbers):
 
 
 class Laplace(Numbers):
-    """The completed vector with noise; every coordinate goes through `coordinator.protocol.second_order_channels`."""
+    """The completed vector with noise on every coordinate; see `second_order_channels.grid_laplace`."""
 
     name = "laplace"
     order = 40
@@ -46,8 +46,7 @@ class Laplace(Numbers):
     largest = second_order_channels.LARGEST_GRID_EPSILON
     needs_range: ClassVar[bool] = True
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:  # noqa: ARG002 (a coordinate is one in all models)
-        """Return the channel of one coordinate."""
+    def channel(self, query: QueryView, features: ItemFeatures) -> second_order_channels.GridLaplace:
         return second_order_channels.grid_laplace(query.epsilon)
 
 
@@ -60,16 +59,14 @@ class PrivUnit(SecondOrderPublic):
     takes_epsilon = True
     moment: ClassVar[bool] = True
 
-    def size(self, features: ItemFeatures, query: QueryView) -> int:  # noqa: ARG002 (one answer)
-        """Return the bytes of a release."""
+    def size(self, features: ItemFeatures, query: QueryView) -> int:
         return 2
 
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
-        """Refuse a candidate that there is not."""
         choices = self.channel(query, features).choice.choices
         require_whole("answer that names a candidate", int.from_bytes(payload, "little"), 0, choices - 1)
 
-    def told_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
+    def released_moment(self, payload: bytes, device: int, features: ItemFeatures, query: QueryView) -> Floats2:
         """Return the unbiased estimate that a named candidate stands for."""
         from coordinator.protocol.candidates import candidate  # noqa: PLC0415 (settings load nothing compiled)
 
@@ -78,7 +75,6 @@ class PrivUnit(SecondOrderPublic):
         return unpack_moment(-direction if answer % 2 else direction, features.rank)
 
     def channel(self, query: QueryView, features: ItemFeatures) -> CapChannel:
-        """Return the channel of the whole release."""
         return channel_of(features, query.epsilon)
 
 
@@ -90,7 +86,7 @@ def channel_of(features: ItemFeatures, epsilon: Epsilon) -> CapChannel:
 
 
 class Sslp(Signs):
-    """A random corner on the side of the private vector, or on the other side; which one goes through one bit."""
+    """A random corner on the side of the private vector, or on the other side; one randomized bit says which."""
 
     name = "sslp"
     order = 50
@@ -98,12 +94,10 @@ class Sslp(Signs):
     takes_epsilon = True
     needs_range: ClassVar[bool] = True
 
-    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:  # noqa: ARG002 (public)
-        """Return B of `sslp_bound`."""
+    def height(self, payload: bytes, features: ItemFeatures, query: QueryView) -> float:
         return sslp_bound(features, query.epsilon)
 
-    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:  # noqa: ARG002 (a side is one in all models)
-        """Return the channel of the side, which is the whole release's."""
+    def channel(self, query: QueryView, features: ItemFeatures) -> BitChannel:
         return bit_channel(query.epsilon)
 
 
@@ -123,9 +117,4 @@ def sslp_bound(features: ItemFeatures, epsilon: Epsilon) -> float:
     return sslp_clip(features) / math.tanh(as_float(epsilon) / 2) * math.exp(log_central)
 
 
-PUBLIC = (
-    Exact(),
-    Laplace(),
-    PrivUnit(),
-    Sslp(),
-)
+PUBLIC = (Exact(), Laplace(), PrivUnit(), Sslp())

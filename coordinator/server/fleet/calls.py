@@ -14,7 +14,7 @@ import ray
 from coordinator.protocol import losses
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.fleet.panel import MOST_ATTEMPTS, Panel, Question, pause_after, require_less
+from coordinator.server.fleet.panel import MOST_ATTEMPTS, BlockRequest, Panel, pause_after, require_less
 from coordinator.server.rounds.conductor import Block, Check
 
 LOST = losses.errors(ray.exceptions, losses.LOST)
@@ -66,7 +66,7 @@ MOST_LOOKED_AT = 256
 class Flight(NamedTuple):
     """A question in flight: references to the devices' answer, and to what is made of it, which the panel gets."""
 
-    question: Question
+    question: BlockRequest
     answer: Any
     over: Any
 
@@ -77,7 +77,7 @@ Landed = Callable[[Flight, bool], None]
 
 def carry(
     panel: Panel,
-    send: Callable[[Question], Flight],
+    send: Callable[[BlockRequest], Flight],
     landed: Landed,
     lost: Callable[[int], None] = lambda _: None,
     made: Callable[[Flight, Any], Any] = lambda _, answer: answer,
@@ -139,7 +139,7 @@ class RayHosts:
         """Ask blocks; see `coordinator.server.rounds.conductor.Hosts.ask`."""
         panel, references = Panel(blocks, check, window=self._window), self._references(shared)
 
-        def send(panel_question: Question) -> Flight:
+        def send(panel_question: BlockRequest) -> Flight:
             host, first, stop, public = panel_question.block
             answer = host.ask.remote(question, first, stop, *public, *references)
             return Flight(panel_question, answer, answer)

@@ -27,7 +27,7 @@ def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
         raise LostError(f"{what}, {most} times ({reason(error)}); {remedy(error)}, then resume") from None
 
 
-class Question(NamedTuple):
+class BlockRequest(NamedTuple):
     """A block of devices to ask now.
 
     ``number`` identifies it on this panel; ``epoch`` is how often it was lost before.
@@ -69,7 +69,7 @@ class Panel:
         """How often blocks were asked again."""
         return sum(self._epochs)
 
-    def question(self, now: float) -> Question | None:
+    def question(self, now: float) -> BlockRequest | None:
         """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked.
 
         Lost blocks come first once their pause is over.
@@ -86,7 +86,7 @@ class Panel:
         else:
             return None
         self._flying.add(number)
-        return Question(number, self._epochs[number], self._blocks[number])
+        return BlockRequest(number, self._epochs[number], self._blocks[number])
 
     def answered(self, number: int, epoch: int, answer: Any) -> bool:
         """Take in a block's answer; return whether it counts."""

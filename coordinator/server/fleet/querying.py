@@ -16,7 +16,7 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.calls import LOST, Flight, carry, pause, result_of
 from coordinator.server.fleet.cohorts import Cohorts, Layout, calls, require_round
-from coordinator.server.fleet.panel import Panel, Question
+from coordinator.server.fleet.panel import BlockRequest, Panel
 from coordinator.server.mechanisms import aggregate, no_release, require_answer
 from coordinator.server.rounds.conductor import Block
 from coordinator.server.rounds.state import Ask
@@ -122,7 +122,7 @@ class Querying:
         sent: dict[Any, tuple[Any, Any]] = {}
         partial: deque[Any] = deque()
 
-        def send(question: Question) -> Flight:
+        def send(question: BlockRequest) -> Flight:
             block = question.block
             if self._here:
                 answer = block.host.ask.remote(query, block.first, block.stop)

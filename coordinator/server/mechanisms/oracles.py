@@ -12,13 +12,13 @@ from pydantic import Field
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import COIN, SubsetChannel, kary_channel, odds_within, unary_channel
-from coordinator.protocol.channels.values import CHOSEN
+from coordinator.protocol.channels import COIN, odds_within, unary_channel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
 from coordinator.server.design import Decoding, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 

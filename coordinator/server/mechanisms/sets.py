@@ -13,7 +13,6 @@ from pydantic import Field
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels.values import CHOSEN, PADDED
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
 from coordinator.protocol.mechanisms.sets import (
@@ -26,6 +25,7 @@ from coordinator.protocol.mechanisms.sets import (
     together,
 )
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.mechanisms.oracles import (
     KMEANS,

@@ -16,9 +16,10 @@ import scipy
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import bit_channel, choice_channel
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.messages import CENTRE_UNIT
+from coordinator.protocol.value_channels import choice_channel
 from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses
 
 

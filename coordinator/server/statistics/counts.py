@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from coordinator.protocol.arrays import Indices, Ints
-from coordinator.protocol.channels.kary_kernels import values_of
+from coordinator.protocol.kary_kernels import values_of
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.statistic import Statistic, no_answer
 

@@ -6,10 +6,10 @@ import numpy as np
 from numba import uint64
 
 from coordinator.protocol.arrays import Bits, Ints, Words, Words2
-from coordinator.protocol.channels.values import is_listed, value_bits
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import ones
 from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.value_channels import is_listed, value_bits
 from coordinator.server.statistics.statistic import no_answer
 
 # Bit-sliced counters: a word of a plane holds the same binary digit of the counts of 64 columns, so that five logical

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
-from actors.lying.value_lies import lie_about
+from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError

@@ -276,8 +276,8 @@ class TwoTier(ExperimentScenario):
             raise InputError(f"attack is {self.attack}, but nobody lies; give --malicious too")
         if self.malicious is not None and self.mechanism in RIVALS:
             raise InputError(f"malicious is {self.malicious:g}, but no device answers with {self.mechanism}")
-        if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).tells_own_h):
-            names = " and ".join(name for name, half in second_order_public_halves().items() if half.tells_own_h)
+        if self.own_h and (self.mechanism in RIVALS or not half_of(self.mechanism).releases_own_h):
+            names = " and ".join(name for name, half in second_order_public_halves().items() if half.releases_own_h)
             raise InputError(f"own_h is True, which is about {names}; the mechanism is {self.mechanism}, leave it out")
         if self.clip and not self.own_h:
             raise InputError("clip is True, but all releases are of one size without own_h; leave it out")

@@ -11,12 +11,12 @@ from numba import uint32
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Ints
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.channels.values import PADDED
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.mechanisms.oracles import pool_of, values_of
 from coordinator.protocol.mechanisms.oracles import pool_size as asked
 from coordinator.protocol.mechanisms.sets import Pairs, Set, pairs_of, ranges_of, together
 from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.protocol.value_channels import PADDED
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import group_of
 from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, of_group

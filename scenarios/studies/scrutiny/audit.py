@@ -10,8 +10,7 @@ import numpy as np
 
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.protocol.channels import Likelihood, LogRatio
-from coordinator.protocol.channels.channel import DUST, ROUNDED
+from coordinator.protocol.channels import DUST, ROUNDED, Likelihood, LogRatio
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError

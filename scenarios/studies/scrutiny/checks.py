@@ -19,8 +19,7 @@ from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels import Likelihood, LogRatio, odds_within
-from coordinator.protocol.channels.channel import DUST
+from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release

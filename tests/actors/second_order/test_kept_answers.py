@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import tiers
 from deaf import Deaf
+from thoroughness import sample, size
 
 from actors.keeper import LEDGER, Keeper, read_book
 from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
@@ -152,8 +153,9 @@ def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> N
     (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
     good = path.read_bytes()
     assert known(tmp_path) == [answer(0), answer(1), answer(2)]
-    for place in range(len(good)):
-        for flipped in (1, 2, 4, 8, 16, 32, 64, 128):
+    for place in sample(range(len(good)), 250):
+        for bit in range(size(8, 1)):
+            flipped = 1 << (place + bit) % 8
             content = good[:place] + bytes([good[place] ^ flipped]) + good[place + 1 :]
             path.write_bytes(content)
             assert known(tmp_path) is None, (place, flipped)

@@ -1,13 +1,16 @@
-"""PrivUnit over public candidates: exact, finite, unbiased, as good as infinitely many; and the device follows it."""
+"""Laplace noise on a grid: what the channel is, and that the sampler follows it coin by coin."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import reference
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,16 +18,102 @@ from scipy import integrate, special
 from statistical import chi_square_fits, hoeffding_radius, normal_radius, rate_fits
 from thoroughness import examples
 
-from actors.second_order.mechanisms.rivals import directions, named
+from actors.second_order.mechanisms.rivals import Sslp, corners, directions, named, noisy_places
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words
+from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words, Words2
 from coordinator.protocol.candidates import candidate, candidates_key
-from coordinator.protocol.channels import COIN, choice_channel
+from coordinator.protocol.channels import COIN, bit_channel
 from coordinator.protocol.directions import basis_of, pack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.protocol.second_order_channels import CapChannel, cap_channel
+from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, cap_channel, grid_laplace
+from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp_clip
+from coordinator.protocol.value_channels import choice_channel
 
+
+class Given(Coins):
+    """Coins that a test names."""
+
+    named: Words2
+
+    def places(self, many: int) -> Words2:
+        assert self.named.shape == (self.devices, many)
+        return self.named
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(5), Fraction(20)])
+def test_rows_are_laws_and_the_largest_log_ratio_is_epsilon(epsilon: Fraction) -> None:
+    """That it is never exceeded, test_channels.py shows."""
+    channel = grid_laplace(epsilon)
+    assert channel.epsilon == pytest.approx(float(epsilon), rel=1e-6)
+    for place in (0, channel.steps // 3, channel.steps):
+        row = channel.row(place)
+        assert sum(row) == 1
+        assert min(row) > 0
+
+
+def test_the_noise_is_the_two_sided_geometric_one() -> None:
+    channel = grid_laplace(Fraction(2))
+    row = channel.row(40)[channel.beyond : channel.beyond + channel.steps]
+    ratios = [float(other / one) for one, other in itertools.pairwise(row[40:])]
+    np.testing.assert_allclose(ratios, np.exp(-2 / channel.steps), rtol=1e-5)
+
+
+def test_every_coin_falls_where_the_table_says() -> None:
+    channel = grid_laplace(Fraction(5))
+    half = 1 << 63
+    edges = [int(word) for word in channel.at_least[:: channel.at_least.size // 20]]
+    words = [sign + coin for edge in edges for coin in (edge - 1, edge) for sign in (0, half)]
+    coins = Given(*tiers.coins(1))
+    coins.named = np.array([words], np.uint64)
+    told = noisy_places(np.full((1, len(words)), 0.25), channel, coins)[0]
+    for noisy, word in zip(told.tolist(), words, strict=True):
+        size = sum(word % half < int(edge) for edge in channel.at_least)
+        place = channel.steps // 4 + (size if word >= half else -size)
+        assert noisy == min(max(place, -channel.beyond), channel.steps + channel.beyond)
+
+
+def expected(channel: GridLaplace, place: int, cuts: list[int]) -> list[float]:
+    """Probabilities of the bins between the cuts, of releases given the coordinate."""
+    row = np.array([float(one) for one in channel.row(place)])
+    return [float(part.sum()) for part in np.split(row, [cut + channel.beyond for cut in cuts])]
+
+
+@pytest.mark.statistical
+def test_the_sampler_follows_the_channel() -> None:
+    """Ten bins over 200,000 coordinates (Pearson); false alarm 1e-6. Twin: epsilon three hundredths larger."""
+    channel, cuts = grid_laplace(Fraction(1)), [-150, -80, -40, -10, 0, 10, 25, 60, 140]
+    told = noisy_places(np.full((400, 500), 0.125), channel, tiers.coins(400)).ravel()
+    counts = np.bincount(np.searchsorted(cuts, told, side="right"))
+    assert chi_square_fits(counts, expected(channel, 8, cuts))
+    tails = ((channel.at_least / 2.0**63) ** 1.03 * 2.0**63).astype(np.uint64)
+    assert not chi_square_fits(counts, expected(dataclasses.replace(channel, at_least=tails), 8, cuts))
+
+
+def test_coordinates_off_the_range_are_clipped() -> None:
+    channel = grid_laplace(Fraction(1))
+    for far, edge in ((-3.0, 0.0), (1.5, 1.0)):
+        one, other = (noisy_places(np.full((3, 40), share), channel, tiers.coins(3)) for share in (far, edge))
+        assert np.array_equal(one, other)
+
+
+def test_what_is_not_a_number_is_clipped_like_the_rest() -> None:
+    """Otherwise a model that overflows on some devices alone would tell them by a release outside of all noise."""
+    channel = grid_laplace(Fraction(20))
+    one, other = (noisy_places(np.full((3, 40), share), channel, tiers.coins(3)) for share in (np.nan, 0.0))
+    assert np.array_equal(one, other)
+    one, other = (noisy_places(np.full((3, 40), share), channel, tiers.coins(3)) for share in (np.inf, 1.0))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("epsilon", [None, Fraction(21)])
+def test_an_epsilon_that_coins_cannot_express_is_refused(epsilon: Fraction | None) -> None:
+    with pytest.raises(InputError, match="above 20"):
+        grid_laplace(epsilon)
+
+
+# PrivUnit over public candidates: exact, finite, unbiased, as good as infinitely many; and the device follows it.
 MANY, WIDE = 40_000, 10
 QUERY = bytes(range(16))
 
@@ -95,7 +184,7 @@ def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fractio
     assert lengths[channel.choice.best_count - 1] == pytest.approx(max(lengths), rel=1e-7)
 
 
-class Given(Coins):
+class VectorOf(Coins):
     """Coins that a test names: which side, and the pick on it."""
 
     sides: Words
@@ -107,7 +196,7 @@ class Given(Coins):
 
 def reached(vector: Floats, channel: CapChannel, side: int) -> set[int]:
     """All answers of device 5 whose first coin is ``side``, over two thousand picks."""
-    coins = Given(*tiers.coins(1, first=5))
+    coins = VectorOf(*tiers.coins(1, first=5))
     found = set()
     for pick in range(2000):
         coins.sides, coins.picks = np.array([side], np.uint64), np.array([pick << 32], np.uint64)
@@ -266,7 +355,7 @@ def test_low_bits_do_not_tell_who_has_nothing_in_the_models_directions() -> None
 
 
 @pytest.mark.parametrize("epsilon", [None, Fraction(31)])
-def test_an_epsilon_that_coins_cannot_express_is_refused(epsilon: Fraction | None) -> None:
+def test_an_epsilon_that_coins_cannot_express_of_one_vector_is_refused(epsilon: Fraction | None) -> None:
     with pytest.raises(InputError, match="above 30"):
         cap_channel(epsilon, 10)
 
@@ -282,3 +371,126 @@ def test_the_length_is_accurate_in_as_many_dimensions_as_are_accepted(
     fine = cap_channel.__wrapped__(Fraction(epsilon), rank * (rank + 1) // 2)
     assert fine.choice.best_count == used.choice.best_count
     assert used.length == pytest.approx(fine.length, rel=1e-8)
+
+
+# SSLP by enumeration: unbiased, of a second moment that tells nothing, within epsilon; and the sampler follows it.
+EPSILON = Fraction(3, 2)
+
+
+def cube(d: int) -> Floats2:
+    return np.array(list(itertools.product((-1.0, 1.0), repeat=d)))
+
+
+def law(shares: Floats, epsilon: float) -> Floats:
+    """Probability of every corner of `cube`, given the private vector over its bound."""
+    points = cube(shares.size)
+    near = np.prod((1 + points * shares) / 2, axis=1)
+    keep = 1 / (1 + math.exp(-epsilon))
+    sides = np.sign(points @ points.T)
+    given = np.where(sides > 0, 2 * keep, np.where(sides < 0, 2 * (1 - keep), 1.0)) / len(points)
+    return np.asarray(given @ near)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(5)])
+def test_the_release_is_unbiased_and_its_second_moment_tells_nothing(d: int, epsilon: Fraction) -> None:
+    """``E Z = r'`` and ``E Z Z^T = B^2 I`` for every vector, so it carries no second-order information at all."""
+    model = tiers.features(items=d, rank=1)
+    clip, bound = sslp_clip(model), sslp_bound(model, epsilon)
+    points = cube(d)
+    for private in (*np.random.default_rng(d).uniform(-1, 1, (3, d)), np.ones(d), np.zeros(d)):
+        chances = law(private, float(epsilon))
+        assert chances.sum() == pytest.approx(1)
+        np.testing.assert_allclose(bound * points.T @ chances, private * clip, atol=1e-12 * bound)
+        second = (points * chances[:, None]).T @ points
+        np.testing.assert_allclose(second, np.eye(d), atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5])
+def test_the_largest_likelihood_ratio_is_e_to_the_epsilon(d: int) -> None:
+    epsilon = bit_channel(EPSILON).epsilon
+    laws = np.array([law(private, epsilon) for private in cube(d)])
+    assert math.log((laws.max(axis=0) / laws.min(axis=0)).max()) == pytest.approx(epsilon, abs=1e-12)
+    within = np.array([law(private, epsilon) for private in np.random.default_rng(d).uniform(-1, 1, (40, d))])
+    assert math.log((within.max(axis=0) / within.min(axis=0)).max()) < epsilon
+
+
+class CornerOf(Coins):
+    """Coins that a test names: whether corners are turned, and the uniform corners."""
+
+    sides: Words
+    words: Words2
+
+    def whole(self, question: int = 0) -> Words:
+        assert question == 0
+        return self.sides
+
+    def fair(self, items: int) -> Words2:
+        assert items <= 64
+        return self.words
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
+def test_the_samplers_own_law_is_exactly_within_epsilon(d: int) -> None:
+    """By every coin there is: all uniform corners, turned and not, from all private corners v~.
+
+    All 2**d uniform corners are as probable, and a coin below `flips` turns them. A release given v~ has 2 q, 1 (at
+    right angles) or 2 (1 - q) parts of 2**d, whatever d. Whatever law v~ has given the private vector, which is all
+    that rounding could change there, mixing keeps the ratios.
+    """
+    channel = bit_channel(EPSILON)
+    coins = CornerOf(*tiers.coins(2 ** (d + 1)))
+    coins.words = np.tile(np.arange(2**d, dtype=np.uint64), 2)[:, None]
+    coins.sides = np.repeat(np.array([channel.flips - 1, channel.flips], np.uint64), 2**d)
+    laws = []
+    for corner in cube(d):
+        told = corners(np.tile(corner, (2 ** (d + 1), 1)), channel, coins) @ (1 << np.arange(d))
+        turned, straight = (np.bincount(part, minlength=2**d) for part in np.split(told, 2))
+        law = [
+            (int(a) * channel.flip_probability + int(b) * (1 - channel.flip_probability)) / 2**d
+            for a, b in zip(turned, straight, strict=True)
+        ]
+        assert sum(law) == 1
+        laws.append(law)
+    ratio = max(max(column) / min(column) for column in zip(*laws, strict=True))
+    assert ratio == 1 / channel.flip_probability - 1 <= reference.exp_bounds(EPSILON)[0]
+
+
+def counts(shares: Floats, epsilon: Fraction, many: int) -> Floats:
+    """How often the sampler releases every corner of `cube`."""
+    told = corners(np.tile(shares, (many, 1)), bit_channel(epsilon), tiers.coins(many))
+    numbers = told.astype(np.int64) @ (1 << np.arange(shares.size)[::-1])
+    return np.bincount(numbers, minlength=2**shares.size).astype(np.float64)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("shares", [(0.3, -0.8, 1.0), (0.9, 0.9, -0.5, 0.0)])
+def test_the_sampler_follows_the_law(shares: tuple[float, ...]) -> None:
+    """All corners over 200,000 devices (Pearson); false alarm 1e-6. Twin: epsilon a twentieth larger."""
+    private = np.array(shares)
+    found = counts(private, EPSILON, 200_000)
+    assert chi_square_fits(found, law(private, 1.5))
+    assert not chi_square_fits(found, law(private, 1.575))
+
+
+def test_the_bound_is_the_specifications_at_movielens_10m() -> None:
+    """Half stars, m = 10,677, epsilon 5: B = 295."""
+    stars = replace(tiers.features(items=10_677, rank=1), lowest=0.5, highest=5.0)
+    assert sslp_bound(stars, Fraction(5)) == pytest.approx(295, abs=0.5)
+
+
+def test_a_device_clips_its_residuals_at_half_the_range() -> None:
+    """A residual of M moves as one of 2 M does, and one of M / 2 does not."""
+    model = tiers.features(items=5, rank=1)
+    query = SecondOrderQuery(model=model.digest, mechanism="sslp", epsilon=EPSILON)
+    half, edge, far = (
+        Sslp().payloads(np.full((300, 5), size * sslp_clip(model)), query, model, tiers.coins(300))
+        for size in (0.5, 1.0, 2.0)
+    )
+    assert edge == far
+    assert half != edge
+
+
+def test_vectors_beyond_the_bound_are_clipped() -> None:
+    far, edge = (corners(np.full((300, 5), one), bit_channel(EPSILON), tiers.coins(300)) for one in (7.0, 1.0))
+    assert np.array_equal(far, edge)

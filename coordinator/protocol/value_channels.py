@@ -12,13 +12,14 @@ import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon, as_float
-from coordinator.protocol.channels.channel import (
+from coordinator.protocol.channels import (
     COIN,
-    LARGEST_EPSILON,
     MOST_RELEASES,
     CoinOf,
+    ExactChannel,
     LogRatio,
     odds_within,
+    require_expressible,
     share_of_coins,
 )
 from coordinator.protocol.checked import require_whole
@@ -43,12 +44,11 @@ def subset_form(values: int, subset_size: int) -> tuple[int, int]:
     return (subset_size, value_bits(values)) if is_listed(values, subset_size) else (values, 1)
 
 
-MOST_VALUES = 1 << 31
-"""Largest number of values that can be told apart."""
+MOST_VALUES = 1 << 31  # Largest number of values of a channel
 
 
 @dataclass(frozen=True, slots=True)
-class KaryChannel:
+class KaryChannel(ExactChannel):
     """One of ``values`` values becomes one of them, by one coin and in closed form: there is no matrix.
 
     Source: Warner (1965); Kairouz, Bonawitz and Ramage (2016), k-ary randomized response.
@@ -58,7 +58,7 @@ class KaryChannel:
     values : int
         Number of values k, private and released.
     other : int
-        Number of the 2**64 coins that tell one other value, rounded up: towards more noise.
+        Number of the 2**64 coins that release one other value, rounded up: towards more noise.
     """
 
     values: int
@@ -71,7 +71,7 @@ class KaryChannel:
 
     @property
     def own(self) -> int:
-        """Number of the 2**64 coins that tell the value itself."""
+        """Number of the 2**64 coins that release the value itself."""
         return COIN - (self.values - 1) * self.other
 
     @property
@@ -84,39 +84,22 @@ class KaryChannel:
         """Largest log-ratio of two values' probabilities of one release, exact."""
         return LogRatio.of(Fraction(self.own, self.other) if self.other else None)
 
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        return float(self.log_ratio)
-
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number.
-
-        Raises
-        ------
-        InputError
-            If there are too many releases to enumerate.
-        """
+        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number."""
         if self.values > MOST_RELEASES:
             raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
         own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
         return [own if value == int(np.ravel(private)[0]) else other for value in range(self.values)]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
-        """Return the released bits of a block of devices, whose private values are whole numbers below ``values``.
-
-        Raises
-        ------
-        InputError
-            If a value is none; the line tells nothing of it.
-        """
-        from coordinator.protocol.channels.kary_kernels import tell  # noqa: PLC0415 (compiled)
+        """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
+        from coordinator.protocol.kary_kernels import release_values  # noqa: PLC0415 (compiled)
 
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
         bits = np.empty((value.size, self.bits), np.uint8)
-        tell(value, coin(0), np.uint64(self.other), self.values, bits)
+        release_values(value, coin(0), np.uint64(self.other), self.values, bits)
         return bits
 
 
@@ -143,11 +126,7 @@ def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
     """
     if epsilon is None:
         return KaryChannel(values, 0)
-    if epsilon > LARGEST_EPSILON:
-        raise InputError(
-            f"epsilon {as_float(epsilon):g} of one answer is above {LARGEST_EPSILON}, more than a 64-bit coin can "
-            "express; lower it, or say inf for no noise"
-        )
+    require_expressible(epsilon, "answer")
     other = math.ceil(COIN / (odds_within(epsilon) + values - 1))
     if values * other > COIN:
         raise InputError(
@@ -158,7 +137,7 @@ def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceChannel:
+class ChoiceChannel(ExactChannel):
     """Subset selection: release one of the ``best_count`` best of ranked answers, or, less often, one of the others.
 
     Each of the best is equally likely, and so is each of the others.
@@ -193,11 +172,6 @@ class ChoiceChannel:
         """Largest log-ratio of two rankings' probabilities of one answer, exact: what the channel really gives away."""
         best, other = self.probabilities
         return LogRatio.of(best / other if other else None)
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every signed vector, given one device's sums; see `Channel.chances`.
@@ -249,12 +223,11 @@ def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> Choice
     return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))
 
 
-_LEAST = -80.0
-"""Logarithm of a share of subsets that is certainly too small: below ``2**-64 e**-30``."""
+_LEAST = -80.0  # Logarithm of a share of subsets that is certainly too small: below ``2**-64 e**-30``
 
 
 @dataclass(frozen=True, slots=True)
-class SubsetChannel:
+class SubsetChannel(ExactChannel):
     """Of ``values`` values release ``chosen``: one coin says whether they meet the device's own ``padded`` values.
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
@@ -293,11 +266,6 @@ class SubsetChannel:
         return LogRatio.of(self.ratio)
 
     @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        return float(self.log_ratio)
-
-    @property
     def rates(self) -> tuple[Fraction, Fraction]:
         """Probability that a subset holds a value of the device's own, and one that is not, exact."""
         values, own, subset_size, avoiding = self.values, self.padded, self.subset_size, self.avoiding
@@ -315,22 +283,16 @@ class SubsetChannel:
 
     @property
     def listed(self) -> bool:
-        """Whether a release lists its values; see `coordinator.protocol.channels.values`."""
+        """Whether a release lists its values; see `subset_form`."""
         return is_listed(self.values, self.subset_size)
 
     @property
     def form(self) -> tuple[int, int]:
-        """Parts of a release, and bits of each; see `coordinator.protocol.channels.values`."""
+        """Parts of a release, and bits of each; see `subset_form`."""
         return subset_form(self.values, self.subset_size)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds the device's values.
-
-        Raises
-        ------
-        InputError
-            If there are too many releases to enumerate, or these are not as many values.
-        """
+        """Return the exact probability of every release; see `Channel.chances`. It holds the device's values."""
         if math.prod(self.form) > MOST_RELEASES.bit_length() - 1:
             raise InputError(
                 f"subsets of {math.prod(self.form)} bits are more than {MOST_RELEASES}; look at fewer values"
@@ -394,11 +356,7 @@ def subset_channel(epsilon: Epsilon, *, values: int, padded: int, subset_size: i
         )
     if epsilon is None:
         return SubsetChannel(values, padded, subset_size, 0)
-    if epsilon > LARGEST_EPSILON:
-        raise InputError(
-            f"epsilon {as_float(epsilon):g} of one subset is above {LARGEST_EPSILON}, more than a 64-bit coin can "
-            "express; lower it, or say inf for no noise"
-        )
+    require_expressible(epsilon, "subset")
     if min(padded, subset_size) * math.log1p(-max(padded, subset_size) / values) < _LEAST:
         raise InputError(
             f"nearly every subset of {subset_size} of {values} values meets a set of {padded}: one that avoids it is "

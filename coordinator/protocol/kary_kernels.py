@@ -10,11 +10,11 @@ from coordinator.protocol.compiled import compiled
 
 
 @compiled
-def tell(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
-    """Write what each device tells as bits, most significant first: uint8, shape (devices, bits).
+def release_values(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
+    """Write what each device releases as bits, most significant first: uint8, shape (devices, bits).
 
-    Coins below ``(values - 1) * other`` tell the other values in their order, ``other`` coins each; all further ones
-    tell the value itself.
+    Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
+    ones release the value itself.
     """
     miss, width = uint64(values - 1) * other, bits.shape[1]
     for k in range(value.size):

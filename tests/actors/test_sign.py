@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -12,16 +14,20 @@ import pytest
 import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
 from actors.device import Cohort, Device
 from actors.mechanisms import half_of
-from actors.mechanisms.sign import OUTSIDE, places_in
+from actors.mechanisms.sign import OUTSIDE, choose, places_in
 from actors.ratings import Ratings
 from actors.seeds import Coins, ratings_streams
+from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words
+from coordinator.protocol.mechanisms.sign import from_bits, to_bits
 from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
 
 MASTER = as_words(worlds.SECRET)
 TWO_CLASSES = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
@@ -213,3 +219,170 @@ def test_a_long_block_keeps_devices_apart(vectors: int) -> None:
         query = worlds.sign_query(range(0, 90, 9), items=90, vectors=vectors)
         expected = [worlds.signed_sums(query, device, world.ratings(device)) for device in range(500, 520)]
         assert sums_of(worlds.block_ratings(world), query, 0, 520)[500:] == expected
+
+
+# Sign sensing is private: its whole channel, from ratings to release, in exact fractions; and devices follow it.
+ITEMS = 4
+DEVICES = 200_000
+
+
+def all_ratings() -> list[dict[int, bool]]:
+    """Everything that a device can hold: each item unrated, disliked or liked."""
+    return [
+        {item: opinion for item, opinion in enumerate(opinions) if opinion is not None}
+        for opinions in itertools.product((None, False, True), repeat=ITEMS)
+    ]
+
+
+def largest_ratio(rows: set[worlds.Row]) -> Fraction:
+    """Over all pairs of what devices may hold, and all that they may release."""
+    ratios: list[Fraction] = [max(column) / min(column) for column in zip(*rows, strict=True)]
+    return max(ratios)
+
+
+def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
+    with localcontext() as context:
+        context.prec = 60
+        exact = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
+        return Decimal(ratio.numerator) / Decimal(ratio.denominator) <= exact.exp()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(5), Fraction(1, 10**9)])
+@pytest.mark.parametrize("vectors", [1, 2, 4])
+def test_the_largest_log_ratio_of_the_whole_channel_is_epsilon(vectors: int, epsilon: Fraction) -> None:
+    """Public signs of four devices, all 81 ratings of 4 items: never above epsilon, and for some signs equal to it.
+
+    Equal: with one coin fewer that misses, the same ratio would be above.
+    """
+    for kept in range(1, vectors + 1):
+        channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
+        query = worlds.sign_query(range(ITEMS), items=ITEMS, vectors=vectors, kept=kept, epsilon=epsilon)
+        ratios = []
+        for device in range(4):
+            rows = {worlds.row_of(worlds.signed_sums(query, device, held), channel) for held in all_ratings()}
+            assert {sum(row) for row in rows} == {1}
+            ratios.append(largest_ratio(rows))
+        best, other = channel.probabilities
+        assert max(ratios) == best / other
+        assert is_within(max(ratios), epsilon)
+        looser = ChoiceChannel(2 * vectors, kept, channel.misses - 1).probabilities
+        assert not is_within(looser[0] / looser[1], epsilon)
+
+
+@pytest.mark.parametrize("vectors", [1, 2, 4])
+def test_no_sums_at_all_give_away_more(vectors: int) -> None:
+    """All vectors of sums from -3 to 3, whether signs can make them or not; a device of nothing rated is uniform."""
+    for kept in range(1, vectors + 1):
+        channel = choice_channel(Fraction(1), choices=2 * vectors, best_count=kept)
+        wide = 3 if vectors < 4 else 1
+        sums = itertools.product(range(-wide, wide + 1), repeat=vectors)
+        rows = {one: worlds.row_of(one, channel) for one in sums}
+        for one, row in rows.items():  # the oracle's order is +0, -0, +1, ...; bits name the sign first
+            assert channel.chances(np.array(one, np.int32)) == [*row[1::2], *row[::2]]
+        assert largest_ratio(set(rows.values())) == channel.probabilities[0] / channel.probabilities[1]
+        assert set(rows[(0,) * vectors]) == {Fraction(1, 2 * vectors)}
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 7), Fraction(30), None])
+def test_one_vector_is_randomized_response_on_the_sign(epsilon: Fraction | None) -> None:
+    matrix = bit_channel(epsilon).matrix
+    channel = choice_channel(epsilon, choices=2, best_count=1)
+    assert worlds.row_of([5], channel) == tuple(matrix[0])
+    assert worlds.row_of([-1], channel) == tuple(matrix[1])
+    assert worlds.row_of([0], channel) == (Fraction(1, 2), Fraction(1, 2))
+
+
+SUMS = {
+    "clear": [[3], [5, -2], [1, -3, 2, 7]],
+    "a tie for the best": [[0], [2, 2], [-4, 4, 1, 4]],
+    "a tie across the edge": [[0], [1, -1], [6, 3, -3, 3]],
+    "ties at zero": [[0], [0, 3], [0, 0, 2, 0]],
+}
+
+
+def counted(sums: Sequence[int], channel: ChoiceChannel, seed: int) -> list[int]:
+    """How often each signed vector is named by devices that all hold the same sums."""
+    query = worlds.sign_query([0], items=1, vectors=len(sums), kept=channel.best_count, round_number=seed)
+    held = np.tile(np.array(sums, np.int32), (DEVICES, 1))
+    positive, vector = choose(held, channel, Coins(MASTER, 1000 * seed, DEVICES, query.words))
+    return [int(count) for count in np.bincount(2 * vector + ~positive, minlength=2 * len(sums))]
+
+
+def fits(counts: list[int], row: worlds.Row) -> bool:
+    never = [share == 0 for share in row]
+    assert all(count == 0 for count, none in zip(counts, never, strict=True) if none)
+    heard = [(count, float(share)) for count, share in zip(counts, row, strict=True) if share]
+    return len(heard) == 1 or chi_square_fits(*zip(*heard, strict=True))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_devices_follow_the_channel(name: str, place: int) -> None:
+    """Chi-square over all signed vectors, 200,000 devices; false alarm 1e-6 for each number that is kept.
+
+    Twin: against an epsilon larger or smaller by 0.1 the same counts are refused, where the sums leave a preference.
+    """
+    sums = SUMS[name][place]
+    for kept in range(1, len(sums) + 1):
+        channel = choice_channel(Fraction(1), choices=2 * len(sums), best_count=kept)
+        counts = counted(sums, channel, seed=kept)
+        assert fits(counts, worlds.row_of(sums, channel))
+        for wrong in (Fraction(9, 10), Fraction(11, 10)):
+            row = worlds.row_of(sums, choice_channel(wrong, choices=2 * len(sums), best_count=kept))
+            assert not fits(counts, row) or len(set(row)) == 1
+        assert fits(
+            counted(sums, choice_channel(None, choices=2 * len(sums), best_count=kept), seed=9 + kept),
+            quiet(sums, kept),
+        )
+
+
+def quiet(sums: Sequence[int], kept: int) -> worlds.Row:
+    """The channel without noise: one of the best, always."""
+    return worlds.row_of(sums, choice_channel(None, choices=2 * len(sums), best_count=kept))
+
+
+@settings(max_examples=examples(40))
+@given(data=st.data(), power=st.integers(0, 6), first=st.integers(0, 10**12))
+def test_choices_are_the_oracles(data: st.DataObject, power: int, first: int) -> None:
+    """Any sums, as large as can be, with ties; devices one at a time equal the block."""
+    vectors = 1 << power
+    total = st.one_of(st.integers(-2, 2), st.integers(-(2**31) + 1, 2**31 - 1))
+    row = st.lists(total, min_size=vectors, max_size=vectors)
+    sums = np.array(data.draw(st.lists(row, min_size=1, max_size=6)), np.int32)
+    kept = data.draw(st.integers(1, vectors))
+    epsilon = data.draw(st.none() | st.fractions(min_value=Fraction(1, 1000), max_value=30, max_denominator=1000))
+    query = worlds.sign_query([0], items=1, vectors=vectors, kept=kept, epsilon=epsilon)
+    channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
+    before = sums.copy()
+    bits = to_bits(*choose(sums, channel, Coins(MASTER, first, len(sums), query.words)), vectors)
+    assert bits.tolist() == [
+        worlds.named_bits(query, worlds.SECRET, first + k, one) for k, one in enumerate(sums.tolist())
+    ]
+    np.testing.assert_array_equal(sums, before)
+    for k in range(len(sums)):
+        alone = to_bits(*choose(sums[k : k + 1], channel, Coins(MASTER, first + k, 1, query.words)), vectors)
+        assert alone.tolist() == bits[k : k + 1].tolist()
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data(), power=st.integers(0, 6))
+def test_a_named_vector_comes_back(data: st.DataObject, power: int) -> None:
+    answers = data.draw(st.lists(st.tuples(st.booleans(), st.integers(0, (1 << power) - 1)), max_size=20))
+    positive = np.array([sign for sign, _ in answers], np.bool_)
+    vector = np.array([number for _, number in answers], np.int64)
+    bits = to_bits(positive, vector, 1 << power)
+    assert bits.shape == (len(answers), power + 1)
+    assert bits.dtype == np.uint8
+    assert ["".join(map(str, row)) for row in bits.tolist()] == [
+        f"{int(sign)}{number:0{power}b}" if power else f"{int(sign)}" for sign, number in answers
+    ]
+    again = from_bits(bits)
+    assert (again[0].tolist(), again[1].tolist()) == (positive.tolist(), vector.tolist())
+
+
+def test_no_device_names_nothing() -> None:
+    query = worlds.sign_query([0], items=1, vectors=2)
+    channel = choice_channel(None, choices=4, best_count=1)
+    positive, vector = choose(np.empty((0, 2), np.int32), channel, Coins(MASTER, 0, 0, query.words))
+    assert to_bits(positive, vector, 2).shape == (0, 2)

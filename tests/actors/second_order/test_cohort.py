@@ -1,0 +1,529 @@
+"""A private device answers one query about one announced model: the same bytes in any layout, and ever after."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import warnings
+from contextlib import suppress
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiers
+from completions import complete_many
+from forging import forged
+from nasty import COSTS, SCALARS
+
+from actors.keeper import Keeper
+from actors.second_order.cohort import Consent, Pin, PrivateCohort
+from coordinator.protocol.errors import BlindrecError, ConsentError, InputError
+from coordinator.protocol.features import ItemFeatures
+from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
+from coordinator.protocol.second_order_mechanisms import second_order_public_halves
+
+DEVICES = 23
+OF = tiers.rated(devices=DEVICES)
+
+
+def answered(
+    mechanism: str, cuts: tuple[int, ...] = (0, DEVICES), model: ItemFeatures | None = None
+) -> list[SecondOrderRelease]:
+    """What all devices release, where cohorts are cut so."""
+    public = model or tiers.features()
+    found: list[SecondOrderRelease] = []
+    for first, stop in itertools.pairwise(cuts):
+        cohort = tiers.cohort(OF, first, stop)
+        cohort.pin(public.digest, first, stop)
+        found += cohort.answer(tiers.query(public, mechanism), public, first, stop)
+    return found
+
+
+def pinned(model: ItemFeatures) -> PrivateCohort:
+    cohort = tiers.cohort(OF, 0, DEVICES)
+    cohort.pin(model.digest, 0, DEVICES)
+    return cohort
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_a_promise_is_no_more_than_there_is(mechanism: str) -> None:
+    half = second_order_public_halves()[mechanism]
+    assert half.promise.startswith("none") == (not half.private)
+    if half.private and not half.takes_epsilon:
+        assert "not differential privacy" in half.promise
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_releases_are_the_same_in_every_layout(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = answered(mechanism)
+    assert [one.device for one in whole] == list(range(DEVICES))
+    assert answered(mechanism, tuple(range(DEVICES + 1))) == whole
+    assert answered(mechanism, (0, 1, 9, 22, 23)) == whole
+    monkeypatch.setattr("actors.second_order.cohort.BLOCK", 4 * 70)
+    assert answered(mechanism) == whole
+    model = tiers.features()
+    cohort = pinned(model)
+    late = [cohort.answer(tiers.query(model, mechanism), model, k, k + 1)[0] for k in reversed(range(DEVICES))]
+    assert late[::-1] == whole
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_payloads_are_what_the_server_reads(mechanism: str) -> None:
+    model = tiers.features(unseen=10)
+    query = tiers.query(model, mechanism, epsilon=Fraction(1))
+    for one in answered(mechanism, model=model):
+        if second_order_public_halves()[mechanism].moment:
+            assert one.as_moment(model, query).shape == (model.rank, model.rank)
+        else:
+            assert np.isfinite(one.as_vector(model, query)).all()
+
+
+def test_exact_releases_are_the_completed_vectors_and_pmcs_are_their_signs() -> None:
+    model = tiers.features()
+    rows = complete_many(model, *OF) - model.mean
+    query = tiers.query(model, "exact")
+    exact = [one.as_vector(model, query) for one in answered("exact")]
+    np.testing.assert_allclose(exact, rows, atol=1e-12)
+    query = tiers.query(model, "pmc")
+    for row, one in zip(rows, answered("pmc"), strict=True):
+        signs = one.as_vector(model, query) / model.common_h
+        assert abs(signs @ np.sign(row)) == pytest.approx(row.size)
+
+
+def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> None:
+    model = tiers.features()
+    query = dataclasses.replace(tiers.query(model, "pmc"), own_h=True)
+    rows = complete_many(model, *OF) - model.mean
+    cohort = pinned(model)
+    for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
+        np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
+    spent = cohort.spent(3)
+    assert spent is not None
+    assert spent.guarantee.startswith("none: ")
+
+
+def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
+    model = tiers.features()
+    query, cohort = tiers.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
+    assert cohort.spent(4) is None
+    one = cohort.answer(query, model, 0, DEVICES)
+    spent = cohort.spent(4)
+    assert cohort.answer(query, model, 4, 5) == one[4:5]
+    assert cohort.spent(4) == spent
+    assert spent is not None
+    assert (spent.query_id, spent.model, spent.epsilon) == (query.id, model.digest, "1/3")
+    assert spent.guarantee == second_order_public_halves()["pmc-rr"].promise
+
+
+def test_another_model_is_refused_and_both_are_named() -> None:
+    model, other = tiers.features(), tiers.features(seed=1)
+    shifted = dataclasses.replace(model, mean=model.mean - 5.0 * (np.arange(70) == 3))
+    names = f"{model.digest.hex()[:8]}.*{{}}"
+    for wrong in (other, shifted):
+        named = names.format(wrong.digest.hex()[:8])
+        cohort = pinned(model)
+        with pytest.raises(InputError, match=named):
+            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+        with pytest.raises(InputError, match=named):
+            cohort.pin(wrong.digest, 2, 3)
+        cohort.answer(tiers.query(model, "pmc"), model, 2, 3)
+        with pytest.raises(InputError, match=named):
+            cohort.answer(tiers.query(wrong, "pmc"), wrong, 2, 3)
+        with pytest.raises(InputError, match=f"{wrong.digest.hex()[:8]}.*{model.digest.hex()[:8]}"):
+            cohort.answer(tiers.query(model, "pmc"), wrong, 2, 3)
+
+
+def test_devices_that_were_told_of_no_model_answer_none() -> None:
+    model, cohort = tiers.features(), tiers.cohort(OF, 0, DEVICES)
+    cohort.pin(model.digest, 1, 3)
+    cohort.pin(model.digest, 4, 5)
+    releases = cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
+    assert [release.device for release in releases] == [1, 2, 4]
+    assert cohort.spent(0) is cohort.spent(5) is None
+    cohort.pin(model.digest, 0, 6)
+    assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, 6)) == 6
+
+
+@pytest.mark.parametrize(("part", "value"), [("mean", np.nan), ("vectors", np.inf), ("kappa", 0.0)])
+def test_a_model_that_nothing_can_be_completed_with_is_refused(part: str, value: float) -> None:
+    model = tiers.features()
+    bad = forged(model, **{part: getattr(model, part) * value})
+    with pytest.raises(InputError, match=f"{part}.*no numbers|kappa is 0"):
+        pinned(bad).answer(tiers.query(bad, "pmc"), bad, 0, 1)
+
+
+def test_a_second_question_about_the_same_model_is_refused() -> None:
+    model = tiers.features()
+    cohort = pinned(model)
+    first = tiers.query(model, "pmd")
+    cohort.answer(first, model, 0, 3)
+    for again in (tiers.query(model, "exact"), tiers.query(model, "pmd", batch=1)):
+        with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
+            cohort.answer(again, model, 1, 6)
+    assert cohort.spent(5) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "text"),
+    [
+        ("values", np.nan, "user 6 rated item .* with nan; give finite"),
+        ("values", -np.inf, "with -inf; give finite"),
+        ("values", 1e60, "with 1e[+]60; give finite"),
+        ("items", 70, "user 6 rated item 70; the catalogue has items 0 to 69 only"),
+        ("items", -1, "rated item -1"),
+    ],
+)
+def test_a_rating_that_cannot_be_used_is_refused_where_devices_are_made(part: str, value: float, text: str) -> None:
+    """By the experimenter, who knows it; no server can ask afterwards for an error that tells it."""
+    changed = getattr(OF, part).copy()
+    changed[OF.starts[6] + 1] = value
+    with pytest.raises(InputError, match=text):
+        tiers.private(OF._replace(**{part: changed}))
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("scale", [(1.0, 2.0), (3.1, 3.2, 3.3), None])
+def test_whether_devices_answer_does_not_depend_on_whether_their_ratings_are_on_the_scale(
+    mechanism: str, scale: tuple[float, ...] | None
+) -> None:
+    """Ratings on a scale of two, and others that are not: before, PMD told in its error which rating was none."""
+    model = forged(tiers.features(), scale=scale)
+    query = tiers.query(model, mechanism)
+    outcomes = set()
+    for values in (np.ones_like(OF.values), OF.values, OF.values + 0.3, OF.values * -1e49):
+        cohort = tiers.cohort(OF._replace(values=values), 0, DEVICES)
+        cohort.pin(model.digest, 0, DEVICES)
+        try:
+            told = cohort.answer(query, model, 0, DEVICES)
+            outcomes.add(("answered", len(told)))
+        except InputError as error:
+            outcomes.add((str(error), 0))
+    assert len(outcomes) == 1
+    assert (("answered", DEVICES) in outcomes) == (
+        scale is not None or not second_order_public_halves()[mechanism].needs_scale
+    )
+
+
+@pytest.mark.parametrize("items", [1, 40, 69, 71])
+def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) -> None:
+    """The error tells two public numbers: it is the same for a device that rated nothing."""
+    model = tiers.features(items=items, rank=1)
+    texts = set()
+    for of in (OF, tiers.rated(devices=DEVICES, each=1), tiers.rated(devices=DEVICES, each=0)):
+        cohort = tiers.cohort(of, 0, DEVICES)
+        cohort.pin(model.digest, 0, DEVICES)
+        with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
+            cohort.answer(tiers.query(model, "sslp"), model, 0, DEVICES)
+        texts.add(str(caught.value))
+        assert cohort.spent(0) is None
+    assert len(texts) == 1
+
+
+def test_devices_beyond_the_cohort_are_refused() -> None:
+    with pytest.raises(IndexError, match="devices 20 to 23"):
+        pinned(tiers.features()).pin(tiers.features().digest, 20, 24)
+
+
+def test_nothing_of_a_cohort_shows_when_its_ratings_are_printed() -> None:
+    cohort = tiers.cohort(OF, 0, 2)
+    assert repr(cohort._ratings) == "RowTable(count=70)"
+
+
+# Private devices answer what they agreed to; a server's model is checked before compiled code sees it.
+FEW_DEVICES = 6
+MODEL = tiers.features()
+
+
+def consenting(*mechanisms: str, epsilon: Fraction | None = Fraction(1), own_h: bool = False) -> Consent:
+    """What devices agree to."""
+    return Consent(mechanisms=frozenset(mechanisms), epsilon=epsilon, own_h=own_h)
+
+
+def consenting_cohort(consent: Consent, model: ItemFeatures = MODEL, keeper: Keeper | None = None) -> PrivateCohort:
+    """Devices that agreed to something, and were told of a model."""
+    cohort = tiers.cohort(OF, 0, FEW_DEVICES, consent=consent, keeper=keeper)
+    cohort.pin(model.digest, 0, FEW_DEVICES)
+    return cohort
+
+
+def untouched(cohort: PrivateCohort) -> bool:
+    """Whether no device has let anything out."""
+    return all(cohort.spent(device) is None for device in range(FEW_DEVICES))
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_a_device_answers_what_it_agreed_to_and_nothing_else(mechanism: str) -> None:
+    """Whatever a server names: the mechanism of the experiment is answered, six others and more epsilon are refused."""
+    cohort = consenting_cohort(consenting(mechanism))
+    for other in second_order_public_halves().keys() - {mechanism}:
+        with pytest.raises(ConsentError, match=f"agreed to {mechanism}; they refuse {other}$"):
+            cohort.answer(tiers.query(MODEL, other), MODEL, 0, FEW_DEVICES)
+    if second_order_public_halves()[mechanism].takes_epsilon:
+        dearer = tiers.query(MODEL, mechanism, epsilon=Fraction(1) + Fraction(1, 10**30))
+        with pytest.raises(ConsentError, match="agreed to epsilon 1 at most"):
+            cohort.answer(dearer, MODEL, 0, FEW_DEVICES)
+    assert untouched(cohort)
+    assert len(cohort.answer(tiers.query(MODEL, mechanism), MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(-20), Fraction(0), -20, "1", None, 0.5, Fraction(1, 10**40)])
+@pytest.mark.parametrize("mechanism", ["sslp", "laplace", "pmc-rr", "privunit"])
+def test_no_device_answers_at_an_epsilon_that_is_none(mechanism: str, epsilon: Any) -> None:
+    """At -20 SSLP turned nearly every answer round, and the ledger said "-20"."""
+    for consent in (consenting(mechanism), tiers.WILLING):
+        cohort = consenting_cohort(consent)
+        bad = forged(tiers.query(MODEL, mechanism), epsilon=epsilon)
+        with pytest.raises(InputError):
+            cohort.answer(bad, MODEL, 0, FEW_DEVICES)
+        assert untouched(cohort)
+    with pytest.raises(InputError):
+        SecondOrderQuery(model=MODEL.digest, mechanism=mechanism, epsilon=epsilon)
+
+
+def test_the_devices_own_h_is_agreed_to_by_name() -> None:
+    asked = forged(tiers.query(MODEL, "pmc"), own_h=True)
+    cohort = consenting_cohort(consenting("pmc"))
+    with pytest.raises(ConsentError, match="own_h"):
+        cohort.answer(asked, MODEL, 0, FEW_DEVICES)
+    assert untouched(cohort)
+    assert len(consenting_cohort(consenting("pmc", own_h=True)).answer(asked, MODEL, 0, FEW_DEVICES)) == FEW_DEVICES
+
+
+def test_nobody_agrees_to_what_there_is_not() -> None:
+    for mechanisms, epsilon in ((("mine",), Fraction(1)), (("pmc",), Fraction(-1)), (("pmc",), Fraction(0))):
+        with pytest.raises(InputError):
+            consenting(*mechanisms, epsilon=epsilon)
+    with pytest.raises(ConsentError, match="agreed to nothing"):
+        consenting_cohort(consenting()).answer(tiers.query(MODEL, "pmc"), MODEL, 0, FEW_DEVICES)
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "fewer rows than items": {"vectors": MODEL.vectors[:40].copy()},
+    "one row": {"vectors": MODEL.vectors[:1].copy()},
+    "more rows": {"vectors": np.ones((71, 3))},
+    "a flat table": {"vectors": MODEL.vectors.ravel()},
+    "single precision": {"vectors": MODEL.vectors.astype(np.float32)},
+    "columns first": {"vectors": np.asfortranarray(MODEL.vectors)},
+    "every other row": {"vectors": np.repeat(MODEL.vectors, 2, 0)[::2]},
+    "NaN in V": {"vectors": np.where(np.arange(3) == 1, np.nan, MODEL.vectors)},
+    "too large": {"vectors": MODEL.vectors * 1e60},
+    "fewer means": {"mean": MODEL.mean[:60].copy()},
+    "NaN mean": {"mean": MODEL.mean * np.nan},
+    "kappa 0": {"kappa": 0.0},
+    "kappa below 0": {"kappa": -1.0},
+    "kappa NaN": {"kappa": np.nan},
+    "h below 0": {"common_h": -0.1},
+    "h NaN": {"common_h": np.nan},
+    "h infinite": {"common_h": np.inf},
+    "lowest above highest": {"lowest": 5.0, "highest": 1.0, "scale": None},
+    "lowest NaN": {"lowest": np.nan, "scale": None},
+    "highest infinite": {"highest": np.inf},
+    "degree 0": {"mean_degree": 0.0},
+    "degree below 0": {"mean_degree": -3.0},
+    "degree NaN": {"mean_degree": np.nan},
+    "scale falls": {"scale": (5.0, 4.0, 1.0)},
+    "scale twice": {"scale": (1.0, 1.0, 5.0)},
+    "scale with NaN": {"scale": (1.0, np.nan, 5.0)},
+    "scale in a list": {"scale": [1.0, 5.0]},
+    "scale outside": {"scale": (1.0, 6.0)},
+    "no scale": {"scale": ()},
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_a_model_that_is_none_is_refused_where_it_is_built_and_where_it_arrives(mechanism: str, name: str) -> None:
+    """With fewer rows than items ``exact`` ended the process, and ``pmc`` answered from foreign memory."""
+    fields = {part: getattr(MODEL, part) for part in ItemFeatures.__dataclass_fields__}
+    with pytest.raises(InputError):
+        ItemFeatures(**{**fields, **BAD[name]})
+    bad = forged(MODEL, **BAD[name])
+    digest = bytes(16) if bad.vectors.ndim == 1 else bad.digest
+    query, cohort = forged(tiers.query(MODEL, mechanism), model=digest), tiers.cohort(OF, 0, FEW_DEVICES)
+    cohort.pin(digest, 0, FEW_DEVICES)
+    with pytest.raises(InputError):
+        cohort.answer(query, bad, 0, FEW_DEVICES)
+    assert untouched(cohort)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "sslp"])
+def test_what_divides_by_the_range_of_ratings_needs_one(mechanism: str) -> None:
+    flat = forged(MODEL, lowest=3.0, highest=3.0, scale=(3.0,))
+    assert ItemFeatures.arrived(flat).scale == flat.scale
+    with pytest.raises(InputError, match=r"all ratings are 3; .* divides by their range"):
+        consenting_cohort(tiers.WILLING, flat).answer(tiers.query(flat, mechanism), flat, 0, FEW_DEVICES)
+    assert (
+        len(consenting_cohort(tiers.WILLING, flat).answer(tiers.query(flat, "pmc"), flat, 0, FEW_DEVICES))
+        == FEW_DEVICES
+    )
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_a_model_cannot_make_a_device_tell_by_an_overflow_what_it_rated(mechanism: str) -> None:
+    """Item 3's row is as large as a model allows, kappa as small: who rated it gets no numbers out of completion.
+
+    They answer like all others, with numbers, so that every mechanism's promise holds for them, too.
+    """
+    vectors = MODEL.vectors.copy()
+    vectors[3] = 9e49
+    vectors[4] = 9e49 * np.array([1.0, 1.0, 1.0 + 2.0**-52])
+    model = forged(MODEL, vectors=vectors, kappa=1e-50)
+    query = tiers.query(model, mechanism)
+    every = np.tile(np.arange(8, dtype=np.int32), FEW_DEVICES)
+    starts = np.arange(FEW_DEVICES + 1, dtype=np.int64) * 8
+    cohort = tiers.cohort(tiers.Rated(starts, every, np.resize([1.0, 5.0], every.size)), 0, FEW_DEVICES)
+    cohort.pin(model.digest, 0, FEW_DEVICES)
+    for release in cohort.answer(query, model, 0, FEW_DEVICES):
+        SecondOrderRelease.arrived(release).require(query, model)
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+def test_a_payload_has_its_size_and_its_numbers(mechanism: str) -> None:
+    query = tiers.query(MODEL, mechanism)
+    release = consenting_cohort(tiers.WILLING).answer(query, MODEL, 0, 1)[0]
+    size = len(release.payload)
+    bad = [release.payload[:-1], release.payload + b"\0", b"", bytearray(release.payload), None, "x" * size]
+    if mechanism in {"laplace", "exact", "privunit"}:
+        bad += [value.tobytes() * (size // 8) for value in np.array([np.nan, np.inf, -np.inf, 1e300], "<f8")]
+    if mechanism == "pmd":
+        bad += [b"\x05" * size, b"\xff" * size]
+    for payload in bad:
+        with pytest.raises(InputError):
+            SecondOrderRelease.arrived(forged(release, payload=payload)).require(query, MODEL)
+
+
+def test_what_is_kept_in_a_folder_is_kept_under_consent_only(tmp_path: Path) -> None:
+    cohort = consenting_cohort(consenting("sslp"), keeper=Keeper(tmp_path))
+    with pytest.raises(BlindrecError):
+        cohort.answer(tiers.query(MODEL, "exact"), MODEL, 0, FEW_DEVICES)
+    assert untouched(cohort)
+    assert untouched(consenting_cohort(consenting("sslp"), keeper=Keeper(tmp_path)))
+    assert Keeper(tmp_path).read(0, FEW_DEVICES) == (1, [Pin(MODEL.digest, 0, FEW_DEVICES).line()])
+
+
+# Whether private devices answer, and what an error says, is the same whatever they rated: silence is not a release.
+ITEMS, OVERFLOW_DEVICES = 12, 3
+OVERFLOW_MODEL = tiers.features(items=ITEMS, rank=3)
+
+
+def several(rated: list[tuple[int, ...]], values: list[float]) -> tiers.Rated:
+    """Devices that rated these items so; the values are repeated."""
+    starts = np.cumsum([0, *(len(row) for row in rated)]).astype(np.int64)
+    items = np.concatenate([np.array(row, np.int32) for row in rated])
+    return tiers.Rated(starts, items, np.resize(np.array(values, np.float64), items.size))
+
+
+DIFFERENT = (
+    several([(0, 1), (1, 2), (0, 1, 2)], [1.0, 5.0]),
+    several([tuple(range(ITEMS))] * OVERFLOW_DEVICES, [3.0]),
+    several([(), (11,), (5, 7, 8, 9, 10)], [4.5, -1e50, 1e50, 0.0]),
+)
+"""Few ratings and all; on the scale and far off; of items 0 and 1, whose rows are alike below, and of none of them."""
+
+
+def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> str:
+    """What a server sees that announces a model and asks about it: an error, or that all answered."""
+    cohort, digest = tiers.cohort(of, 0, OVERFLOW_DEVICES, items=ITEMS), OVERFLOW_MODEL.digest
+    if model is not OVERFLOW_MODEL:
+        with suppress(Exception):  # one that has no digest is sent as it is
+            digest = model.digest
+        query = forged(query, model=digest)
+    cohort._answers._pinned = dict.fromkeys(range(OVERFLOW_DEVICES), digest)
+    return _told(cohort, query, model)
+
+
+def _told(cohort: PrivateCohort, query: Any, model: Any) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            releases = cohort.answer(query, model, 0, OVERFLOW_DEVICES)
+    except BlindrecError as error:
+        return f"{type(error).__name__}: {error}"
+    for release in releases:
+        SecondOrderRelease.arrived(release).require(query, model)
+    return f"{len(releases)} answered"
+
+
+def same(query: Any, model: Any) -> str:
+    """Return what all cohorts tell, which is the same."""
+    found = {outcome(of, query, model) for of in DIFFERENT}
+    assert len(found) == 1, (query, model, found)
+    return found.pop()
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(ItemFeatures)])
+def test_any_scalar_in_any_field_of_a_model(name: str) -> None:
+    queries = [tiers.query(OVERFLOW_MODEL, mechanism) for mechanism in second_order_public_halves()]
+    told = [same(query, forged(OVERFLOW_MODEL, **{name: value})) for value in SCALARS for query in queries]
+    assert any("InputError" in one for one in told)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(SecondOrderQuery)])
+def test_any_scalar_in_any_field_of_a_query(name: str) -> None:
+    told = [
+        same(forged(tiers.query(OVERFLOW_MODEL, mechanism), **{name: value}), OVERFLOW_MODEL)
+        for value in (*SCALARS, *COSTS)
+        for mechanism in ("pmd", "sslp")
+    ]
+    assert any("Error" in one for one in told)
+
+
+def alike(size: float = 1.0) -> np.ndarray[Any, Any]:
+    """Rows of V of which those of items 0 and 1 are equal."""
+    vectors = OVERFLOW_MODEL.vectors * size
+    vectors[1] = vectors[0]
+    return vectors
+
+
+HARD: dict[str, dict[str, Any]] = {
+    **{
+        f"equal rows of size {size:g}, kappa {kappa:g}": {"vectors": alike(size), "kappa": kappa}
+        for size in (1.0, 1e-20, 1e20, 1e49)
+        for kappa in (1e-50, 1e-40, 1e-17, 1e50)
+    },
+    "V of ones": {"vectors": np.ones((ITEMS, 3)), "kappa": 1e-40},
+    "V of zeros": {"vectors": np.zeros((ITEMS, 3)), "kappa": 1e-50},
+    "no directions": {"vectors": np.empty((ITEMS, 0))},
+    "as wide as there are items": {"vectors": np.eye(ITEMS), "kappa": 1e-40},
+    "as wide, of ones": {"vectors": np.ones((ITEMS, ITEMS)), "kappa": 1e-40},
+    "too wide": {"vectors": np.ones((ITEMS, ITEMS + 1))},
+    "much too wide": {"vectors": np.zeros((ITEMS, 300_000))},
+    "fewer items": {"mean": OVERFLOW_MODEL.mean[:1].copy(), "vectors": OVERFLOW_MODEL.vectors[:1, :1].copy()},
+    "more items": {"mean": np.tile(OVERFLOW_MODEL.mean, 2), "vectors": np.tile(OVERFLOW_MODEL.vectors, (2, 1))},
+    "means that are huge": {"mean": OVERFLOW_MODEL.mean * 1e49},
+    "a degree that is tiny": {"mean_degree": 1e-50, "vectors": alike(), "kappa": 1e50},
+    "a degree that is huge": {"mean_degree": 1e50, "vectors": alike(), "kappa": 1e-50},
+    "a range that is tiny": {"lowest": 1e-50, "highest": 3e-50, "scale": (1e-50, 3e-50)},
+    "a range that is huge": {"lowest": -1e50, "highest": 1e50, "scale": (-1e50, 1e50)},
+    "a scale of other ratings": {"scale": (1.25, 2.25)},
+    "whole numbers": {"scale": (1, 2, 5), "lowest": 1, "highest": 5},
+    "whole numbers that are huge": {"scale": (1.0, 10**40), "highest": 10**40, "kappa": 10**30},
+}
+
+
+@pytest.mark.parametrize("mechanism", second_order_public_halves())
+@pytest.mark.parametrize("name", HARD)
+def test_a_model_that_is_hard_to_complete_with(name: str, mechanism: str) -> None:
+    """With equal rows and a tiny kappa a pivot is 0 where both items were rated: that was an error of its own."""
+    told = same(tiers.query(OVERFLOW_MODEL, mechanism, epsilon=Fraction(2)), forged(OVERFLOW_MODEL, **HARD[name]))
+    refused = name in {"too wide", "much too wide", "fewer items", "more items", "whole numbers"}
+    refused |= name == "whole numbers that are huge" or (
+        name == "no directions" and second_order_public_halves()[mechanism].moment
+    )
+    assert ("answered" not in told) == refused, told
+
+
+def test_moments_of_very_many_directions_are_refused_and_others_are_not() -> None:
+    many = 513
+    model = forged(OVERFLOW_MODEL, mean=np.zeros(many), vectors=np.zeros((many, many)))
+    fewer = forged(model, vectors=np.zeros((many, many - 1)))
+    for mechanism, half in second_order_public_halves().items():
+        tiers.query(fewer, mechanism).require(fewer)
+        if half.moment:
+            with pytest.raises(BlindrecError, match=f"rank is 513; {mechanism} is about directions, give 1 to 512"):
+                tiers.query(model, mechanism).require(model)
+        else:
+            tiers.query(model, mechanism).require(model)

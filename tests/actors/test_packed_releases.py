@@ -1,0 +1,300 @@
+"""Unary encoding's bits are coins of 64 bits held against a threshold, drawn 64 at a time."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import worlds
+from statistical import chi_square_fits, rate_fits, variance_fits
+
+from actors.packed_releases import (
+    BLOCKS,
+    ROWS,
+    as_bytes,
+    draw_block,
+    draw_blocks,
+    put_number,
+    put_row,
+    release_subsets,
+    release_unary,
+    room_for,
+    wipe,
+)
+from actors.seeds import Coins
+from coordinator.protocol.arrays import Bits2, Bools2, Indices2, Words, Words2, Words32
+from coordinator.protocol.channels import COIN, IndependentBits, UnaryChannel, unary_channel
+from coordinator.protocol.coins import as_words
+from coordinator.protocol.messages import unpack
+from coordinator.protocol.value_channels import SubsetChannel, subset_channel
+
+QUERY_ID = bytes(range(16))
+WORDS_PURPOSE = 11
+
+
+def drawn(channel: UnaryChannel, values: list[int], first: int = 0) -> Bits2:
+    coins = Coins(as_words(worlds.SECRET), first, len(values), as_words(QUERY_ID))
+    packed = release_unary(np.array(values, np.int32), channel, coins)
+    return unpack(packed.tobytes(), len(values) * channel.encoded.count).reshape(len(values), -1)
+
+
+def block_of(device: int, first: int) -> tuple[Words2, Words]:
+    """Blocks of a device's key from counter ``first`` on, and the block of that counter alone, as words of 64 bits."""
+    key, purpose = reference.device_secret(worlds.SECRET, device), (WORDS_PURPOSE, *np.frombuffer(QUERY_ID, "<u8"))
+    low, high = (np.uint64(reference.siphash_words(key, *(int(word) for word in purpose), half)) for half in (0, 1))
+    many, one = np.empty((ROWS, BLOCKS), np.uint32), np.empty((ROWS, 1), np.uint32)
+    draw_blocks(low, high, first, many)
+    draw_block(low, high, np.uint64(first), one)
+    return many.reshape(-1, 16 * 2).view(np.uint64), one.reshape(-1).view(np.uint64)
+
+
+def first_digits(device: int, value: int) -> int:
+    """The first 8 digits of a value's coin, which those of 1,023 other values are drawn with."""
+    digits, _ = block_of(device, BLOCKS * (value // 1024))
+    told = [int(row[value // 64 % 16]) >> (63 - value % 64) & 1 for row in digits]
+    return int("".join(map(str, told)), 2)
+
+
+def coins_of(device: int, values: int, threshold: int) -> list[int]:
+    """Coins of all values; the other 56 digits are drawn, and counted, only where the first 8 are the threshold's."""
+    coins, level = [first_digits(device, value) << 56 for value in range(values)], 0
+    for word in range(0, values, 64):
+        for value in reversed(range(word, min(word + 64, values))):
+            if coins[value] >> 56 == threshold >> 56:
+                coins[value] |= int(block_of(device, 2**32 + level // 8)[1][level % 8]) >> 8
+                level += 1
+    return coins
+
+
+@pytest.mark.parametrize("threshold", [COIN - 1, 1 << 63, 3 << 61, 0x4567_89AB_CDEF_0123, 1, 0])
+def test_a_bit_is_one_where_its_coin_is_below_the_threshold(threshold: int) -> None:
+    """As in plain Python; values beyond 1,024 are of other groups, and some 10 coins are level with a threshold."""
+    width, channel = 2500, UnaryChannel(IndependentBits(2500, COIN - 1, threshold, 1))
+    bits = drawn(channel, [0, 1, 2, 2499], first=5)
+    for device in (0, 3):
+        own = (0, 2499)[device == 3]
+        expected = [coin < threshold for coin in coins_of(5 + device, width, threshold)]
+        expected[own] = reference.release_coin(worlds.SECRET, 5 + device, QUERY_ID, 0) < COIN - 1
+        assert bits[device].tolist() == expected
+
+
+def test_coins_are_held_against_the_threshold_to_the_last_digit() -> None:
+    """The other 63 digits tell nothing where a threshold is a coin, or one more."""
+    level = first_digits(5, 68) << 56
+    coin = coins_of(5, 70, level)[68]
+    for threshold in (coin, coin + 1):
+        bits = drawn(UnaryChannel(IndependentBits(70, COIN - 1, threshold, 1)), [0], first=5)
+        assert bits[0, 68] == (threshold > coin)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
+def test_the_own_bit_and_others_have_their_probabilities(epsilon: Fraction) -> None:
+    """Clopper-Pearson, false alarm 1e-6 a rate, 20,000 devices and 100 values; twins err by 0.04 in epsilon."""
+    values, devices = 100, 20_000
+    bits = drawn(unary_channel(epsilon, values=values), [device % values for device in range(devices)])
+    own = int(bits[np.arange(devices), np.arange(devices) % values].sum())
+    others, many = int(bits.sum()) - own, devices * (values - 1)
+
+    def fits(claimed: Fraction) -> bool:
+        mine, other = unary_channel(claimed, values=values).rates
+        return rate_fits(own, devices, float(mine)) and rate_fits(others, many, float(other))
+
+    assert fits(epsilon)
+    assert not fits(epsilon + Fraction(4, 100))
+    assert not fits(epsilon - Fraction(4, 100))
+
+
+def test_bits_of_one_release_are_independent() -> None:
+    """Correlations of 128 bits of 20,000 devices; the largest of 8128 exceeds 6 standard errors with chance 2e-5."""
+    bits = drawn(unary_channel(Fraction(1), values=129), [128] * 20_000)[:, :128].astype(float)
+    correlations = np.corrcoef(bits.T) - np.eye(128)
+    assert np.abs(correlations).max() < 6 / np.sqrt(20_000)
+
+
+def test_without_noise_no_other_bit_is_one() -> None:
+    bits = drawn(unary_channel(None, values=65), [3] * 500)
+    assert set(np.flatnonzero(bits.any(axis=0)).tolist()) == {3}
+    assert 150 < int(bits.sum()) < 350
+
+
+# ChaCha8 is what its author and others made of it, block for block.
+LOWEST = 0xFFFFFFFF
+LINES = [(0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)]
+DIAGONALS = [(0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)]
+
+
+def blocks(low: int, high: int, first: int) -> Words32:
+    words = np.empty((16, BLOCKS), np.uint32)
+    draw_blocks(np.uint64(low), np.uint64(high), first, words)
+    return words
+
+
+def expected(low: int, high: int, counter: int) -> list[int]:
+    """A block in plain Python; source: Bernstein (2008), sections 2 and 3."""
+    key = [low & LOWEST, low >> 32, high & LOWEST, high >> 32]
+    name = [int(word) for word in np.frombuffer(b"expand 16-byte k", "<u4")]
+    begun = [*name, *key, *key, counter & LOWEST, counter >> 32, 0, 0]
+    state = list(begun)
+    for _ in range(4):
+        for a, b, c, d in [*LINES, *DIAGONALS]:
+            for one, two in ((16, 12), (8, 7)):
+                state[a] = (state[a] + state[b]) & LOWEST
+                state[d] = rotated(state[d] ^ state[a], one)
+                state[c] = (state[c] + state[d]) & LOWEST
+                state[b] = rotated(state[b] ^ state[c], two)
+    return [(one + other) & LOWEST for one, other in zip(state, begun, strict=True)]
+
+
+def rotated(word: int, by: int) -> int:
+    return (word << by | word >> (32 - by)) & LOWEST
+
+
+def test_the_published_block_of_a_key_of_zeros() -> None:
+    """128 bits of key and nonce 0, eight rounds, first block: TC1 of draft-strombergson-chacha-test-vectors."""
+    told = (
+        "e28a5fa4a67f8c5defed3e6fb7303486aa8427d31419a729572d777953491120"
+        "b64ab8e72b8deb85cd6aea7cb6089a101824beeb08814a428aab1fa2c816081b"
+    )
+    assert blocks(0, 0, 0)[:, 0].astype("<u4").tobytes().hex() == told
+
+
+@pytest.mark.parametrize("first", [0, 7, (1 << 32) - 3, 1 << 40])
+def test_every_block_is_that_of_its_counter(first: int) -> None:
+    low, high = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+    found = blocks(low, high, first)
+    for k in (0, 2, 3, BLOCKS - 1):
+        assert found[:, k].tolist() == expected(low, high, first + k)
+
+
+# Bits that are written packed lie where packing byte by byte puts them, and silent devices' bits are wiped.
+def some_bits(devices: int, width: int) -> Bits2:
+    return np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
+
+
+@pytest.mark.parametrize("width", [1, 7, 8, 63, 64, 65, 100, 128, 129, 300])
+def test_rows_of_words_are_packed_as_bits_are(width: int) -> None:
+    bits = some_bits(37, width)
+    padded = np.zeros((37, -(-width // 64) * 64), np.uint8)
+    padded[:, :width] = bits
+    rows = np.packbits(padded, axis=1).view(">u8").astype(np.uint64)
+    words = room_for(37, width)
+    for device, row in enumerate(rows):
+        put_row(words, device * width, width, row)
+    assert as_bytes(words, 37, width).tobytes() == np.packbits(bits).tobytes()
+
+
+@pytest.mark.parametrize("bits", [1, 3, 12, 31, 63])
+def test_numbers_are_packed_highest_bit_first(bits: int) -> None:
+    told = some_bits(50, bits)
+    words = room_for(50, bits)
+    for place, row in enumerate(told.tolist()):
+        put_number(words, place * bits, bits, int("".join(map(str, row)), 2))
+    assert as_bytes(words, 50, bits).tobytes() == np.packbits(told).tobytes()
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 13, 64, 101])
+def test_silent_devices_release_zeros_and_others_what_they_did(width: int) -> None:
+    bits, answered = some_bits(41, width), np.random.default_rng(width).integers(0, 2, 41, np.uint8)
+    packed = np.packbits(bits)
+    wipe(packed, width, answered)
+    assert packed.tobytes() == np.packbits(bits * answered[:, None]).tobytes()
+
+
+# Subsets that devices release: how often they meet the device's set, which of them, and with how much noise.
+LISTED, AS_BITS = {"values": 40, "padded": 5, "subset_size": 4}, {"values": 40, "padded": 5, "subset_size": 9}
+"""A subset as six bits a value that it holds, and as a bit a value."""
+
+
+def subset_releases(channel: SubsetChannel, own: Indices2) -> Bools2:
+    """Which values each device's subset holds; a list ascends, so that no value comes twice."""
+    devices, (parts, bits) = len(own), channel.form
+    packed = release_subsets(own, channel, Coins(as_words(worlds.SECRET), 7, devices, as_words(bytes(range(16)))))
+    told = unpack(packed.tobytes(), devices * parts * bits).reshape(devices, parts, bits)
+    if not channel.listed:
+        held = told[:, :, 0].astype(np.bool_)
+    else:
+        named = (told.astype(np.int64) << np.arange(bits)[::-1]).sum(axis=2)
+        assert (np.diff(named, axis=1) > 0).all()
+        held = np.zeros((devices, channel.values), np.bool_)
+        held[np.arange(devices)[:, None], named] = True
+    assert (held.sum(axis=1) == channel.subset_size).all()
+    return held
+
+
+def same_set(devices: int, padded: int) -> Indices2:
+    return np.tile(np.arange(1, 1 + padded, dtype=np.int32), (devices, 1))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sizes", [LISTED, AS_BITS])
+def test_subsets_meet_a_set_and_hold_values_as_often_as_stated(sizes: dict[str, int]) -> None:
+    """Clopper-Pearson, false alarm 1e-6 a rate: meeting subsets, one own value, another; 100,000 devices, and twins."""
+    devices, epsilon = 100_000, Fraction(1)
+    held = subset_releases(subset_channel(epsilon, **sizes), same_set(devices, sizes["padded"]))
+    counts = [int(told.sum()) for told in (held[:, 1:6].any(axis=1), held[:, 1], held[:, 0])]
+
+    def fits(claimed: Fraction) -> bool:
+        channel = subset_channel(claimed, **sizes)
+        rates = [1 - channel.misses / COIN, *map(float, channel.rates)]
+        return all(rate_fits(count, devices, rate) for count, rate in zip(counts, rates, strict=True))
+
+    assert fits(epsilon)
+    assert not fits(epsilon + Fraction(1, 8))
+    assert not fits(epsilon - Fraction(1, 8))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sizes", [(9, 3, 2), (9, 3, 4), (7, 1, 3), (70, 68, 2)])
+def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: tuple[int, int, int]) -> None:
+    """Pearson's test, false alarm 1e-6 a class; the twin names an own value first and forgets what that doubles."""
+    values, padded, chosen = sizes
+    channel, own = (
+        subset_channel(Fraction(2), values=values, padded=padded, subset_size=chosen),
+        set(range(1, 1 + padded)),
+    )
+    found: dict[tuple[int, ...], int] = dict.fromkeys(itertools.combinations(range(values), chosen), 0)
+    for row in subset_releases(channel, same_set(250_000, padded)):
+        found[tuple(np.flatnonzero(row).tolist())] += 1
+    for meets in (True, False):
+        counts = {subset: count for subset, count in found.items() if own.isdisjoint(subset) != meets}
+        if len(counts) > 1:
+            assert chi_square_fits(list(counts.values()), np.ones(len(counts)))
+    met = {subset: count for subset, count in found.items() if not own.isdisjoint(subset)}
+    if padded > 1:
+        assert not chi_square_fits(list(met.values()), [len(own.intersection(subset)) for subset in met])
+
+
+@pytest.mark.statistical
+def test_noise_grows_with_the_set_and_not_with_its_square() -> None:
+    """Estimates of 400 items that 20,000 devices with sets of 10, 20 and 40 values tell: chi-square, false alarm 1e-6.
+
+    Twins: the variances of sets that are twice and half as large. The variance doubles with the set, by the formula and
+    as measured; that of epsilon split over the set's values would be four times as large.
+    """
+    items, devices, told = 400, 20_000, []
+    for padded, chosen in ((10, 12), (20, 8), (40, 5)):
+        channel = subset_channel(Fraction(1), values=items + padded, padded=padded, subset_size=chosen)
+        own = np.random.default_rng(padded).random((devices, items)).argsort(axis=1)[:, :padded].astype(np.int32)
+        liked = np.bincount(own.ravel(), minlength=items) / devices
+        mine, other = (float(rate) for rate in channel.rates)
+        estimate = (subset_releases(channel, own)[:, :items].mean(axis=0) - other) / (mine - other)
+        rate = other + (mine - other) * padded / items
+        stated = rate * (1 - rate) / (mine - other) ** 2
+        sample = (estimate - liked) * np.sqrt(devices)
+        given = (mine * (1 - mine) * padded + other * (1 - other) * (items - padded)) / items / (mine - other) ** 2
+        assert variance_fits(sample, given)
+        assert not variance_fits(sample, given * 2)
+        assert not variance_fits(sample, given / 2)
+        assert given < stated  # which items were liked is random, too
+        told.append(stated)
+    assert 1.7 < told[1] / told[0] < 2.3
+    assert 1.7 < told[2] / told[1] < 2.3
+
+
+def test_without_noise_a_subset_always_meets_the_set() -> None:
+    held = subset_releases(subset_channel(None, **LISTED), same_set(3000, 5))
+    assert held[:, 1:6].any(axis=1).all()
