@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.decoding.open_ratings import Curator
     from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
 
 MOST_ROUNDS = 10_000
 """Number of rounds after which a policy is assumed never to stop."""
@@ -181,6 +181,6 @@ class PoolDesign(Protocol):
 class EmulatedDesign(Protocol):
     """A design whose statistic can be drawn from exact moments, as if devices had answered."""
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw counts of the pool's items: answers about each, and ones among them, shape (M,); and all ones."""
         ...

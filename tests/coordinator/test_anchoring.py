@@ -15,7 +15,7 @@ from actors.device import Cohort
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of, spectral_start
+from coordinator.server.anchor.anchor_queries import AnchorSensing, history_of, spectral_start
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, pairs_failed
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
 from coordinator.server.decoding.posterior import believe
@@ -76,7 +76,7 @@ def test_a_run_that_ends_early_tells_that_nothing_is_decided() -> None:
 def doubts_once_more(users: int = USERS) -> float:
     """By what factor doubts change if all rounds are read once more with what they let the server expect."""
     outcome, _ = run(users)
-    course = course_of(outcome.state.readings.anchors)
+    course = history_of(outcome.state.readings.anchors)
     belief = LEARNER.believe(course)
     first, *others = (round_estimates(one, belief.posterior.expected, rated=RATED) for one in course.turned)
     again = believe(sum(others, start=first), clusters=2, failure=SETTING.failure)
@@ -146,15 +146,15 @@ def told(kind: str, users: int, means: float = 0.0) -> AnchorRound:
 
 
 def test_turned_signs_before_pairs_that_are_asked_again_are_void() -> None:
-    course = course_of([told("pairs", 100), told("pairs", 60), told("turned", 50), told("pairs", 80)])
+    course = history_of([told("pairs", 100), told("pairs", 60), told("turned", 50), told("pairs", 80)])
     assert (course.paired_users, course.given_up, course.turned_users) == (240, 160, 0)
-    later = course_of([*(told("pairs", 100), told("turned", 50), told("pairs", 80)), told("turned", 30)])
+    later = history_of([*(told("pairs", 100), told("turned", 50), told("pairs", 80)), told("turned", 30)])
     assert (later.paired_users, later.given_up, later.turned_users) == (180, 100, 30)
 
 
 @pytest.mark.parametrize(("users", "means", "again"), [(70, 0.0, False), (80, 0.0, True), (80_000, 0.02, False)])
 def test_pairs_are_asked_again_where_turned_signs_tell_nothing(users: int, means: float, again: bool) -> None:
-    course = course_of([told("pairs", 100), told("turned", users, means)])
+    course = history_of([told("pairs", 100), told("turned", users, means)])
     belief = LEARNER.believe(course)
     offset = contrasts(course.turned[0].query, belief.posterior.expected, rated=RATED)[1]
     level = told("turned", users, means + float(offset[1])) if means == 0 else course.turned[0]
@@ -164,7 +164,7 @@ def test_pairs_are_asked_again_where_turned_signs_tell_nothing(users: int, means
 
 def test_the_start_finds_the_sides_of_planted_pairs() -> None:
     """Agreements are handed in as they are expected; noise of the pool's size hides a tenth of the strength."""
-    course, side = course_of([told("pairs", 10_000)]), np.where(np.arange(20) % 3, 1, -1)
+    course, side = history_of([told("pairs", 10_000)]), np.where(np.arange(20) % 3, 1, -1)
     one, other = np.triu_indices(20, 1)
     mixed = replace(course.pairs[0].statistic, pairs=5000 + 200 * side[one] * side[other])
     start = spectral_start(replace(course, pairs=(AnchorRound(course.pairs[0].query, mixed),)), rated=RATED)

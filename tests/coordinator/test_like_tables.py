@@ -19,9 +19,9 @@ from coordinator.server.anchor.like_tables import (
     COUNT_UNIT,
     OPEN,
     STRAYED,
-    Fit,
     InitialAnchors,
     RoundEstimates,
+    TableFit,
     fit_tables,
     guess_tables,
     of_signs,
@@ -114,7 +114,7 @@ def rounds_of(
     return found
 
 
-def fitted(readings: list[RoundEstimates]) -> Fit:
+def fitted(readings: list[RoundEstimates]) -> TableFit:
     start = np.clip(TABLE + 0.1 * np.array([[-1, 1], [1, -1]]), 0.1, 0.9)
     return fit_tables(readings, start, np.zeros((readings[0].means.size, 2)))
 

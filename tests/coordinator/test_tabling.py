@@ -13,7 +13,7 @@ from answering import Devices
 
 from actors.device import Cohort
 from coordinator.protocol.errors import InputError
-from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of
+from coordinator.server.anchor.anchor_queries import AnchorSensing, history_of
 from coordinator.server.anchor.like_tables import TableLearner, asks_guess
 from coordinator.server.anchor.policy import TRIALS, RoundLearner, TablePolicy, learner_for, tables_failed
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
@@ -104,16 +104,16 @@ def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_
         return AnchorRound(query, replace(none, **held))  # type: ignore[arg-type]
 
     pairs = round_of(design.query(round_number=0, **common), pairs=np.full(20 * 19 // 2, users // 2))  # type: ignore[arg-type]
-    belief = learner.believe(course_of([pairs]))
+    belief = learner.believe(history_of([pairs]))
     query = learner.ask(belief, round_number=1, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     even = np.full(ITEMS, users // 2)
     turned = round_of(query, sensed=2 * even, scores=even)
-    course = course_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
+    course = history_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
     belief = learner.believe(course)
     assert belief.evidence < TRIALS[0][1]
     assert tables_failed(course, belief, 0.0)
     assert not tables_failed(course, replace(belief, evidence=TRIALS[0][1]), 0.0)
-    late = course_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
+    late = history_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
     assert not tables_failed(late, learner.believe(late), 0.0)
 
 

@@ -20,8 +20,8 @@ from coordinator.server.anchor.anchor_queries import (
     CLIP,
     ENOUGH,
     SENSING_LEVELS,
+    AnchorHistory,
     AnchorSensing,
-    Course,
     Tables,
     spectral_start,
 )
@@ -129,7 +129,7 @@ SHARE_ITEMS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class TableFit:
     """What all rounds tell of items and tables."""
 
     # shape (N, L); Probability of every item's cluster, with the tables' own errors added to the means' errors
@@ -148,7 +148,7 @@ class Fit:
         return float((squares.sum() - squares.size) / np.sqrt(2 * squares.size))
 
 
-def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> Fit:
+def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> TableFit:
     """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
 
     Shapes: ``first`` (K, L); ``early`` (N, L).
@@ -189,7 +189,7 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     misfit = np.where(
         users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0
     )
-    return Fit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
+    return TableFit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
 
 
 def _ties(rounds: int, tie: float) -> Floats:
@@ -344,7 +344,7 @@ class InitialAnchors:
         return rates_given_guess
 
 
-def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what first-order signs tell if they suffice, else what pairs tell."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
@@ -359,7 +359,7 @@ def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) 
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
-def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
@@ -443,7 +443,7 @@ class TableBelief:
     """What the server believes after some rounds."""
 
     first: InitialAnchors  # What it started from
-    fit: Fit | None  # Tables and clusters; None before the first turned signs
+    fit: TableFit | None  # Tables and clusters; None before the first turned signs
     table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
     shares: Floats  # shape (K,); Shares of the devices that guess each class
     evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
@@ -465,7 +465,7 @@ class TableLearner:
     design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: Course) -> TableBelief:
+    def believe(self, course: AnchorHistory) -> TableBelief:
         """Return what all rounds tell, at least one about pairs or first-order signs."""
         design = self.design
         first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
@@ -537,7 +537,7 @@ class TableLearner:
         shares: Floats = rates / rates.sum(axis=1, keepdims=True)
         return shares
 
-    def _need(self, reading: RoundEstimates, fit: Fit) -> Floats:
+    def _need(self, reading: RoundEstimates, fit: TableFit) -> Floats:
         """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
         best, other = np.argsort(-fit.clusters, axis=1)[:, :2].T
         gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
@@ -586,7 +586,7 @@ def _posterior(membership: Floats2, expected: Floats, *, apart: bool) -> Posteri
     )
 
 
-def _evidence(readings: list[RoundEstimates], fit: Fit) -> float:
+def _evidence(readings: list[RoundEstimates], fit: TableFit) -> float:
     """Return how much more probable all means are [nats] if items have clusters than if all are liked alike."""
     means = np.array([one.means - one.offset for one in readings])
     users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])

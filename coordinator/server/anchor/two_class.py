@@ -16,7 +16,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import LOW, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
-from coordinator.server.anchor.anchor_queries import AnchorSensing, Course, SpectralStart, Tables, spectral_start
+from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.rounds.state import AnchorRound
@@ -151,7 +151,7 @@ class TwoClasses:
     design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: Course) -> Belief:
+    def believe(self, course: AnchorHistory) -> Belief:
         """Return what all rounds tell, at least one about pairs."""
         start = spectral_start(course, rated=self.design.rated)
         odds, level = np.zeros(self.design.items), min(start.level, SURE)

@@ -100,7 +100,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class CompletionOutcome:
     """The result of a course."""
 
     features: ItemFeatures  # The final model
@@ -114,7 +114,7 @@ class Course:
     weight: float | None = None  # Last weight of a release
     # Number of public users on whom the weight was chosen, who are in no announced model; None if it was given
     validation_users: int | None = None
-    alone: Course | None = None  # The course of public users alone, if it was asked for
+    alone: CompletionOutcome | None = None  # The course of public users alone, if it was asked for
 
 
 PRIVATE = "private"
@@ -218,12 +218,12 @@ class Batches:
         self._fold(query, features, over.releases(query))
         self._weight, self._weighed = over.weight, over.weighed
 
-    def outcome(self) -> Course:
+    def outcome(self) -> CompletionOutcome:
         """Return the final model and its history."""
         if self._plan.mechanism is None:
             return public_only(self._plan, self._crowd)
         model = self._iterate()
-        return Course(
+        return CompletionOutcome(
             features=announced(model, self._crowd).features,
             model=model,
             models=self._models,
@@ -315,7 +315,7 @@ def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
     return iterate(model, crowd, plan.fitting, plan.iterations)
 
 
-def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
+def public_only(plan: BatchPlan, crowd: Crowd) -> CompletionOutcome:
     """Return the course of public users alone, with the same number of iterations and without asking anybody."""
     model = start(plan, crowd)
     models = [(0, model.features)]
@@ -323,7 +323,7 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
         model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
         if plan.returns_model_after(first, stop):
             models.append((stop, model.features))
-    return Course(features=announced(model, crowd).features, model=model, models=models)
+    return CompletionOutcome(features=announced(model, crowd).features, model=model, models=models)
 
 
 def _silent(_: Block, answer: object) -> None:

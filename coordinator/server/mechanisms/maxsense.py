@@ -22,7 +22,7 @@ from coordinator.server.server_half import POOLED, POSTERIOR, SETS, ServerHalf, 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.blocks import SketchMoments
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
     from coordinator.server.statistics.scores import ScoreStatistic
 
 
@@ -101,7 +101,7 @@ class MaxSense:
         rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
         return np.full(pool, rate)
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw a round's counts from exact moments; see `emulation.draw_sets`."""
         from coordinator.server.moments.emulation import draw_sets
 

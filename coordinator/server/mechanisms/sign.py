@@ -19,7 +19,7 @@ from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settin
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
     from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.statistics.scores import ScoreStatistic
 
@@ -107,7 +107,7 @@ class SignSensing:
         contrast, _ = contrasts_of(query, rated=self.rated)
         return contrast**2
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw a round's counts from exact moments: vectors, agreements with each item's sign, and ones."""
         from coordinator.server.decoding.estimates import contrasts_of
 

@@ -26,7 +26,7 @@ FEW = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class EmulatedDevices:
     """Devices of a block model that are not simulated one by one."""
 
     likes: Floats2  # shape (K, M); Probability that a user of each class likes each item of the query
@@ -35,7 +35,7 @@ class Crowd:
     users: int
 
 
-def given_sensed(query: Query, crowd: Crowd) -> tuple[Floats, float]:
+def given_sensed(query: Query, crowd: EmulatedDevices) -> tuple[Floats, float]:
     """Return P(answer 1 | item sensed) of each item of the pool, shape (M,), and P(answer 1), of MaxSense.
 
     As `blocks.maxsense_moments` has it, for a pool: items outside are never sensed.
@@ -56,7 +56,7 @@ def given_sensed(query: Query, crowd: Crowd) -> tuple[Floats, float]:
     return item_rates[which.reshape(-1)], rate
 
 
-def draw_sets(query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+def draw_sets(query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
     """Draw MaxSense's counts: devices that sensed each item, those of them that answered 1, and ones."""
     sensing = float(query.parameters["sensing"])
     item_rates, rate = given_sensed(query, crowd)

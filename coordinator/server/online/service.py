@@ -31,7 +31,7 @@ MOST_ROUNDS = 512
 _UNIT = 2.0**-53
 
 
-class Transport(Protocol):
+class ServiceTransport(Protocol):
     """How the coordinator reaches voters and the client."""
 
     def enter(self, service: Service) -> Indices:
@@ -93,7 +93,7 @@ def by_sequence(sequence: Bits) -> Pick:
 def serve(
     service: Service,
     promise: Promise,
-    transport: Transport,
+    transport: ServiceTransport,
     pick: Pick,
     *,
     over: Callable[[int], None] = lambda _: None,
@@ -323,17 +323,17 @@ class Serving:
 
 
 class Line:
-    """How a service reaches voters and the client; see `coordinator.server.online.service.Transport`."""
+    """How a service reaches voters and the client; see `coordinator.server.online.service.ServiceTransport`."""
 
     def __init__(self, fleet: Fleet, voters: int) -> None:
         self._voters, self._clients, self._count = fleet.hosts(VOTERS), fleet.hosts(CLIENTS), voters
 
     def enter(self, service: Service) -> Indices:
-        """Announce a service; see `coordinator.server.online.service.Transport`."""
+        """Announce a service; see `coordinator.server.online.service.ServiceTransport`."""
         return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        """Collect votes; see `coordinator.server.online.service.Transport`."""
+        """Collect votes; see `coordinator.server.online.service.ServiceTransport`."""
         blocks = []
         for block in self._voters.blocks(0, self._count):
             own = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
@@ -348,7 +348,7 @@ class Line:
         return np.concatenate([answer.votes for answer in self._voters.ask(ballot, blocks, check)], axis=1)
 
     def offer(self, client: int, round_number: int, recommendation: int) -> bool:
-        """Recommend to the client; see `coordinator.server.online.service.Transport`."""
+        """Recommend to the client; see `coordinator.server.online.service.ServiceTransport`."""
         offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)
