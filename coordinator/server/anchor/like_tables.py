@@ -206,10 +206,7 @@ def _softmax(odds: Floats2) -> Floats2:
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
-    """Return the likeliest walk of so many rounds through noisy values at some of its places.
-
-    Shapes: ``values``, ``errors`` (V,).
-    """
+    """Return the likeliest walk of so many rounds through noisy values at some of its places."""
     system, right = _ties(rounds, tie), np.zeros(rounds)
     right[0] = start / FIRST**2
     for value, error, place in zip(values, errors, places, strict=True):
@@ -230,17 +227,13 @@ LEAST_ASKED_RATE = 0.02
 def turned_tables(
     membership: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
 ) -> Tables:
-    """Return the arrays of a round about turned signs.
-
-    Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
-    that was guessed likes one of them than the other, over how much it likes the item; a dislike the other way round.
-    That centres ratings, turns them and uses first order at once. Some items and all decided ones count by a random
-    sign of each class instead, which lets the tables be told apart. Decided ones count so little that they matter only
-    to devices that sense no open one.
-
-    Shapes: ``membership`` (N, L); ``table`` (K, L); ``shares`` (K,); ``decided`` (N,).
-    """
+    """Return the arrays of a round about turned signs: what ratings count by two likely clusters of each item."""
     items, (classes, _) = len(membership), table.shape
+    # Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
+    # that was guessed likes one of them than the other, over how much it likes the item; a dislike the other way round.
+    # That centres ratings, turns them and uses first order at once. Some items and all decided ones count by a random
+    # sign of each class instead, which lets the tables be told apart; decided ones so little that they matter only to
+    # devices that sense no open one.
     rates = np.clip(table @ membership.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
     guess = np.empty((2 * classes, items))
     guess[0::2], guess[1::2] = np.log1p(-rates), np.log(rates)
@@ -276,11 +269,9 @@ def _pairs(membership: Floats2, coins: np.random.Generator) -> Floats2:
 
 
 def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
-    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open.
-
-    Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
-    guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
-    """
+    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open."""
+    # Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
+    # guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
     apart = shares @ (rates - shares @ rates) ** 2
     most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
     alike = OPEN * float(apart.mean()) / most
@@ -382,12 +373,10 @@ def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) 
 
 
 def _likes(moments: Floats2, classes: int) -> Floats2:
-    """Return like probabilities of K classes, of equal shares, that have these second moments of mean ratings.
-
-    Two classes are mirrored; more are the columns of a root, which leaves a rotation open that rounds settle.
-    """
+    """Return like probabilities of K classes, of equal shares, that have these second moments of mean ratings."""
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, 0.0)
+    # two classes are mirrored; more are the columns of a root, which leaves a rotation open that rounds settle
     if classes == 2:
         top = vectors[:, -1] * math.sqrt(max(values[-1], 0.01))
         rates = np.stack([top, -top])
@@ -400,10 +389,7 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
-
-    The last is the variance among items over that of noise, less 1.
-    """
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(

@@ -227,11 +227,8 @@ class TablePolicy:
 
 
 def tables_failed(course: AnchorHistory, belief: TableBelief, usual: float) -> bool:
-    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise.
-
-    It is checked in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
-    is ``usual``.
-    """
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise."""
+    # only rounds that pass one of `TRIALS` check it; where first order was the start, it took as many users as is usual
     start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
     return any(before < share * start <= now and belief.evidence < least for share, least in TRIALS)

@@ -89,12 +89,8 @@ def _simulate(
 
 
 def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVICES) -> Floats2:
-    """Return shares of synthetic devices by whether their guess is right, and by the size of their sum.
-
-    Coins are public, so that everybody finds the same, and each round has its own, so that their errors average out.
-
-    Shapes: ``expected`` (N,).
-    """
+    """Return shares of synthetic devices by whether their guess is right, and by the size of their sum."""
+    # coins are public, so that everybody finds the same; each round has its own, so that their errors average out
     key = as_words(derive(query.public_seed, f"synthetic devices of round {query.round}"))
     streams = device_streams(key, 0, devices)
     arrays, likes = query.arrays, (1 + expected) / 2
@@ -182,13 +178,11 @@ class TwoClasses:
         return sum(others, start=first)
 
     def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
-        """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it.
-
-        How often they are sensed is what lets an answer tell most of them, by the server's own model.
-        """
+        """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)
         best: tuple[float, Query] | None = None
+        # how often they are sensed is what lets an answer tell most of them, by the server's own model
         for level in LEVELS_TRIED:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)

@@ -29,10 +29,8 @@ VECTOR_BITS = 16
 
 
 def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
-    """Return a model as it is announced to private devices, with all its numbers on the public grid and with common h.
-
-    EM continues from the announced model, so that processors which differed in last bits agree again.
-    """
+    """Return a model as it is announced to private devices, with all numbers on the public grid and with common h."""
+    # EM goes on from the announced model, so that processors which differed in last bits agree again
     features = gridded(model.features)
     every = max(1, -(-crowd.users // SIZED_USERS))
     sizes = crowd.ask("sizes", features, every)
@@ -41,10 +39,7 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
 
 
 def gridded(features: ItemFeatures) -> ItemFeatures:
-    """Return features with mean, vectors, kappa and mean degree on the public grid.
-
-    The range and the scale of ratings are not computed, so they need no rounding.
-    """
+    """Return features with mean, vectors, kappa and mean degree on the public grid; range and scale are public."""
     return replace(
         features,
         mean=on_grid(features.mean),
@@ -55,13 +50,9 @@ def gridded(features: ItemFeatures) -> ItemFeatures:
 
 
 def canonical(vectors: Floats2) -> Floats2:
-    """Return V on the grid, its columns in a fixed order and with fixed signs; both follow from the rounded numbers.
-
-    A column's squared length is its singular value of S~. The longest column comes first; columns of equal length are
-    ordered by their bytes. The largest entry of a column (the first one, if several are as large) is positive.
-
-    Shapes: ``vectors`` (m, r).
-    """
+    """Return V on the grid, shape (m, r), columns and signs in an order that follows from the rounded numbers."""
+    # A column's squared length is its singular value of S~. The longest column comes first; equal ones are ordered by
+    # their bytes. The largest entry of a column (the first one, if several are as large) is positive.
     step = step_of(float(np.abs(vectors).max(initial=0.0)), VECTOR_BITS)
     steps = np.rint(vectors / step).astype(np.int64)
     if steps.size:
@@ -174,14 +165,11 @@ class BatchPlan:
 
 
 class Batches:
-    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`.
-
-    The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
-    both are the same model.
-    """
+    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`."""
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
         self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
+        # the server's own model is fitted to all public users; announced models may leave validation users out
         self._crowd = self._announcing_crowd = spread_crowd(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
             self._announcing_crowd = spread_crowd(plan.weight.announced_to, fleet)

@@ -80,11 +80,7 @@ def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
 
 
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
-    """Return estimates of the pool's items and their standard errors, shape (M,) each.
-
-    If devices report likes only, an estimate is the share of devices whose item it is. If they report dislikes, too,
-    it is the share that names the item as liked less the share that names it as disliked.
-    """
+    """Return estimates of the pool's items and their standard errors, shape (M,) each; likes less dislikes if told."""
     pool_items, devices = pool_size(query), statistic.answered
     counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * pool_items + 1, np.int64)
     value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
@@ -94,25 +90,20 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
 
 
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
-    """Return slope and offset of an item's expected estimate, as a function of how much users like it.
-
-    If devices report likes only, the slope assumes that half of the ratings are likes; it scales all items by the same
-    factor.
-    """
+    """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
+    # if devices report likes only, half of the ratings are assumed to be likes, which scales all items alike
     slope = item_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
     return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
 
 
 def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tuple[float, float]) -> Estimates:
-    """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`.
-
-    Their information follows from the pool's mean. If it followed an item's own count, rounds in which the item was
-    rare would weigh more, and sums over rounds would be biased.
-    """
+    """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`."""
     pool, (slope, offset), devices = pool_of(query), line, statistic.answered
     weighted, information = np.zeros(query.items), np.zeros(query.items)
     if devices:
         pool_items, value = pool_size(query), _possible(rates, statistic.sums, devices)
+        # Information follows from the pool's mean. By an item's own count, rounds in which the item was rare would
+        # weigh more, and sums over rounds would be biased.
         typical = [
             np.full(pool_items, value[side * pool_items : (side + 1) * pool_items].mean())
             for side in range(sides(query))

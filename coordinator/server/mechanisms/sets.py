@@ -209,10 +209,7 @@ class _Common(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikedPairs(GroupedSets):
-    """The set mechanism over items and over pairs of items.
-
-    ``items``, ``rated``, ``subset_size``, ``counted_group``: See `GroupedSets`; a release holds ``subset_size`` pairs.
-    """
+    """The set mechanism over items and over pairs of items; a release holds ``subset_size`` pairs."""
 
     pair_items: int = 200  # Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`
     pair_likes: int = 0
@@ -261,12 +258,10 @@ class LikedPairs(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Groups that rank items, that tell how many like the most liked, and that name pairs of these.
-
-        With a counted group, devices tell how many of all items they like first, and then how many of the M.
-        """
+        """Groups that rank items, that tell how many like the most liked, and that name pairs of these."""
         from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
 
+        # with a counted group, devices tell how many of all items they like first, and then how many of the M
         counted = self.counted_group > 0
         first = [(SIZED, self.counted_group)] * counted
         between = [(SIZED_TOP, self.counted_group)] * counted + [(SHARED, self.second_group)]
@@ -304,10 +299,7 @@ class LikedPairs(GroupedSets):
         pool: Indices | None = None,
         likes: tuple[float, ...] = (),
     ) -> Query:
-        """Return a query about the pairs of ``pool``, by default of the first M items.
-
-        ``likes`` are the shares of devices that like 0, 1, ... of these, if they are known.
-        """
+        """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
         from coordinator.server.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
@@ -395,11 +387,7 @@ class PairsHalf(ServerHalf):
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
-
-        If rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
-        nobody ranked items, all are alike.
-        """
+        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs."""
         from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
@@ -408,6 +396,8 @@ class PairsHalf(ServerHalf):
 
         by_group = {group_of(query): query for query in queries if together(query)}
         counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
+        # Where rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
+        # nobody ranked items, all are alike.
         if not counts_of:
             return unknown(queries[0].items, how.clusters)
         (first, (rates, counts)), *_ = counts_of.items()

@@ -90,10 +90,8 @@ class UntilLearned:
         return Ask(query=query, first=first, stop=min(stop, state.devices))
 
     def _doublings(self, state: ServerState) -> int:
-        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes.
-
-        An item that nobody rated is never learned, and without doubling small rounds about it would go on for ever.
-        """
+        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes."""
+        # an item that nobody rated is never learned: without doubling, small rounds about it would go on for ever
         return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
 
     def _unlearned(self, state: ServerState) -> Indices:

@@ -67,11 +67,7 @@ def draw_sets(query: Query, crowd: EmulatedDevices, coins: np.random.Generator) 
 
 
 def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw how many devices are asked about each pair, and how many of these agree: the law of Pairwise-Preference.
-
-    Every device is asked about a uniform pair, and given the pair devices answer independently. ``chances`` holds
-    ``P(S = 1)`` of every pair; both results have its shape.
-    """
+    """Draw how many devices are asked about each pair, and how many agree, from ``P(S = 1)`` of every pair."""
     if users <= FEW * chances.size:
         asked = coins.integers(chances.size, size=users)
         agree = coins.random(users) < chances[asked]
@@ -99,10 +95,8 @@ def draw_votes(parameters: BlockParameters, *, users: int, coins: np.random.Gene
 
 
 def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
-    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`.
-
-    A user touches many pairs, so the entries of a row share what `BlockSignal.shared` says.
-    """
+    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`."""
+    # a user touches many pairs, so the entries of a row share what `BlockSignal.shared` says
     cluster = np.repeat(np.arange(signal.sizes.size), signal.sizes)
     roots = np.stack([nearest_root(shared) for shared in signal.shared])
     lean = np.einsum("imk,ik->im", roots[cluster], coins.standard_normal((cluster.size, signal.sizes.size)))[:, cluster]
@@ -113,12 +107,10 @@ def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
 
 
 def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,).
-
-    Classes are multinomial, and given its class a user's likes are independent. That every user rates exactly w items
-    is left out: it moves the numbers of ratings by a part in N, and the shares of likes not at all.
-    """
+    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,)."""
     cluster = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
+    # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, shares of likes
+    # not.
     classes = coins.multinomial(users, parameters.class_shares)[:, None]
     rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
     return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)

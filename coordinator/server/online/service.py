@@ -98,35 +98,7 @@ def serve(
     *,
     over: Callable[[int], None] = lambda _: None,
 ) -> Served:
-    """Serve one client.
-
-    Parameters
-    ----------
-    service : Service
-        The client and the recommender.
-    promise : Promise
-        The public facts that the recommender gets.
-    transport : Transport
-        Reaches voters and the client.
-    pick : callable
-        Draws the recommendations.
-    over : callable
-        Called after each ballot with the number of finished rounds.
-
-    Returns
-    -------
-    Served
-
-    Raises
-    ------
-    InputError
-        If a voter votes for no object of its round, or voters' answers are no list of addresses or votes.
-
-    Notes
-    -----
-    Strikes are given in every round, even if the recommendation came from the hidden uniform coin. Otherwise the
-    likelihood of a sequence would not be the product of equation (2).
-    """
+    """Serve one client: ask voters ballot by ballot, recommend, and let the client's answers give strikes."""
     named = recommender_of(service.recommender)
     electors = transport.enter(service)
     check_electors(electors)
@@ -145,6 +117,8 @@ def serve(
         for number in range(first, stop):
             row = votes[number - first]
             recommendation = course.recommend(row, service.objects, number, pick)
+            # Strikes are given even if the recommendation came from the hidden uniform coin: otherwise the likelihood
+            # of a sequence would not be the product of equation (2).
             course.learn(row, recommendation, liked=transport.offer(service.client, number, recommendation))
         over(stop)
         first = stop

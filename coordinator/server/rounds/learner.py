@@ -19,10 +19,7 @@ from coordinator.server.statistics.statistic import Statistic
 
 
 class Learner(ABC):
-    """How the server turns statistics into an item model; a mechanism's half makes its own, see `ServerHalf.learner`.
-
-    Shapes: ``asks``: The designs (`Query.design`) whose answers it reads.
-    """
+    """How the server turns statistics into an item model; mechanisms make their own, see `ServerHalf.learner`."""
 
     __slots__ = ()
     own: (

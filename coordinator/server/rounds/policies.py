@@ -46,12 +46,10 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
 
 
 class PurityCheck:
-    """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks.
-
-    A resumed run relies on this, because it continues with a new policy that has not seen the earlier rounds.
-    """
+    """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks."""
 
     def __init__(self, policy: Policy) -> None:
+        # a resumed run relies on this: it goes on with a new policy that has not seen the earlier rounds
         self._copy: Policy | None = None
         if not type(policy).__module__.startswith(_OURS):
             try:
@@ -393,10 +391,8 @@ class Verifying:
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
-    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level.
-
-    Items that they were not asked about, as where no device was left, are disputed as well.
-    """
+    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level."""
+    # items that fresh devices were not asked about, as where none was left, are disputed as well
     if state.verified is None or posterior.mixture is None:
         return replace(posterior, disputed=np.ones(posterior.doubt.size, np.bool_))
     nearest = np.abs(state.verified.value[:, None] - posterior.mixture.levels).argmin(axis=1)

@@ -105,10 +105,7 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 
 
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
-    """Return the statistic of one block's release.
-
-    Shapes: ``supports`` (K,).
-    """
+    """Return the statistic of one block's release. Shapes: ``supports`` (K,)."""
     answered = release.answered_mask()
     return CountStatistic(
         sums=supports,

@@ -76,11 +76,8 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 
 @inlined
 def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, counted: int) -> int:
-    """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
-
-    ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
-    the device has ``seen`` counts no more.
-    """
+    """Count one device's sensing set and its bit; return how many devices were counted since words were moved out."""
+    # both counts of an item share a word, one addition an item; an item that the device has seen counts no more
     shared, seen, unit, ours = (
         counters.shared,
         counters.seen,
@@ -222,10 +219,7 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
 
 @inlined
 def _list_row(words: Words, start: int, items: int, most: int, entries: Ints) -> int:
-    """Write ``2 item``, and 1 more where it was liked, for each rating in a row of bits, the last item first.
-
-    Return how many there are; -1 where more than ``most`` are rated, or one is liked that was not rated.
-    """
+    """Write ``2 item``, plus 1 for a like, for each rating of a row, last item first; return their number, or -1."""
     count = 0
     for word in range((items - 1) >> 6, -1, -1):
         place, beyond = start + 64 * word, uint64(max(0, 64 * word + 64 - items))
