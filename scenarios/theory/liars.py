@@ -26,11 +26,10 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.channels.values import CHOSEN, PADDED
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
 from coordinator.protocol.messages import Query
-from coordinator.server.decoding.count_decoding import Rates
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.design import PoolDesign
+from coordinator.server.design import PoolDesign, Rates
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments

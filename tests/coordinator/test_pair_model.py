@@ -11,7 +11,7 @@ import worlds
 from actors.device import Cohort
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.item_models import ItemToItem, scores
-from coordinator.server.decoding.count_decoding import Rates, shares
+from coordinator.server.decoding.count_decoding import shares
 from coordinator.server.decoding.pair_model import (
     LEAST_RIDGE,
     cleaned,
@@ -21,6 +21,7 @@ from coordinator.server.decoding.pair_model import (
     noise_of,
     pair_matrix,
 )
+from coordinator.server.design import Rates
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedPairs

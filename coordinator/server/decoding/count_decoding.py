@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.mechanisms.oracles import pool_of, pool_size, sides
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.design import Rates
 from coordinator.server.moments.count_moments import LIKED, item_share
 from coordinator.server.statistics.counts import CountStatistic
 
@@ -40,31 +40,6 @@ class PublicCounts:
         """Return a model of devices' estimates with popularity of both; clusters stay those of the devices' answers."""
         score, error = self.posterior(model.score, model.error, most)
         return replace(model, score=score, error=error)
-
-
-class Rates(NamedTuple):
-    """How often a report speaks for a value."""
-
-    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
-    others: float
-    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
-    both: float = 1.0
-
-    @property
-    def contrast(self) -> float:
-        """``p - q``."""
-        return self.mine - self.others
-
-    def spread(self, share: Floats) -> Floats:
-        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
-        rate = self.others + self.contrast * share
-        return rate * (1 - rate) / self.contrast**2
-
-    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
-        """Return the variance of one device's estimate of the difference of two values' shares."""
-        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
-        alone = 2 * (1 - self.both) * product / self.contrast**2
-        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
 
 
 def shares(rates: Rates, counts: Ints, devices: int) -> Floats:

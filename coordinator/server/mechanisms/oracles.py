@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, SubsetChannel, kary_channel, odds_within, unary_channel
 from coordinator.protocol.channels.values import CHOSEN
@@ -19,15 +19,14 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, Rates, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
+from coordinator.server.statistics.counts import CountStatistic, counted, reported
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.count_decoding import Rates
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.count_moments import FrequencyMoments
-    from coordinator.server.statistics.counts import CountStatistic
 
 
 KMEANS = "k-means"
@@ -143,8 +142,6 @@ class FrequencyHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
-        from coordinator.server.statistics.counts import counted
-
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
@@ -187,8 +184,6 @@ class Grr(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         channel = kary_channel(query.epsilon, values=values_of(query))
         return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
 
@@ -202,8 +197,6 @@ class GrrHalf(FrequencyHalf):
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value."""
-        from coordinator.server.statistics.counts import reported
-
         values = values_of(query)
         named = reported(query, release, values)[release.answered_mask()]
         return np.bincount(named, minlength=values).astype(np.int64)
@@ -218,8 +211,6 @@ class Oue(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         own, other = unary_channel(query.epsilon, values=values_of(query)).rates
         return Rates(float(own), float(other))
 
@@ -239,6 +230,15 @@ class OueHalf(FrequencyHalf):
         return column_counts(release)
 
 
+def _hashed_reports(query: Query, release: Release, outputs: int) -> tuple[Words, Indices]:
+    """Return the public streams of the devices that answered, and what each of them reported."""
+    from coordinator.protocol.hashing import device_streams
+
+    answered = release.answered_mask()
+    streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)
+    return streams[answered], reported(query, release, outputs)[answered]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Olh(FrequencyDesign):
     """A report speaks for the values of its bucket. Source: Wang, Blocki, Li and Jha (2017)."""
@@ -252,8 +252,6 @@ class Olh(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         buckets = int(query.parameters[BUCKETS])
         return Rates(kary_channel(query.epsilon, values=buckets).own / COIN, 1 / buckets)
 
@@ -267,14 +265,10 @@ class OlhHalf(FrequencyHalf):
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
-        from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import count_supports
-        from coordinator.server.statistics.counts import reported
 
-        buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
-        reports = reported(query, release, buckets)[answered]
-        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
-        counts = np.zeros(values_of(query), np.int64)
+        buckets, counts = int(query.parameters[BUCKETS]), np.zeros(values_of(query), np.int64)
+        streams, reports = _hashed_reports(query, release, buckets)
         count_supports(streams, reports, buckets, counts)
         return counts
 
@@ -309,8 +303,6 @@ class Hadamard(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         signs = 1 << int(query.parameters[ROWS])
         return Rates(kary_channel(query.epsilon, values=signs).own / COIN, 1 / signs)
 
@@ -329,14 +321,10 @@ class HadamardHalf(FrequencyHalf):
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
         told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
         """
-        from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import gather, transform
-        from coordinator.server.statistics.counts import reported
 
-        rows, answered = int(query.parameters[ROWS]), release.answered_mask()
-        reports = reported(query, release, 1 << rows)[answered]
-        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
-        counts = np.zeros(columns(query), np.int64)
+        rows, counts = int(query.parameters[ROWS]), np.zeros(columns(query), np.int64)
+        streams, reports = _hashed_reports(query, release, 1 << rows)
         gather(streams, reports, rows, counts)
         transform(counts)
         return counts[: values_of(query)] >> rows
@@ -352,8 +340,6 @@ FAINT = Fraction(1, 10**9)
 
 def subset_rates(query: Query) -> Rates:
     """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
-    from coordinator.server.decoding.count_decoding import Rates
-
     channel = public_half(query.design).channel(query)
     assert isinstance(channel, SubsetChannel)  # of no other query
     own, other = channel.rates

@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.sets import (
     together,
 )
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, LearnerOptions, Rates, World
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
@@ -36,15 +36,23 @@ from coordinator.server.mechanisms.oracles import (
     subset_rates,
 )
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
+from coordinator.server.statistics.counts import (
+    PAIRED,
+    RANKED,
+    SHARED,
+    SIZED,
+    SIZED_TOP,
+    GroupStatistic,
+    counted,
+    of_group,
+)
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.count_decoding import Rates
     from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
-    from coordinator.server.statistics.counts import GroupStatistic
 
 
 CountedGroup = Annotated[
@@ -138,8 +146,6 @@ class CountedSet(GroupedSets):
     @property
     def steps(self) -> tuple[Step, ...]:
         """A group that tells numbers of likes, and all others."""
-        from coordinator.server.statistics.counts import RANKED, SIZED
-
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(
@@ -177,7 +183,6 @@ class Groups:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next group's round, or None once all groups, or all devices, were asked."""
         from coordinator.server.rounds.state import Ask, total
-        from coordinator.server.statistics.counts import GroupStatistic
 
         ends, number, first = self.design.group_ends(state.devices), state.round_number, state.fresh
         if number == len(ends) or first == state.devices:
@@ -259,8 +264,6 @@ class LikedPairs(GroupedSets):
     @property
     def steps(self) -> tuple[Step, ...]:
         """Groups that rank items, that tell how many like the most liked, and that name pairs of these."""
-        from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
-
         # with a counted group, devices tell how many of all items they like first, and then how many of the M
         counted = self.counted_group > 0
         first = [(SIZED, self.counted_group)] * counted
@@ -279,8 +282,6 @@ class LikedPairs(GroupedSets):
         self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
-        from coordinator.server.statistics.counts import PAIRED, RANKED, SIZED, SIZED_TOP
-
         common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
@@ -379,7 +380,6 @@ class PairsHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        from coordinator.server.statistics.counts import counted, of_group
         from coordinator.server.statistics.slices import subset_counts
 
         subset_size = int(query.parameters[CHOSEN])
@@ -392,7 +392,6 @@ class PairsHalf(ServerHalf):
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
         from coordinator.server.decoding.threads import one_thread
-        from coordinator.server.statistics.counts import PAIRED
 
         by_group = {group_of(query): query for query in queries if together(query)}
         counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
@@ -434,8 +433,6 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
 
 def unknown(items: int, clusters: int) -> Model:
     """Return the model of a server that got no answers: any share of devices may like an item."""
-    import numpy as np
-
     from coordinator.server.decoding.line import kmeans_on_line
 
     score = np.zeros(items)
@@ -444,8 +441,6 @@ def unknown(items: int, clusters: int) -> Model:
 
 def group_of(query: Query) -> str:
     """Return which group of devices a query is for."""
-    from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
-
     if together(query) == 2:
         return PAIRED
     if together(query) == 0:

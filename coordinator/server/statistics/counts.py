@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from coordinator.protocol.arrays import Indices, Ints
-from coordinator.protocol.channels.kary_kernels import values_of
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.statistic import Statistic, no_answer
 
@@ -95,6 +94,8 @@ def of_group(group: str, one: CountStatistic) -> GroupStatistic:
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
     """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent."""
+    from coordinator.protocol.channels.kary_kernels import values_of  # noqa: PLC0415 (compiled)
+
     release.require(query)
     values = np.empty(release.count, np.int32)
     values_of(release.unpacked(), values)
