@@ -30,7 +30,7 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 from coordinator.server.statistics.counts import CountStatistic
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
@@ -235,9 +235,7 @@ class CustomServer(ServerHalf):
         return CountStatistic(
             sums=sums.astype(np.int64),
             ones=int(bits.sum(dtype=np.int64)),
-            devices=release.count,
-            answered=int(answered.sum()),
-            refused=release.refused,
+            **device_counts(release),
             pooled=0 if query.pool is None else release.count,
         )
 

@@ -36,10 +36,10 @@ KMEANS = "k-means"
 class FrequencySettings(Settings):
     """The description of every frequency oracle."""
 
-    told: Annotated[
-        Literal["liked", "rated"],
-        Field(description="Frequency oracles: a random liked item, or a random rated one with whether it was liked."),
-    ] = "liked"
+    told: Literal["liked", "rated"] = Field(
+        default="liked",
+        description="Frequency oracles: a random liked item, or a random rated one with whether it was liked.",
+    )
 
 
 _FIELDS = {"told": "source", "chosen": "subset_size"}
@@ -276,9 +276,9 @@ class OlhHalf(FrequencyHalf):
 class HadamardSettings(FrequencySettings):
     """Settings of Hadamard response, beside those of every oracle."""
 
-    rows: Annotated[
-        int, Field(ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0].")
-    ] = 0
+    rows: int = Field(
+        default=0, ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0]."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 class PairwiseSettings(Settings):
     """Settings of Pairwise-Preference."""
 
-    agreement: Annotated[
-        Literal["rated-equal", "equal", "positive"],
-        Field(description="Pairwise's bit: rated-equal, equal or positive."),
-    ] = "rated-equal"
-    rated_items: Annotated[
-        Literal["private", "public"], Field(description="Pairwise: private, or public and asked about only.")
-    ] = "private"
+    agreement: Literal["rated-equal", "equal", "positive"] = Field(
+        default="rated-equal", description="Pairwise's bit: rated-equal, equal or positive."
+    )
+    rated_items: Literal["private", "public"] = Field(
+        default="private", description="Pairwise: private, or public and asked about only."
+    )
 
     always_told: ClassVar[frozenset[str]] = frozenset({"agreement"})
 

@@ -342,20 +342,22 @@ class LikedPairs(GroupedSets):
 class PairsSettings(Settings):
     """Settings of pairs; none of them looks at the ratings."""
 
-    pair_items: Annotated[
-        int, Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200].")
-    ] = 200
-    pair_likes: Annotated[
-        int,
-        Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
-    ] = 0
+    pair_items: int = Field(
+        default=200, ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200]."
+    )
+    pair_likes: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_LIKES,
+        description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0].",
+    )
     chosen: Chosen = 0
-    first_group: Annotated[
-        float, Field(gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2].")
-    ] = 0.2
-    second_group: Annotated[
-        float, Field(gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15].")
-    ] = 0.15
+    first_group: float = Field(
+        default=0.2, gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2]."
+    )
+    second_group: float = Field(
+        default=0.15, gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15]."
+    )
     counted_group: CountedGroup = 0.0
 
 
@@ -451,9 +453,9 @@ def group_of(query: Query) -> str:
 class SetSettings(Settings):
     """Settings of the set mechanism, beside those of subsets."""
 
-    padded: Annotated[
-        int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")
-    ] = 0
+    padded: int = Field(
+        default=0, ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0]."
+    )
     chosen: Chosen = 0
     counted_group: CountedGroup = 0.0
 

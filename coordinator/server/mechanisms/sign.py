@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class SignSettings(Settings):
     """Settings of sign sensing."""
 
-    vectors: Annotated[
-        int, Field(ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
-    ] = 1
-    signs: Annotated[
-        Literal["centred", "plain"],
-        Field(description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain."),
-    ] = "centred"
+    vectors: int = Field(
+        default=1, ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1]."
+    )
+    signs: Literal["centred", "plain"] = Field(
+        default="centred",
+        description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ DRY_ROUNDS = 16
 class ItemQuerySettings(Settings):
     """Settings of item queries."""
 
-    answers_per_item: Annotated[int, Field(ge=1, description="Item query: yeses that an item needs [1].")] = 1
+    answers_per_item: int = Field(default=1, ge=1, description="Item query: yeses that an item needs [1].")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +154,9 @@ class ItemQueryHalf(ServerHalf):
 class RevealSettings(Settings):
     """Settings of full reveal."""
 
-    reveal_share: Annotated[
-        Annotated[float, Field(gt=0, le=1)] | None, Field(description="Full reveal: P(a user tells all) [1/log2 N].")
-    ] = None
+    reveal_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Full reveal: P(a user tells all) [1/log2 N]."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

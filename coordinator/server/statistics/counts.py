@@ -9,7 +9,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Indices, Ints
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +107,10 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
     """Return the statistic of one block's release. Shapes: ``supports`` (K,)."""
-    answered = release.answered_mask()
     return CountStatistic(
         sums=supports,
         ones=_ones(release),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         pooled=0 if query.pool is None else release.count,
     )
 

@@ -17,7 +17,7 @@ from coordinator.protocol.public_draws import item_queries, random_order, sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 FLUSH = 65_535
 """Devices after which half a word of counts could overflow."""
@@ -140,9 +140,7 @@ def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStati
     return ScoreStatistic(
         sensed=counts[0],
         scores=counts[1],
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int((release.unpacked()[:, 0] & answered).sum(dtype=np.int64)),
     )
 
@@ -183,9 +181,7 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(bits.sum(dtype=np.int64)),
         questions=query.questions,
     )
@@ -210,9 +206,7 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=np.bincount(items[yes], minlength=query.items),
         scores=np.bincount(items[yes & values], minlength=query.items),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(yes.sum()),
     )
 
@@ -281,9 +275,7 @@ def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(scores.sum()),
     )
 
@@ -304,9 +296,7 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     return PairStatistic(
         pairs=counts & (_ALIKE - 1),
         agreed=counts >> (_ALIKE.bit_length() - 1),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
     )
 
 
