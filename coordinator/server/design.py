@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
@@ -62,31 +62,6 @@ class LearnerOptions:
     verifies: bool = False  # Whether labels count as decided only where fresh devices confirmed them
     curator_seed: bytes = field(default=b"", repr=False)  # Sixteen bytes that key the coins of a trusted curator
     public: PublicCounts | None = None  # As for `Decoding`
-
-
-class Rates(NamedTuple):
-    """How often a report speaks for a value."""
-
-    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
-    others: float
-    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
-    both: float = 1.0
-
-    @property
-    def contrast(self) -> float:
-        """``p - q``."""
-        return self.mine - self.others
-
-    def spread(self, share: Floats) -> Floats:
-        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
-        rate = self.others + self.contrast * share
-        return rate * (1 - rate) / self.contrast**2
-
-    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
-        """Return the variance of one device's estimate of the difference of two values' shares."""
-        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
-        alone = 2 * (1 - self.both) * product / self.contrast**2
-        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
 
 
 class Design(Protocol):

@@ -29,7 +29,7 @@ from coordinator.protocol.messages import Query
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.design import PoolDesign, Rates
+from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.moments.blocks import SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
@@ -38,6 +38,7 @@ from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
+from coordinator.server.statistics.counts import Rates
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

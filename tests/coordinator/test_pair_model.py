@@ -21,11 +21,10 @@ from coordinator.server.decoding.pair_model import (
     noise_of,
     pair_matrix,
 )
-from coordinator.server.design import Rates
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedPairs
-from coordinator.server.statistics.counts import PAIRED, GroupStatistic
+from coordinator.server.statistics.counts import PAIRED, GroupStatistic, Rates
 
 ITEMS = 60
 RATES = Rates(0.02, 0.012)

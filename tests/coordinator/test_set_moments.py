@@ -12,7 +12,7 @@ from runs import Command, refused
 
 from coordinator.protocol.channels import subset_channel
 from coordinator.protocol.errors import InputError
-from coordinator.server.design import Rates, World
+from coordinator.server.design import World
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.count_moments import (
@@ -23,6 +23,7 @@ from coordinator.server.moments.count_moments import (
     set_share,
     set_shares,
 )
+from coordinator.server.statistics.counts import Rates
 
 BLOCK = BlockParameters(
     rated=4,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,14 +19,6 @@ from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
-
-
-class AnchorLearner(Protocol):
-    """What rounds of anchor sensing tell, and what the next one should ask: both follow from the rounds alone."""
-
-    def believe(self, course: AnchorHistory) -> Belief | TableBelief:
-        """Return what all rounds tell, of which the first was about pairs."""
-        ...
 
 
 def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLearner:
@@ -46,7 +38,7 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
 class RoundLearner(Learner):
     """Reads all rounds of anchor sensing together."""
 
-    anchors: AnchorLearner  # What rounds tell
+    anchors: TwoClasses | TableLearner  # What rounds tell
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
     own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
@@ -89,24 +81,23 @@ class AnchorPolicy:
         if not rounds:
             pool_items = design.pool(setting.public_seed).size
             users = first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
-            return self._ask_pairs(state, users)
+            return setting.ask(state, users=users_on_grid(users))
         course = history_of(rounds)
         belief = self.learner.believe(course)
         if not course.turned:
             missing = PAIR_AGAIN * course.given_up - course.paired_users
             if missing >= 1 or not belief.start.stands:
-                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                return setting.ask(
+                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                )
         elif pairs_failed(course, belief):
-            return self._ask_pairs(state, (PAIR_AGAIN - 1) * course.paired_users)
+            return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
         query = self.learner.ask(
             belief, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
         )
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
-
-    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
-        return self.setting.ask(state, users=users_on_grid(users))
 
 
 def pairs_failed(course: AnchorHistory, belief: Belief) -> bool:
@@ -158,21 +149,20 @@ class TablePolicy:
             )
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
-            return self._ask_pairs(state, self._first_look())
+            return setting.ask(state, users=users_on_grid(self._first_look()))
         belief = self.learner.believe(course)
         if not course.turned:
             missing = TABLE_AGAIN * course.given_up - course.paired_users
             if course.pairs and (missing >= 1 or not belief.first.stands):
-                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                return setting.ask(
+                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                )
         elif tables_failed(course, belief, self._usual()):
             users = (TABLE_AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
-            return self._ask_pairs(state, users)
+            return setting.ask(state, users=users_on_grid(users))
         if belief.posterior.decided(setting.failure).all():
             return None
         return self._turned(state, course, belief)
-
-    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
-        return self.setting.ask(state, users=users_on_grid(users))
 
     def _turned(self, state: ServerState, course: AnchorHistory, belief: TableBelief) -> Ask | None:
         setting, answers = self.setting, state.answers_asked

@@ -10,9 +10,8 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.mechanisms.oracles import pool_of, pool_size, sides
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.design import Rates
 from coordinator.server.moments.count_moments import LIKED, item_share
-from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.counts import CountStatistic, Rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.rounding import on_grid
 from coordinator.server.decoding.count_decoding import shares
-from coordinator.server.design import Rates
+from coordinator.server.statistics.counts import Rates
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015
 """EASE's ridge is the first, or as many times the lowest eigenvalue's depth below 0, and the third above it."""

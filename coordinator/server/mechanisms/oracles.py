@@ -19,9 +19,9 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, Rates, World
+from coordinator.server.design import Decoding, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
-from coordinator.server.statistics.counts import CountStatistic, counted, reported
+from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates

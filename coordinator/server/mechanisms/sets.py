@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.sets import (
     together,
 )
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, LearnerOptions, Rates, World
+from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
@@ -43,6 +43,7 @@ from coordinator.server.statistics.counts import (
     SIZED,
     SIZED_TOP,
     GroupStatistic,
+    Rates,
     counted,
     of_group,
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
@@ -124,3 +124,28 @@ def _ones(release: Release) -> int:
             int(np.bitwise_count(part).sum(dtype=np.int64)) for part in (bits[:whole].view(np.uint64), bits[whole:])
         )
     return int(release.unpacked()[release.answered_mask()].sum(dtype=np.int64))
+
+
+class Rates(NamedTuple):
+    """How often a report speaks for a value."""
+
+    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
+    others: float
+    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
+    both: float = 1.0
+
+    @property
+    def contrast(self) -> float:
+        """``p - q``."""
+        return self.mine - self.others
+
+    def spread(self, share: Floats) -> Floats:
+        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
+        rate = self.others + self.contrast * share
+        return rate * (1 - rate) / self.contrast**2
+
+    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
+        """Return the variance of one device's estimate of the difference of two values' shares."""
+        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
+        alone = 2 * (1 - self.both) * product / self.contrast**2
+        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
