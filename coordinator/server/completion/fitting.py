@@ -329,7 +329,7 @@ def iterate(
     book: ReleaseBook | None = None,
     weight: float = 0.5,
 ) -> FittedModel:
-    """Go through EM iterations."""
+    """Return the model after so many further iterations of EM."""
     book = book or ReleaseBook(crowd.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):

@@ -96,7 +96,7 @@ class AnchorHalf(ServerHalf):
         return RoundLearner(anchors=anchors, clusters=world.clusters, confidence=options.confidence)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
-        """Return the agreements with signs of pairs or of items; see `statistics.anchor`."""
+        """Return the agreements with signs of pairs or of items; see `signs.aggregate_anchor`."""
         from coordinator.server.statistics.signs import aggregate_anchor
 
         return aggregate_anchor(query, release)

@@ -240,7 +240,7 @@ class MultiMaxSense:
     last set of the partition is smaller; it is never asked about.
     """
 
-    items: int  # As for `pool_designs.MaxSense`
+    items: int  # As for `MaxSense`
     rated: int
     questions: int  # Sets Q that each device is asked about, each under ``epsilon / Q``; at most ``1 / p``
     theta: float = 1.0
@@ -297,7 +297,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return settings.at(world, settings.shares(world))
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return items in sets and scores; see `partitions.aggregate_partition`."""
+        """Return items in sets and scores; see `scores.aggregate_partition`."""
         from coordinator.server.statistics.scores import aggregate_partition
 
         return aggregate_partition(query, release)
@@ -310,7 +310,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return decode(statistic, sensing=sensing, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MultiMaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `partitions.multi_maxsense_moments`, or no signal if a set holds all items."""
+        """Return `blocks.multi_maxsense_moments`, or no signal if a set holds all items."""
         design = self.design(settings, world)
         if world.block is None:
             return None

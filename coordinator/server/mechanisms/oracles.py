@@ -100,13 +100,13 @@ class FrequencyDesign:
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
-        """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
+        """Return slope and offset of an item's expected estimate; see `count_decoding.line_of`."""
         from coordinator.server.decoding.count_decoding import line_of
 
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's b; see `frequencies.read_items`."""
+        """Return a round's estimates of every item's b; see `count_decoding.read_items`."""
         from coordinator.server.decoding.count_decoding import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
@@ -145,7 +145,7 @@ class FrequencyHalf(ServerHalf):
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `frequencies.popularity`."""
+        """Return the item model of k-means on the items' popularity; see `count_decoding.popularity`."""
         from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 

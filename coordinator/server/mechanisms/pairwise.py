@@ -50,7 +50,7 @@ class Pairwise:
     Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
     """
 
-    items: int  # Number of items N, 2 to `pair_statistics.MOST_ITEMS`
+    items: int  # Number of items N, 2 to `pairs.MOST_PAIRED_ITEMS`
     # one of "rated-equal", "equal", "positive"; Both rated and rated alike (the paper's analysis, the default); liked
     # alike, where unrated counts as not liked (its Figure 1 to the letter); both liked (the slides)
     agreement: str = "rated-equal"
@@ -111,7 +111,7 @@ class PairwiseHalf(ServerHalf):
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
-        """Return the rates of agreement by clusters; see `pairs.pair_agreement`."""
+        """Return the rates of agreement by clusters; see `pair_moments.pair_agreement`."""
         from coordinator.server.moments.pair_moments import PairMoments, pair_agreement
 
         if world.block is None:

@@ -469,7 +469,7 @@ class LikedSet(FrequencyDesign):
     """
 
     # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
-    # `moments.sets.best_sizes`
+    # `count_moments.best_sizes`
     padded: int = 0
     subset_size: int = 0
 

@@ -69,9 +69,9 @@ def draw_sets(query: Query, crowd: EmulatedDevices, coins: np.random.Generator) 
 def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
     """Draw how many devices are asked about each pair, and how many agree, from ``P(S = 1)`` of every pair."""
     if users <= FEW * chances.size:
-        asked = coins.integers(chances.size, size=users)
-        agree = coins.random(users) < chances[asked]
-        return np.bincount(asked, minlength=chances.size), np.bincount(asked[agree], minlength=chances.size)
+        questions = coins.integers(chances.size, size=users)
+        agree = coins.random(users) < chances[questions]
+        return np.bincount(questions, minlength=chances.size), np.bincount(questions[agree], minlength=chances.size)
     each = users / chances.size
     if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
         pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))

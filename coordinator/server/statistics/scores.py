@@ -118,7 +118,7 @@ def _count_sets(
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release, regenerating the sensing sets; see `mechanisms.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
     key, table = round_key(query.public_seed, query.round), sensing_of(query)
@@ -171,7 +171,7 @@ def _add_up_sets(
 
 
 def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the sets; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release, regenerating the sets; see `mechanisms.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
     bits = release.unpacked() & answered[:, None]

@@ -50,7 +50,7 @@ def _add_up(
 
 
 def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the signs; see `aggregation.aggregate`.
+    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`.
 
     ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
     whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
@@ -132,7 +132,7 @@ class AnchorStatistic(Statistic):
 
 
 def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
-    """Return the statistic of one block's release to `PairSigns` or `Anchor`; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release to `PairSigns` or `Anchor`; see `mechanisms.aggregate`."""
     release.require(query)
     answered, positive = release.answered_mask(), release.unpacked()[:, 0].astype(np.bool_)
     pairs, sensed, scores = np.zeros((3, 0), np.int64)
