@@ -24,7 +24,7 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.anchor.anchor_queries import AnchorSensing, course_of
+from coordinator.server.anchor.anchor_queries import AnchorSensing, history_of
 from coordinator.server.anchor.policy import AnchorPolicy, TablePolicy, learner_for
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.rounds.setting import Setting
@@ -199,7 +199,7 @@ def run_once(crowd: Crowd, setting: Setting, *, most: int) -> RunResult:
     state = ServerState(devices=most)
     while ask := policy.next_query(state):
         state = absorb(state, ask, crowd.answer(ask.query, ask.stop - ask.first))
-    posterior = learner.believe(course_of(state.readings.anchors)).posterior
+    posterior = learner.believe(history_of(state.readings.anchors)).posterior
     decided = posterior.decided(setting.failure)
     names = (np.array(one) for one in itertools.permutations(range(setting.clusters)))
     wrong = min((one[posterior.cluster] != crowd.cluster for one in names), key=np.sum)

@@ -249,7 +249,7 @@ def main(calls: int, seed: int) -> None:
         sent = list(target.good[int(coins.integers(len(target.good)))])
         for place in picked([heavy(one) for one in sent], coins):
             sent[place] = bad_part(sent[place], coins)
-        if coins.random() < 0.02:
+        if coins.random() < 0.04:
             sent = list(target.good[0])
         books, spent = target.books(), target.spent()
         try:

@@ -20,7 +20,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import Announcement, SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course
+from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.fleet.cohorts import cut
 from scenarios.backends.session import DeviceGroup
@@ -65,9 +65,9 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
 
 
 @cache
-def undisturbed(world: World) -> Course:
+def undisturbed(world: World) -> CompletionOutcome:
     """Return how the course ends without faults."""
-    course: Course = straight(world, Straight(world))
+    course: CompletionOutcome = straight(world, Straight(world))
     return course
 
 

@@ -29,12 +29,13 @@ from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
+from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.rounds.learner import Learner
-    from coordinator.server.statistics.statistic import Statistic
 
 KMEANS = "k-means"
 """Name of the decoder that clusters the class's values."""
@@ -171,8 +172,6 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
 
 def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
     """Return the class's values and standard errors of the items of a query's pool."""
-    from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
-
     if not isinstance(statistic, CountStatistic):
         raise InputError(f"a CountStatistic is expected here, not a {type(statistic).__name__}")
     return _estimate(own, query, Tally(sums=statistic.sums, devices=statistic.answered))
@@ -220,9 +219,6 @@ class CustomServer(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `ServerHalf.aggregate`."""
-        from coordinator.server.statistics.counts import CountStatistic  # noqa: PLC0415 (loads nothing else)
-        from coordinator.server.statistics.statistic import no_answer  # noqa: PLC0415 (loads nothing else)
-
         answered = release.answered_mask()
         bits = release.unpacked()[answered]
         devices = np.flatnonzero(answered) + release.first
@@ -239,9 +235,7 @@ class CustomServer(ServerHalf):
         return CountStatistic(
             sums=sums.astype(np.int64),
             ones=int(bits.sum(dtype=np.int64)),
-            devices=release.count,
-            answered=int(answered.sum()),
-            refused=release.refused,
+            **device_counts(release),
             pooled=0 if query.pool is None else release.count,
         )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.decoding.open_ratings import Curator
     from coordinator.server.moments.blocks import BlockParameters
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
 
 MOST_ROUNDS = 10_000
 """Number of rounds after which a policy is assumed never to stop."""
@@ -25,58 +25,28 @@ MOST_ROUNDS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The public facts about a run that every mechanism gets.
+    """The public facts about a run that every mechanism gets."""
 
-    Attributes
-    ----------
-    items, rated, users, clusters : int
-        N, w, U and L.
-    epsilon : Fraction or None
-        What a device may spend in all, or the epsilon under which a curator publishes [nats]; None for no noise.
-    same_rated : bool
-        Whether every user rated exactly w items.
-    block : BlockParameters or None
-        The block model of a simulated world; None with a ratings file.
-    """
-
-    items: int
+    items: int  # N, w, U and L
     rated: int
     users: int
     clusters: int
-    epsilon: Epsilon
-    same_rated: bool = True
-    block: BlockParameters | None = None
+    epsilon: Epsilon  # What a device may spend in all, or a curator publishes under [nats]; None for no noise
+    same_rated: bool = True  # Whether every user rated exactly w items
+    block: BlockParameters | None = None  # The block model of a simulated world; None with a ratings file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How a statistic is decoded.
+    """How a statistic is decoded."""
 
-    Attributes
-    ----------
-    clusters : int
-        Number of item clusters L.
-    decoder : str
-        Name of one of the mechanism's decoders.
-    curator : Curator or None
-        The noise that is added if the server is a trusted curator.
-    public : PublicCounts or None
-        What people like whose ratings are public, if it is weighed with what devices tell by sets.
-    """
-
-    clusters: int
-    decoder: str
-    curator: Curator | None = None
-    public: PublicCounts | None = None
+    clusters: int  # Number of item clusters L
+    decoder: str  # Name of one of the mechanism's decoders
+    curator: Curator | None = None  # The noise that is added if the server is a trusted curator
+    public: PublicCounts | None = None  # What people with public ratings like, if it is weighed with devices' sets
 
     def trusted(self) -> Curator:
-        """Return the curator.
-
-        Raises
-        ------
-        InputError
-            If there is none, because totals without noise are never published.
-        """
+        """Return the curator; there must be one, because totals without noise are never published."""
         if self.curator is None:
             raise InputError("totals are published by a trusted curator only; say which noise it adds")
         return self.curator
@@ -84,30 +54,14 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerOptions:
-    """What a run says of its learner, beside settings and world.
+    """What a run says of its learner, beside settings and world."""
 
-    Attributes
-    ----------
-    decoder : str
-        Name of one of the mechanism's decoders.
-    confidence : float
-        Probability that all decided labels are to be right.
-    assume_malicious : float
-        Share of liars that decided labels must withstand.
-    verifies : bool
-        Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`.
-    curator_seed : bytes
-        Sixteen bytes that key the coins of a trusted curator; nobody else knows them.
-    public : PublicCounts or None
-        What people like whose ratings are public, if it is weighed with what devices tell by sets.
-    """
-
-    decoder: str
-    confidence: float = 0.95
-    assume_malicious: float = 0.0
-    verifies: bool = False
-    curator_seed: bytes = field(default=b"", repr=False)
-    public: PublicCounts | None = None
+    decoder: str  # Name of one of the mechanism's decoders
+    confidence: float = 0.95  # Probability that all decided labels are to be right
+    assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
+    verifies: bool = False  # Whether labels count as decided only where fresh devices confirmed them
+    curator_seed: bytes = field(default=b"", repr=False)  # Sixteen bytes that key the coins of a trusted curator
+    public: PublicCounts | None = None  # As for `Decoding`
 
 
 class Design(Protocol):
@@ -125,15 +79,7 @@ class Design(Protocol):
 
 @runtime_checkable
 class PoolDesign(Protocol):
-    """A design for adaptive policies: it can ask about a pool of items, and its answers give an estimate of every item.
-
-    Attributes
-    ----------
-    name : str
-        What its queries are called.
-    widest : float
-        Largest difference between the levels of two clusters that the design's estimates can have.
-    """
+    """A design for adaptive policies: it can ask about a pool of items, and its answers estimate every item."""
 
     @property
     def name(self) -> str:
@@ -159,17 +105,11 @@ class PoolDesign(Protocol):
         pool: Indices | None = None,
         expected: Floats | None = None,
     ) -> Query:
-        """Return the query of one round about the items of ``pool``, by default all.
-
-        ``expected`` holds an estimate that the server expects of each of them; a design may make use of it.
-        """
+        """Return the query of one round about a pool, by default all items, of which estimates may be ``expected``."""
         ...
 
     def read(self, query: Query, statistic: Any, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item.
-
-        ``expected``, shape (N,), holds the estimates that are expected now; by default those that the query holds.
-        """
+        """Return a round's estimates of every item; ``expected``, shape (N,), are newer ones than the query holds."""
         ...
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
@@ -181,6 +121,6 @@ class PoolDesign(Protocol):
 class EmulatedDesign(Protocol):
     """A design whose statistic can be drawn from exact moments, as if devices had answered."""
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw counts of the pool's items: answers about each, and ones among them, shape (M,); and all ones."""
         ...

@@ -90,7 +90,7 @@ _PARTS = ("which items it rated is public", "one coordinate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class PrivacyPromise:
     """A promise."""
 
     kind: str  # One of `KINDS`
@@ -108,11 +108,11 @@ class Promise:
         return self.kind in LOUD or self.unchecked
 
 
-def promised(record: Traced) -> Promise:
+def promised(record: Traced) -> PrivacyPromise:
     """Return what an experiment's record promises."""
     guarantee = record.get("guarantee")
     kind = kind_of(guarantee.text() if guarantee else "none", record.get("trust_model").text())
-    return Promise(kind=kind, guarantee=guarantee if guarantee else None)
+    return PrivacyPromise(kind=kind, guarantee=guarantee if guarantee else None)
 
 
 def trusted(model: Traced) -> Markup:
@@ -133,9 +133,9 @@ def kind_of(guarantee: str, trust: str = "local") -> str:
     return "curator" if trust == TRUST_CURATOR else "local"
 
 
-def merged(named: Iterable[tuple[str, str]]) -> list[Promise]:
+def merged(named: Iterable[tuple[str, str]]) -> list[PrivacyPromise]:
     """Return the promises of several rows, from pairs of kind and name: one a kind, about all names that have it."""
     names: dict[str, list[str]] = {}
     for kind, name in dict.fromkeys(named):
         names.setdefault(kind, []).append(name)
-    return [Promise(kind=kind, about=", ".join(several)) for kind, several in names.items()]
+    return [PrivacyPromise(kind=kind, about=", ".join(several)) for kind, several in names.items()]

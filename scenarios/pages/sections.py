@@ -14,7 +14,7 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
-from scenarios.pages.promise import Believed, Promise, each, in_short, kind_of, merged, promised, trusted
+from scenarios.pages.promise import Believed, PrivacyPromise, each, in_short, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
 from scenarios.show.figures import pictures_of
@@ -40,7 +40,7 @@ class ReportSection:
     question: Lines  # What was asked, and of whom; what was spent of which budget; everything else that the record says
     budget: Lines = ()
     rest: Lines = ()
-    promises: Sequence[Promise]
+    promises: Sequence[PrivacyPromise]
     believed: Sequence[Believed] = ()  # The epsilons, and what they mean
     whole: bool = True  # Whether these epsilons are of a person's whole data
     people: Cell  # Cells of the summary: how many people, the main number, and what stands beside it
@@ -93,7 +93,7 @@ class ReportSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PageLayout:
     """Where the keys of an experiment's record go; the first result that it has is the main one."""
 
     people: str  # Sentence of who took part, and the key of their number
@@ -106,7 +106,7 @@ class Layout:
 
 _HIDDEN = frozenset({"trust_model", "guarantee", "intervals", "runs", "level", "convergence", "validated"})
 LAYOUTS = {
-    "run": Layout(
+    "run": PageLayout(
         people="{answered} of {asked} devices answered questions of the design {design}.",
         number="answered",
         results={
@@ -122,7 +122,7 @@ LAYOUTS = {
         budget="epsilon epsilon_per_question copies_max person_epsilon spent_max spent_mean",
         epsilons={"epsilon": "one device", "person_epsilon": "one person, all devices behind which they stand"},
     ),
-    "online": Layout(
+    "online": PageLayout(
         people="{voters} voters helped to serve clients by {recommender}, {rounds} rounds each.",
         number="voters",
         results={
@@ -141,7 +141,7 @@ LAYOUTS = {
             "voter_epsilon": "one voter, all clients together",
         },
     ),
-    "two-tier": Layout(
+    "two-tier": PageLayout(
         people="{public} public people taught a server, and {answered} private devices answered by {mechanism}.",
         number="answered",
         results={
@@ -227,7 +227,7 @@ def _repeats(record: Traced, name: str) -> bool:
     return one_client or (name == "person_epsilon" and record.value[name] == record.value.get("epsilon"))
 
 
-def _warnings(record: Traced, promise: Promise, believed: Sequence[Believed]) -> list[Markup]:
+def _warnings(record: Traced, promise: PrivacyPromise, believed: Sequence[Believed]) -> list[Markup]:
     nothing = promise.kind in ("local", "curator") and believed and all(one.says_nothing for one in believed)
     every = {
         "People were drawn with replacement: one person stands behind up to {copies_max} devices, and loses up to "
@@ -273,7 +273,7 @@ def section_of_plan(subject: Subject) -> ReportSection:
         headline=[sentence("The target: {target}.", record), said],
         trust=trusted(best.get("trust_model")),
         question=lines_of(record, _plain(record, "recommended")),
-        promises=[promised(best) if best else Promise(kind="local", about="designs that may be recommended")],
+        promises=[promised(best) if best else PrivacyPromise(kind="local", about="designs that may be recommended")],
         believed=each("one person, with the recommended design", [best.get("epsilon")]),
         people=best.get("users"),
         result=result,
@@ -300,7 +300,7 @@ def section_of_data(subject: Subject) -> ReportSection:
         headline=[sentence("A file of {ratings} ratings by {users} people of {items} items.", record), use],
         trust="nobody, if its people answered",
         question=lines_of(record, _plain(record)),
-        promises=[Promise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
+        promises=[PrivacyPromise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
         believed=each("one person", [row.get("epsilon") for row in (*worth, *learnable)]),
         people=record.get("users"),
         result=need,

@@ -27,7 +27,7 @@ from matplotlib.ticker import (
 )
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.panel import DARK, PALETTE, Axis, Mark, Panel, Picture, Reference
+from scenarios.show.panel import DARK, PALETTE, Axis, FigurePanel, Mark, Picture, Reference
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -100,13 +100,13 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
         _draw_legend(figure)
 
 
-def _size_of(panel: Panel) -> tuple[float, float]:
+def _size_of(panel: FigurePanel) -> tuple[float, float]:
     turns = Counter(mark.row for mark in panel.marks)
     high = len(turns) * ((max(turns.values(), default=1) - 1) * _BETWEEN_ROWS + _HIGH) / 72
     return (_WIDE, 0.85 + high) if panel.marks else _SIZE
 
 
-def _draw_panel(axes: Axes, panel: Panel, width: float) -> None:
+def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     if panel.y.scale != "linear":
         axes.set_yscale(panel.y.scale, **({"linthresh": 1} if panel.y.scale == "symlog" else {}))
     if panel.marks:
@@ -123,7 +123,7 @@ def _draw_panel(axes: Axes, panel: Panel, width: float) -> None:
     _write_beside(axes, panel.references)
 
 
-def _draw_lines(axes: Axes, panel: Panel, table: pd.DataFrame) -> None:
+def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
     """Draw every line of a table; lines whose intervals would lie on each other stand side by side."""
     x, y, series = panel.x.column, panel.y.column, panel.series
     columns: dict[str, Any] = {"kind": "", series: "", "low": math.nan, "high": math.nan}
@@ -228,7 +228,7 @@ def _draw_mark(axes: Axes, mark: Mark, height: int, above: float, label: str | N
     _shift(artists, axes, y=above)
 
 
-def _finish_axes(axes: Axes, panel: Panel) -> None:
+def _finish_axes(axes: Axes, panel: FigurePanel) -> None:
     """Set scales, ends, ticks and words of both axes, with numbers that can be read; all is drawn."""
     axes.set(xlabel=panel.x.words, ylabel=panel.y.words)
     if panel.x.ticks == "value" and panel.points is not None:

@@ -73,7 +73,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class FigurePanel:
     """Lines of a table of points, or marks in rows, over two axes, with intervals and reference lines."""
 
     points: pd.DataFrame | None = None  # A line each kind and series, if it has these; its intervals are low to high
@@ -95,7 +95,7 @@ class Picture:
     name: str  # Of its file, without an ending
     title: str  # What it shows, in a few words
     alt: str  # What somebody who cannot see it should know of it
-    panels: Sequence[Panel] = field(repr=False, compare=False)
+    panels: Sequence[FigurePanel] = field(repr=False, compare=False)
     # All points in it, unless they stand in another file of the folder
     points: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     heading: str = ""  # Above all panels
@@ -121,7 +121,7 @@ def rows(name: str, title: str, alt: str, marks: Sequence[Mark], heading: str, x
     """Yield the picture of those marks that can be drawn; nothing where none can."""
     numbers = [one for one in marks if isinstance(one.value, (bool, int, float)) and math.isfinite(one.value)]
     if shown := [one for one in numbers if one.value > 0 or x.scale != "log"]:
-        yield Picture(name, title, alt, [Panel(marks=shown, x=x, title=heading, **more)])
+        yield Picture(name, title, alt, [FigurePanel(marks=shown, x=x, title=heading, **more)])
 
 
 def setting_of(record: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from scenarios.show.panel import (
     GREY,
     PALETTE,
     Axis,
-    Panel,
+    FigurePanel,
     Picture,
     Pictures,
     Style,
@@ -60,13 +60,15 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
         course["answered"] = rounds["answered"].cumsum().to_numpy()
         sides = Axis("items in the pool", "pool", low=0), Axis("devices that have answered", "answered", low=0)
         panels = [
-            Panel(points=course, x=Axis("round", "round", ticks="whole"), y=side, style=by_place([""], **look(turn)))
+            FigurePanel(
+                points=course, x=Axis("round", "round", ticks="whole"), y=side, style=by_place([""], **look(turn))
+            )
             for turn, side in enumerate(sides)
         ]
         yield Picture("rounds", "Round by round", alt, panels, heading=heading, size=(4.6, 3.6))
 
 
-def _items(items: pd.DataFrame, heading: str) -> Panel:
+def _items(items: pd.DataFrame, heading: str) -> FigurePanel:
     ordered = items.sort_values("score", ascending=False, ignore_index=True)
     errors = ordered["standard_error"].fillna(0.0)
     points = pd.DataFrame({"x": ordered.index, "score": ordered["score"], "kind": "item"})
@@ -84,7 +86,7 @@ def _items(items: pd.DataFrame, heading: str) -> Panel:
         return {"facecolor": "0.85", "linewidth": 0, "label": label} if kind == "band" else labels(kind, label)
 
     x, y = Axis("items, by score", "x"), Axis("score, with its standard error", "score")
-    return Panel(points=points, x=x, y=y, style=style, title=heading)
+    return FigurePanel(points=points, x=x, y=y, style=style, title=heading)
 
 
 _ERRORS = {
@@ -113,7 +115,7 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:
     if "iterations" in tables:
         alt = "The server's objective over the EM iterations; it rises where more releases are to be explained."
         x, y = Axis("EM iterations", "iteration"), Axis("objective", "objective")
-        panels = [Panel(points=tables["iterations"][["iteration", "objective"]], x=x, y=y, title=heading)]
+        panels = [FigurePanel(points=tables["iterations"][["iteration", "objective"]], x=x, y=y, title=heading)]
         yield Picture("iterations", "How the model was fitted", alt, panels)
 
 
@@ -147,7 +149,7 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
     yield from rows("privacy", "Privacy loss beside epsilon", alt, marks_of(record, _PRIVACY), heading, x)
 
 
-def _losses(rounds: pd.DataFrame, heading: str) -> Panel:
+def _losses(rounds: pd.DataFrame, heading: str) -> FigurePanel:
     disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
     points = pd.DataFrame({"kind": "", "client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked})
     clients = list(dict.fromkeys(points["client"].astype(str)))
@@ -166,4 +168,4 @@ def _losses(rounds: pd.DataFrame, heading: str) -> Panel:
         return {**steps, "color": GREY, "linewidth": 0.7}
 
     x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
-    return Panel(points=points, x=x, y=y, series="client", style=style, title=heading)
+    return FigurePanel(points=points, x=x, y=y, series="client", style=style, title=heading)

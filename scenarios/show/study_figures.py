@@ -14,8 +14,8 @@ from scenarios.show.panel import (
     GREY,
     LOOKS,
     Axis,
+    FigurePanel,
     Mark,
-    Panel,
     Picture,
     Pictures,
     Reference,
@@ -48,7 +48,7 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
     pictures = tuple(rows(name, heading, alt, _needs(record, of), title, x, **about))
     if not pictures:
         alt = "Nothing: no design reaches what was asked for."
-        panels = [Panel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, **about)]
+        panels = [FigurePanel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, **about)]
         pictures = (Picture(name, heading, alt, panels),)
     yield from pictures
     yield from _worth_of(record)
@@ -95,7 +95,7 @@ def _worth_of(record: Mapping[str, Any]) -> Pictures:
     points = pd.DataFrame({name: table[column].astype(float) for name, column in columns.items()})
     points["label"] = table["mechanism"] + table["features"].map({True: " + features", False: ""})
     points = points[np.isfinite(points["x"]) & points["y"].notna()]
-    panel = Panel(
+    panel = FigurePanel(
         points=points,
         x=Axis("epsilon [nats]", "x", "log", ticks="value"),
         y=Axis("people who contribute", "y", "log"),
@@ -229,7 +229,7 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     )
 
 
-def _compared(points: pd.DataFrame) -> list[Panel]:
+def _compared(points: pd.DataFrame) -> list[FigurePanel]:
     levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
     epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
     looks = by_place([_plain(label) for label in curves["label"]])
@@ -257,7 +257,7 @@ def _compared(points: pd.DataFrame) -> list[Panel]:
         most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
         title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
         panels.append(
-            Panel(
+            FigurePanel(
                 points=here,
                 x=Axis(words, "x", "linear" if here.empty else "log"),
                 y=Axis("NDCG at 10", "y", low=0, high=most),

@@ -16,8 +16,8 @@ from scenarios.show.panel import (
     DARK,
     GREY,
     Axis,
+    FigurePanel,
     Mark,
-    Panel,
     Picture,
     Pictures,
     Reference,
@@ -74,7 +74,7 @@ def users(record: Mapping[str, Any], tables: Tables) -> Pictures:
         key = {kind: how for kind, how in _BOUNDS.items() if kind in {*here["kind"]}}
         x, y = Axis(_WORDS[name], "x", "log", ticks="value"), Axis("users U*", "users", "log")
         title = f"{_SUCCESS[criterion].format(record['share'])}, half of the seeds"
-        panels.append(Panel(points=here, x=x, y=y, style=style, title=title, key=key, top=record["most_users"]))
+        panels.append(FigurePanel(points=here, x=x, y=y, style=style, title=title, key=key, top=record["most_users"]))
     same = {name: {str(row[name]): row[name] for row in record["settings"]} for name in _WORDS}
     alt = (
         "Users at which half of the seeds succeed, with intervals, against what varies; beside predictions and bounds."
@@ -110,7 +110,7 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
     x, y = Axis("items N", "items", "log", ticks="value"), Axis("users", "users", "log")
     key = {"one round, from exact moments": _PLANNED} if (points["kind"] == PREDICTED).any() else {}
     alt = "Users that each scheme needs for all labels, with intervals, against items; below them the lower bounds."
-    panels = [Panel(points=points, x=x, y=y, style=style, title=title, key=key)]
+    panels = [FigurePanel(points=points, x=x, y=y, style=style, title=title, key=key)]
     yield Picture("users", "Users in one round and in several", alt, panels, points, size=(8, 5.6))
     if (course := record["trajectory"]) is not None:
         steps = pd.DataFrame(course["steps"])
@@ -118,7 +118,7 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         long = steps.melt("users", [*_COURSE], "label", "items").replace({"label": _COURSE})
         title = f"one run of {course['label']}, {course['items']:,} items, round by round"
         x, y = Axis("users asked", "users", low=0), Axis("items", "items", "symlog", low=0)
-        panels = [Panel(points=long, x=x, y=y, style=by_place([*_COURSE.values()]), title=title)]
+        panels = [FigurePanel(points=long, x=x, y=y, style=by_place([*_COURSE.values()]), title=title)]
         alt = "One adaptive run: items in the pool, items undecided and labels in error, against users asked."
         yield Picture("trajectory", "An adaptive run, round by round", alt, panels, steps)
 
@@ -162,7 +162,7 @@ def look_of(recommender: str) -> dict[str, Any]:
 def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield a panel an axis: loss or epsilon of every recommender, with its bounds."""
     points = online_points(record)
-    panels: list[Panel] = []
+    panels: list[FigurePanel] = []
     names = {
         name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}
     }
@@ -173,7 +173,7 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     for place, name in enumerate(record["axes"]):
         panel = record["panels"][name]
         panels.append(
-            Panel(
+            FigurePanel(
                 points=points[points["axis"] == name],
                 x=Axis(panel["x"], "x", "log", ticks="value"),
                 y=Axis("privacy loss [nats]" if panel["epsilon"] else "disliked recommendations", "y", "log"),
@@ -232,7 +232,7 @@ def clients(record: Mapping[str, Any], tables: Tables) -> Pictures:
     yield Picture("figure", "What is saved, and what is leaked", alt, panels, points, size=(6, 4.0))
 
 
-def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Panel]:
+def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[FigurePanel]:
     """Return the panels of points from `clients_points`."""
 
     def style(kind: str, name: str) -> Style:
@@ -246,10 +246,10 @@ def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Pan
     marks = [
         Mark(row["recommender"], "", row["x"], look_of(row["recommender"]), row["low"], row["high"]) for row in means
     ]
-    panels = [Panel(marks=marks, x=x, title=title, references=[zero])]
+    panels = [FigurePanel(marks=marks, x=x, title=title, references=[zero])]
     if len(leaked := points[points["panel"] == EPSILON]):
         x, y = Axis("privacy loss [nats]", "x", "log"), Axis("share of clients with at most that", "y")
-        panels.append(Panel(points=leaked, x=x, y=y, series="recommender", style=style))
+        panels.append(FigurePanel(points=leaked, x=x, y=y, series="recommender", style=style))
     return panels
 
 
@@ -297,7 +297,9 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         ends = {end: table[end].fillna(table["rmse"]).astype(float) for end in ("low", "high")}
         x, y = Axis(words, "x", scale), Axis("RMSE of held-out ratings [rating points]", "rmse")
         heading = f"{title} ({source})"
-        panels = [Panel(points=table.assign(kind="", **ends), x=x, y=y, series="curve", style=style, title=heading)]
+        panels = [
+            FigurePanel(points=table.assign(kind="", **ends), x=x, y=y, series="curve", style=style, title=heading)
+        ]
         alt = f"Errors of held-out ratings with intervals, a line for each curve, against {words}."
         yield Picture(f"figure-{name}", title, alt, panels, size=(8, 5.2))
     if record["attack"]:
@@ -306,7 +308,7 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         yield Picture("attack", "What one release tells", alt, attack_panels(points), points, size=(4, 4.2))
 
 
-def attack_panels(points: pd.DataFrame) -> list[Panel]:
+def attack_panels(points: pd.DataFrame) -> list[FigurePanel]:
     """Return guesses against known ratings, a panel a measure, a line a mechanism; from `attack_table`."""
     places = {rating_count: float(place) for place, rating_count in enumerate(sorted(points["known"].unique()))}
     looks = by_place(list(points["label"]))
@@ -320,7 +322,7 @@ def attack_panels(points: pd.DataFrame) -> list[Panel]:
         here = points[["label", name]].assign(place=points["known"].map(places)).astype({name: float})
         whole = here[~here[name].isna().groupby(here["label"]).transform("any")]
         panels.append(
-            Panel(
+            FigurePanel(
                 points=whole,
                 x=x,
                 y=Axis(_UNITS[name], name),
@@ -359,9 +361,9 @@ def results(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
         if len(here := points[points["column"] == name]):
             wide = here["x"].max() > 4 * here["x"].min() > 0
             x = Axis(_WORDS.get(axis, axis), "x", "log" if wide else "linear", ticks="value")
-            panels.append(Panel(points=here, x=x, y=Axis(name, "y"), style=style, title=words))
+            panels.append(FigurePanel(points=here, x=x, y=Axis(name, "y"), style=style, title=words))
     alt = "Every measured column with its interval over seeds, a panel each, against the first number that varies."
-    panels = panels or [Panel(x=Axis())]
+    panels = panels or [FigurePanel(x=Axis())]
     yield Picture("figure", "What was measured over settings", alt, panels, points, size=(4.6, 3.6))
 
 

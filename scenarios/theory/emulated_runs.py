@@ -21,7 +21,7 @@ from coordinator.server.decoding.open_ratings import decode_shares
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.emulation import Crowd, draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.moments.pair_moments import curator_signal
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.pairs import PairStatistic
@@ -43,7 +43,9 @@ class Emulated:
         """Draw the statistic of a round."""
         query, users = ask.query, ask.stop - ask.first
         pool = np.arange(query.items) if query.pool is None else query.pool
-        crowd = Crowd(likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users)
+        crowd = EmulatedDevices(
+            likes=self.likes[:, pool], class_shares=self.class_shares, rated=self.rated, users=users
+        )
         sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
         sensed[pool], scores[pool], ones = self.design.emulate(query, crowd, self.coins)
         statistic = ScoreStatistic(sensed=sensed, scores=scores, devices=users, answered=users, refused=0, ones=ones)
@@ -336,7 +338,7 @@ def as_key(matrix: Floats) -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class EmulatedWorld:
     """A block model, as a key."""
 
     rated: int
@@ -355,10 +357,10 @@ class World:
         )
 
 
-def world_key(parameters: BlockParameters) -> World:
+def world_key(parameters: BlockParameters) -> EmulatedWorld:
     """Return a block model as a key."""
     shares, sizes = tuple(parameters.class_shares.tolist()), tuple(parameters.cluster_sizes.tolist())
-    return World(parameters.rated, as_key(parameters.like), shares, sizes)
+    return EmulatedWorld(parameters.rated, as_key(parameters.like), shares, sizes)
 
 
 def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float]:
@@ -395,7 +397,7 @@ def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulat
 
 
 @lru_cache(maxsize=256)
-def totals_emulation(alike: Table, key: World, scale: float) -> Emulation:
+def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulation:
     """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
     from coordinator.server.decoding.spectral import decode_affinity  # noqa: PLC0415 (as above)
 
@@ -434,7 +436,7 @@ def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
 
 
 @lru_cache(maxsize=256)
-def reveal_emulation(world: World, share: float) -> Emulation:
+def reveal_emulation(world: EmulatedWorld, share: float) -> Emulation:
     """Return emulated runs of full reveal, in which users tell everything with a probability and nothing else."""
     parameters = world.parameters
 
@@ -470,7 +472,7 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
 
 
 @lru_cache(maxsize=256)
-def query_emulation(world: World) -> Emulation:
+def query_emulation(world: EmulatedWorld) -> Emulation:
     """Return emulated runs of item queries, by how many yeses an item needs, an odd number where it may be chosen."""
     parameters = world.parameters
     likes = np.repeat(parameters.class_shares @ parameters.like, parameters.cluster_sizes)
@@ -486,7 +488,7 @@ def query_emulation(world: World) -> Emulation:
 
 
 @lru_cache(maxsize=256)
-def query_users(world: World, answers: int) -> float:
+def query_users(world: EmulatedWorld, answers: int) -> float:
     """Return how many users item queries ask on average until every item has so many yeses."""
     coins = np.random.default_rng([answers, *world.sizes])
     return float(np.mean([draw_yeses(world.parameters, answers, coins)[0] for _ in range(2 * BATCH)]))

@@ -26,7 +26,6 @@ from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, pool_size, values_of
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.decoding.count_decoding import Rates
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
@@ -39,6 +38,7 @@ from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import FIXED, ONE_ROUND, POSTERIOR
+from coordinator.server.statistics.counts import Rates
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

@@ -123,7 +123,7 @@ FAR = 40.0  # standard deviations at which the normal density and tail are 0 in 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mixture:
+class ScoreMixture:
     """Item scores as a Gaussian mixture, one component a cluster.
 
     Shapes: ``means``, ``deviations`` (L,); ``sizes`` (L,).
@@ -151,7 +151,7 @@ class Cuts:
     variance: Floats
 
 
-def best_centres(mixture: Mixture) -> Floats:
+def best_centres(mixture: ScoreMixture) -> Floats:
     """Give the ascending centres, shape (L,), of the best k-means clustering of the whole mixture with k = L."""
     centres = _limit_start(mixture)
     for _ in range(LIMIT_STEPS):
@@ -164,7 +164,7 @@ def best_centres(mixture: Mixture) -> Floats:
     return centres
 
 
-def sampled_cuts(mixture: Mixture) -> Cuts:
+def sampled_cuts(mixture: ScoreMixture) -> Cuts:
     """Give the cuts of k-means on as many items as the mixture counts, to first order in 1/N.
 
     The centres solve ``sum_i psi(x_i, c) = 0`` with ``psi_a = 1[x nearest to c_a] (x - c_a)``, and Pollard (*A central
@@ -221,7 +221,7 @@ def _middle(count: int) -> Floats:
     return np.asarray((np.eye(count)[:-1] + np.eye(count)[1:]) / 2)
 
 
-def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats, Floats]:
+def _partial_moments(mixture: ScoreMixture, centres: Floats) -> tuple[Floats, Floats, Floats]:
     """Mass, and first and second moment around the cell's centre, of every component in every cell: shapes (L, L)."""
     edges = np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
     means, deviations = mixture.means[:, None], mixture.deviations[:, None]
@@ -233,14 +233,14 @@ def _partial_moments(mixture: Mixture, centres: Floats) -> tuple[Floats, Floats,
     return mass, lean + offset * mass, square + 2 * offset * lean + offset**2 * mass
 
 
-def _densities(mixture: Mixture, points: Floats) -> tuple[Floats, Floats]:
+def _densities(mixture: ScoreMixture, points: Floats) -> tuple[Floats, Floats]:
     """Density of every component at the points, and its derivative: shapes (L, points)."""
     scaled = (points - mixture.means[:, None]) / mixture.deviations[:, None]
     density = normal_density(scaled) / mixture.deviations[:, None]
     return density, -scaled * density / mixture.deviations[:, None]
 
 
-def _limit_start(mixture: Mixture) -> Floats:
+def _limit_start(mixture: ScoreMixture) -> Floats:
     """Centres of least within-cluster variance for a fine discrete stand-in of the mixture.
 
     Dynamic programming over contiguous groups of the sorted points finds the best grouping of all.
@@ -289,7 +289,7 @@ def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: in
     return mixture_accuracy(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
 
 
-def mixture_accuracy(mixture: Mixture | None, sizes: Ints) -> float:
+def mixture_accuracy(mixture: ScoreMixture | None, sizes: Ints) -> float:
     """Predict the share of items that k-means puts right of such a mixture, None of equal scores; see above."""
     if mixture is None:
         return float(sizes.max() / sizes.sum())
@@ -309,7 +309,7 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
     return mixture_exact(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
 
 
-def mixture_exact(mixture: Mixture | None, sizes: Ints) -> float:
+def mixture_exact(mixture: ScoreMixture | None, sizes: Ints) -> float:
     """Predict the probability that k-means puts all items right of such a mixture, None of equal scores; see above."""
     if mixture is None:
         return float(sizes.size == 1)
@@ -320,7 +320,7 @@ def mixture_exact(mixture: Mixture | None, sizes: Ints) -> float:
     return _chance_of_order(means, mixture.deviations[order], mixture.sizes[order])
 
 
-def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> Mixture | None:
+def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> ScoreMixture | None:
     """Return the mixture of independent estimates of such means and variances, one a cluster, in units of their noise.
 
     None where nothing is uncertain. A cluster's variance counts as at least a hundredth of the mean one.
@@ -330,10 +330,10 @@ def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> Mixture | None:
         return None
     centre = float(np.average(level, weights=sizes))
     deviations = np.sqrt(np.maximum(variance / noise, 0.01))
-    return Mixture(means=(level - centre) / math.sqrt(noise), deviations=deviations, sizes=sizes)
+    return ScoreMixture(means=(level - centre) / math.sqrt(noise), deviations=deviations, sizes=sizes)
 
 
-def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mixture | None:
+def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> ScoreMixture | None:
     """Mixture of the scores in units of their mean noise, around their mean; None where all scores are equal.
 
     An item in a cluster with a larger effect is answered 1 more often, which changes its score's variance: the
@@ -351,14 +351,14 @@ def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> Mi
     else:
         noise, spread, slope = moments.noise_centred, rate * (1 - rate), 1 - 2 * rate
     change = moments.effect * slope * (2 / spread - moments.sensing / noise) if spread > 0 else np.zeros(sizes.size)
-    return Mixture(
+    return ScoreMixture(
         means=means - np.average(means, weights=sizes),
         deviations=np.sqrt(np.maximum(1 + change, 0.01)),
         sizes=sizes,
     )
 
 
-def _matched(mixture: Mixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
+def _matched(mixture: ScoreMixture, cuts: Cuts) -> tuple[Ints, Ints, Floats]:
     """Match clusters (rows) with intervals (columns), and give the chance of each to hold an item of each cluster."""
     spread = np.sqrt(mixture.deviations[:, None] ** 2 + cuts.variance)
     below = ndtr((cuts.limit + cuts.shift - mixture.means[:, None]) / spread)

@@ -22,7 +22,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import LEVELS, SENSED
 from coordinator.protocol.messages import Query
 from coordinator.server.anchor import two_class
-from coordinator.server.anchor.anchor_queries import AnchorSensing, Course, course_of
+from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, history_of
 from coordinator.server.anchor.policy import AnchorPolicy
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses
 from coordinator.server.mechanisms import aggregate
@@ -106,7 +106,7 @@ def test_items_sensed_a_little_more_often_are_noticed() -> None:
 
 
 @functools.cache
-def courses(runs: int = 16) -> list[tuple[Crowd, Course]]:
+def courses(runs: int = 16) -> list[tuple[Crowd, AnchorHistory]]:
     """Rounds that 10,000 devices of mirrored classes answer who rated 35 of 100 items; none of these is decided yet."""
     design, found = AnchorSensing(items=100, rated=35), []
     for seed in range(runs):
@@ -118,7 +118,7 @@ def courses(runs: int = 16) -> list[tuple[Crowd, Course]]:
         policy, state = AnchorPolicy(setting=setting, learner=learner), ServerState(devices=10_000)
         while ask := policy.next_query(state):
             state = absorb(state, ask, crowd.answer(ask.query, ask.stop - ask.first))
-        found.append((crowd, course_of(state.readings.anchors)))
+        found.append((crowd, history_of(state.readings.anchors)))
     return found
 
 

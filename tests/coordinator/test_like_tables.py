@@ -1,27 +1,34 @@
-"""Tables of like rates given the guess: what rounds tell of them, and what they tell of items."""
+"""Anchor sensing: its tables of like rates, and runs of its policies from the first pair to the last decided item."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
 import worlds
+from answering import Devices
 from statistical import normal_radius
 
 from actors.device import Cohort
 from coordinator.protocol.channels import bit_channel
-from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables
+from coordinator.protocol.errors import InputError
+from coordinator.protocol.messages import Query
+from coordinator.server.anchor import two_class
+from coordinator.server.anchor.anchor_queries import SENSING_LEVELS, AnchorSensing, Tables, history_of, spectral_start
 from coordinator.server.anchor.like_tables import (
     CONTROL,
     CONTROL_PART,
     COUNT_UNIT,
     OPEN,
     STRAYED,
-    Fit,
     InitialAnchors,
     RoundEstimates,
+    TableFit,
+    TableLearner,
+    asks_guess,
     fit_tables,
     guess_tables,
     of_signs,
@@ -32,7 +39,20 @@ from coordinator.server.anchor.like_tables import (
     turned_tables,
     walk,
 )
+from coordinator.server.anchor.policy import (
+    TRIALS,
+    AnchorPolicy,
+    RoundLearner,
+    TablePolicy,
+    learner_for,
+    pairs_failed,
+    tables_failed,
+)
+from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
+from coordinator.server.decoding.posterior import believe
 from coordinator.server.mechanisms import aggregate
+from coordinator.server.rounds.rounds import Outcome, Round, conduct
+from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.statistics.signs import AnchorStatistic
 
@@ -114,7 +134,7 @@ def rounds_of(
     return found
 
 
-def fitted(readings: list[RoundEstimates]) -> Fit:
+def fitted(readings: list[RoundEstimates]) -> TableFit:
     start = np.clip(TABLE + 0.1 * np.array([[-1, 1], [1, -1]]), 0.1, 0.9)
     return fit_tables(readings, start, np.zeros((readings[0].means.size, 2)))
 
@@ -247,3 +267,256 @@ def test_first_order_signs_alone_may_be_a_start() -> None:
     assert start.stands
     assert (start.clusters.argmax(axis=1) == pool % 2).all()
     assert 2 * start.likes[0] - 1 == pytest.approx([0.3, -0.5], abs=0.02)
+
+
+TABLED_ITEMS, TABLED_RATED, TABLED_EPSILON = 48, 24, Fraction(3)
+SURE = 0.9999
+"""Confidence of the runs, so that a wrong item is no chance that a seed has."""
+WEAK = ((0.9, 0.25), (0.2, 0.7))
+OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
+
+
+def run_tables(
+    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], *, how: str, users: int, earlier: list[Round]
+) -> tuple[Outcome, list[Round]]:
+    many = len(like)
+    design = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, clusters=many, classes=many, learner=how)
+    setting = Setting(design=design, epsilon=TABLED_EPSILON, public_seed=worlds.PUBLIC, clusters=many, confidence=SURE)
+    anchors = learner_for(design, setting.failure)
+    assert isinstance(anchors, TableLearner)
+    cohort = Cohort(
+        worlds.block_ratings(worlds.world(items=TABLED_ITEMS, rated=TABLED_RATED, like=like, shares=shares), users),
+        worlds.SECRET,
+        0,
+        users,
+        TABLED_EPSILON,
+    )
+    kept: list[Round] = []
+    learner = RoundLearner(clusters=many, anchors=anchors)
+    policy = TablePolicy(setting=setting, learner=anchors)
+    devices = Devices(cohort)
+    found = conduct(
+        policy, learner, devices, devices=users, budget=TABLED_EPSILON, earlier=tuple(earlier), keep=kept.append
+    )
+    return found, kept
+
+
+def wrong(outcome: Outcome, clusters: int) -> int:
+    """Items in a wrong cluster, however clusters are called."""
+    truth = np.arange(TABLED_ITEMS) % clusters
+    names = (np.array(names) for names in permutations(range(clusters)))
+    return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
+
+
+@pytest.mark.parametrize(
+    ("like", "shares", "how"),
+    [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")],
+)
+def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
+    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], how: str
+) -> None:
+    outcome, _ = run_tables(like, shares, how=how, users=300_000, earlier=[])
+    assert wrong(outcome, len(like)) == 0
+    assert outcome.posterior is not None
+    assert outcome.posterior.decided(0.05).all()
+    assert outcome.state.fresh < 300_000
+    kinds = [AnchorRound(one.query, one.statistic) for one in outcome.state.readings.anchors]
+    assert kinds[0].plain == (how == "mixed")
+    turned = [asks_guess(told) for told in kinds if told.turned and not told.plain]
+    if len(like) > 2:
+        assert all(one or other for one, other in pairwise(turned[:8]))  # each of the first rounds knows its shares
+
+
+def test_a_resumed_run_asks_what_it_would_have_asked() -> None:
+    outcome, rounds = run_tables(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=[])
+    again, more = run_tables(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=rounds[: len(rounds) - 3])
+    assert again.releases_sha256 == outcome.releases_sha256
+    assert len(more) == 3
+    assert again.model.score.tobytes() == outcome.model.score.tobytes()
+
+
+def test_a_run_that_ends_early_decides_nothing() -> None:
+    outcome, _ = run_tables(WEAK, (0.5, 0.5), how="tables", users=600, earlier=[])
+    assert outcome.posterior is not None
+    assert not outcome.posterior.decided(0.05).any()
+
+
+def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_trial() -> None:
+    design = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, learner="tables")
+    learner = TableLearner(design=design, failure=0.05)
+    nothing, common = np.zeros(0, np.int64), {"public_seed": worlds.PUBLIC, "epsilon": TABLED_EPSILON}
+    users = 1000
+
+    def round_of(query: object, **held: object) -> AnchorRound:
+        none = AnchorStatistic(
+            pairs=nothing, sensed=nothing, scores=nothing, ones=0, devices=users, answered=users, refused=0
+        )
+        return AnchorRound(query, replace(none, **held))  # type: ignore[arg-type]
+
+    pairs = round_of(design.query(round_number=0, **common), pairs=np.full(20 * 19 // 2, users // 2))  # type: ignore[arg-type]
+    belief = learner.believe(history_of([pairs]))
+    query = learner.ask(belief, round_number=1, public_seed=worlds.PUBLIC, epsilon=TABLED_EPSILON)
+    even = np.full(TABLED_ITEMS, users // 2)
+    turned = round_of(query, sensed=2 * even, scores=even)
+    course = history_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
+    belief = learner.believe(course)
+    assert belief.evidence < TRIALS[0][1]
+    assert tables_failed(course, belief, 0.0)
+    assert not tables_failed(course, replace(belief, evidence=TRIALS[0][1]), 0.0)
+    late = history_of([*([pairs] * 2), *([turned] * 4)])  # twice those of pairs: past all trials
+    assert not tables_failed(late, learner.believe(late), 0.0)
+
+
+def test_mirrored_classes_are_two() -> None:
+    with pytest.raises(InputError, match="not 3 and 3; choose tables"):
+        learner_for(
+            AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, clusters=3, classes=3, learner="mirrored"), 0.05
+        )
+
+
+ANCHOR_ITEMS, ANCHOR_RATED, USERS = 60, 20, 20_000
+CROSSED = ((0.9, 0.1), (0.1, 0.9))
+ANCHOR_DESIGN = AnchorSensing(items=ANCHOR_ITEMS, rated=ANCHOR_RATED)
+SETTING = Setting(design=ANCHOR_DESIGN, epsilon=Fraction(2), public_seed=worlds.PUBLIC, confidence=0.9999)
+LEARNER = TwoClasses(design=ANCHOR_DESIGN, failure=SETTING.failure)
+
+
+def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
+    world = worlds.world(items=ANCHOR_ITEMS, rated=ANCHOR_RATED, like=like, shares=(0.5, 0.5))
+    return Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, SETTING.epsilon)
+
+
+def run_anchors(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, list[Round]]:
+    kept: list[Round] = []
+    learner = RoundLearner(clusters=2, anchors=LEARNER, confidence=SETTING.confidence)
+    policy = AnchorPolicy(setting=SETTING, learner=LEARNER)
+    devices = Devices(cohort(users))
+    return conduct(
+        policy, learner, devices, devices=users, budget=SETTING.epsilon, earlier=earlier, keep=kept.append
+    ), kept
+
+
+def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
+    """A label may be wrong with probability 1e-4, the confidence."""
+    outcome, rounds = run_anchors()
+    wrong = np.abs(outcome.model.cluster - np.arange(ANCHOR_ITEMS) % 2)
+    assert set(wrong.tolist()) in ({0}, {1})
+    assert outcome.posterior is not None
+    assert outcome.posterior.decided(SETTING.failure).all()
+    assert outcome.state.fresh < USERS
+    assert not any(told.statistic.scores.flags.writeable for told in outcome.state.readings.anchors)
+    kinds = [ask.query.design for ask in outcome.state.asked]
+    assert kinds == sorted(kinds, reverse=True)  # pairs first
+    for cut in (kinds.count("pair-signs"), len(kinds) - 2):
+        again, more = run_anchors(earlier=tuple(rounds[:cut]))
+        assert again.releases_sha256 == outcome.releases_sha256
+        assert len(more) == len(rounds) - cut
+        assert again.model.score.tobytes() == outcome.model.score.tobytes()
+
+
+def test_a_run_that_ends_early_tells_that_nothing_is_decided() -> None:
+    for users in (100, 1000):
+        outcome, _ = run_anchors(users)
+        assert outcome.posterior is not None
+        assert not outcome.posterior.decided(SETTING.failure).any()
+        assert outcome.posterior.doubt.min() >= 0.5
+
+
+def doubts_once_more(users: int = USERS) -> float:
+    """By what factor doubts change if all rounds are read once more with what they let the server expect."""
+    outcome, _ = run_anchors(users)
+    course = history_of(outcome.state.readings.anchors)
+    belief = LEARNER.believe(course)
+    first, *others = (round_estimates(one, belief.posterior.expected, rated=ANCHOR_RATED) for one in course.turned)
+    again = believe(sum(others, start=first), clusters=2, failure=SETTING.failure)
+    return float(again.doubt.sum() / belief.posterior.doubt.sum())
+
+
+def test_rounds_are_read_until_what_they_tell_no_longer_changes() -> None:
+    assert 1 / 4 < doubts_once_more() < 4
+
+
+def test_two_readings_promise_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second begins from levels that the first, which knew the pool alone, puts far too high."""
+    monkeypatch.setattr(two_class, "READS", (DEVICES,) * 2)
+    monkeypatch.setattr(two_class, "STEP", 1.0)
+    assert doubts_once_more() > 16
+
+
+def query_about(expected: np.ndarray, trust: float) -> Query:
+    tables = two_class_tables(expected, trust * expected, np.resize(np.array([0, 10, 16], np.int32), ANCHOR_ITEMS))
+    return ANCHOR_DESIGN.turned(tables, round_number=3, public_seed=worlds.PUBLIC, epsilon=Fraction(2))
+
+
+def anchor_strays(share: float = 1.0) -> float:
+    """Distance of all items' agreements along the truth from their moments, in standard errors; slopes are scaled."""
+    truth = np.where(np.arange(ANCHOR_ITEMS) % 2, -0.8, 0.8)
+    believed = 0.9 * truth * np.where(np.arange(ANCHOR_ITEMS) % 7, 1, -1)  # every seventh anchor is wrong
+    query, devices = query_about(believed, 0.8), 400_000
+    told = aggregate(query, cohort(devices).answer(query, 0, devices))
+    assert isinstance(told, AnchorStatistic)
+    slope, offset = contrasts(query, truth, rated=ANCHOR_RATED, devices=1 << 17)
+    sensed = told.sensed > 0
+    wanted, precise = (slope * truth)[sensed], told.sensed[sensed]
+    gap = (told.means - offset)[sensed] - share * wanted
+    return float(abs((gap * wanted) @ precise) / np.sqrt((wanted**2) @ precise))
+
+
+@pytest.mark.statistical
+def test_turned_signs_agree_as_their_moments_say() -> None:
+    """False alarm 1e-6; errors of the simulated moments are up to a third of the answers'."""
+    assert anchor_strays() < normal_radius(1 + 1 / 3)
+
+
+def test_slopes_a_seventh_too_large_are_noticed() -> None:
+    assert anchor_strays(8 / 7) > normal_radius(1 + 1 / 3)
+
+
+@pytest.mark.parametrize("name", ["clusters", "classes"])
+def test_one_cluster_or_class_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 1.*anchor sensing tells 2 apart"):
+        replace(ANCHOR_DESIGN, **{name: 1})  # type: ignore[arg-type]
+
+
+def told(kind: str, users: int, means: float = 0.0) -> AnchorRound:
+    """A round of which nobody knows more than how many answered."""
+    nothing = np.zeros(0, np.int64)
+    if kind == "pairs":
+        query = ANCHOR_DESIGN.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(2))
+        pairs, items = np.full(20 * 19 // 2, users // 2), nothing
+    else:
+        query, pairs = query_about(np.full(ANCHOR_ITEMS, 0.5), 0.5), nothing
+        items = np.full(ANCHOR_ITEMS, round(users * (1 + means) / 2))
+    sensed = np.full(items.size, users)
+    return AnchorRound(
+        query,
+        AnchorStatistic(pairs=pairs, sensed=sensed, scores=items, ones=0, devices=users, answered=users, refused=0),
+    )
+
+
+def test_turned_signs_before_pairs_that_are_asked_again_are_void() -> None:
+    course = history_of([told("pairs", 100), told("pairs", 60), told("turned", 50), told("pairs", 80)])
+    assert (course.paired_users, course.given_up, course.turned_users) == (240, 160, 0)
+    later = history_of([*(told("pairs", 100), told("turned", 50), told("pairs", 80)), told("turned", 30)])
+    assert (later.paired_users, later.given_up, later.turned_users) == (180, 100, 30)
+
+
+@pytest.mark.parametrize(("users", "means", "again"), [(70, 0.0, False), (80, 0.0, True), (80_000, 0.02, False)])
+def test_pairs_are_asked_again_where_turned_signs_tell_nothing(users: int, means: float, again: bool) -> None:
+    course = history_of([told("pairs", 100), told("turned", users, means)])
+    belief = LEARNER.believe(course)
+    offset = contrasts(course.turned[0].query, belief.posterior.expected, rated=ANCHOR_RATED)[1]
+    level = told("turned", users, means + float(offset[1])) if means == 0 else course.turned[0]
+    course = replace(course, turned=(level,))
+    assert pairs_failed(course, LEARNER.believe(course)) == again
+
+
+def test_the_start_finds_the_sides_of_planted_pairs() -> None:
+    """Agreements are handed in as they are expected; noise of the pool's size hides a tenth of the strength."""
+    course, side = history_of([told("pairs", 10_000)]), np.where(np.arange(20) % 3, 1, -1)
+    one, other = np.triu_indices(20, 1)
+    mixed = replace(course.pairs[0].statistic, pairs=5000 + 200 * side[one] * side[other])
+    start = spectral_start(replace(course, pairs=(AnchorRound(course.pairs[0].query, mixed),)), rated=ANCHOR_RATED)
+    assert start.stands
+    assert abs(np.sign(start.odds) @ side) == 20
+    assert not spectral_start(course, rated=ANCHOR_RATED).stands

@@ -1,10 +1,11 @@
-"""Pairwise-Preference from public pair to spectral clusters, against brute force and the exact moments."""
+"""Pairwise-Preference: its statistic, and its exact moments."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import statistical
 import worlds
 
 from actors.device import Cohort
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
@@ -22,7 +24,8 @@ from coordinator.server.decoding.spectral import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pair_moments import pair_agreement
+from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
+from coordinator.server.moments.pair_moments import curator_signal, nearest_root, pair_agreement
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.statistic import merge
 
@@ -161,3 +164,156 @@ def test_impossible_decoding_is_refused(clusters: int, decoder: str) -> None:
     _, statistic = answers(asked(9), 4, 100)
     with pytest.raises(InputError):
         decode_pairs(statistic, clusters=clusters, decoder=decoder)
+
+
+SIZES = np.array([2, 3])
+CLUSTER = (0, 0, 1, 1, 1)
+
+
+def parameters(rated: int) -> BlockParameters:
+    like = np.array([[0.9, 0.3], [0.2, 0.6]])
+    return BlockParameters(rated=rated, like=like, class_shares=np.array([0.25, 0.75]), cluster_sizes=SIZES)
+
+
+def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int, int]]]:
+    """Every (probability, ratings) of one user."""
+    subsets = list(combinations(range(5), model.rated))
+    for share, row in zip(model.class_shares.tolist(), model.like.tolist(), strict=True):
+        for subset in subsets:
+            for values in product((0, 1), repeat=model.rated):
+                chance = share / len(subsets)
+                for item, value in zip(subset, values, strict=True):
+                    chance *= row[CLUSTER[item]] if value else 1 - row[CLUSTER[item]]
+                yield chance, dict(zip(subset, values, strict=True))
+
+
+def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
+    return {
+        "rated-equal": first is not None and first == second,
+        "equal": bool(first) == bool(second),
+        "positive": bool(first) and bool(second),
+    }[name]
+
+
+def enumerated(model: BlockParameters, name: str, epsilon: float, *, public: bool) -> Floats:
+    """P(S = 1 | pair) by clusters, every user, pair and flip counted."""
+    asked, ones = np.zeros((2, 2)), np.zeros((2, 2))
+    keep = 1 / (1 + math.exp(-epsilon))
+    for chance, ratings in worlds_of_one_user(model):
+        pairs = list(combinations(sorted(ratings) if public else range(5), 2))
+        for one, other in pairs:
+            bit = agreement_bit(name, ratings.get(one), ratings.get(other))
+            for cell in {(CLUSTER[one], CLUSTER[other]), (CLUSTER[other], CLUSTER[one])}:
+                asked[cell] += chance / len(pairs)
+                ones[cell] += chance / len(pairs) * (keep if bit else 1 - keep)
+    if public:  # over the devices every pair is asked about equally often: 1, 6 and 3 of 10 pairs
+        assert asked.ravel().tolist() == pytest.approx([0.1, 0.6, 0.6, 0.3])
+    return np.asarray(ones / asked)
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("name", AGREEMENTS)
+@pytest.mark.parametrize("rated", [2, 4, 5])
+def test_agreement_is_that_of_every_world(name: str, rated: int, *, public: bool) -> None:
+    model = parameters(rated)
+    found = pair_agreement(model, agreement=name, epsilon=1.5, rated_public=public)
+    assert found == pytest.approx(enumerated(model, name, 1.5, public=public), abs=1e-12)
+
+
+def test_public_items_make_two_agreements_one() -> None:
+    model = parameters(3)
+    public = [pair_agreement(model, agreement=name, epsilon=1, rated_public=True) for name in AGREEMENTS]
+    assert public[0] == pytest.approx(public[1])
+    assert not np.allclose(public[0], pair_agreement(model, agreement=AGREEMENTS[0], epsilon=1))
+
+
+def test_one_rated_item_makes_no_public_pair() -> None:
+    assert pair_agreement(parameters(1), agreement="equal", epsilon=1).shape == (2, 2)
+    with pytest.raises(InputError, match="rated = 1"):
+        pair_agreement(parameters(1), agreement="equal", epsilon=1, rated_public=True)
+
+
+# one by one, by the exact law of every pair's number, and by the normal law
+@pytest.mark.parametrize("users", [70, 200, 3000])
+def test_drawn_pairs_have_the_moments_of_devices_that_answer(users: int) -> None:
+    """400 draws over ten pairs: means within 5 standard errors of ``n`` and ``n rate`` each, variances to .4."""
+    chance, coins = np.array([0.7, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.55, 0.55, 0.55]), np.random.default_rng(1)
+    asked, agreed = np.array([draw_pairs(chance, users=users, coins=coins) for _ in range(400)]).transpose(1, 0, 2)
+    assert (agreed <= asked).all()
+    if users < 3000:  # exactly
+        assert (asked.sum(axis=1) == users).all()
+    for counts, each in ((asked, np.full(10, 0.1)), (agreed, 0.1 * chance)):
+        error = np.sqrt(users * each * (1 - each) / len(counts))
+        assert (np.abs(counts.mean(axis=0) - users * each) < 5 * error).all()
+        assert counts.var(axis=0) == pytest.approx(users * each * (1 - each), rel=0.4)
+
+
+def test_drawn_totals_have_the_moments_of_the_curators_signal() -> None:
+    """2,000 draws: means, variances, and the covariance of two entries of a row."""
+    alike = pair_agreement(parameters(4), agreement="equal", epsilon=math.inf, rated_public=True)
+    signal, coins = curator_signal(alike, SIZES, users=7, rated=4), np.random.default_rng(2)
+    draws, cluster = np.array([draw_totals(signal, coins) for _ in range(2000)]), np.repeat([0, 1], SIZES)
+    for i, j in ((0, 1), (0, 3), (2, 3), (3, 4)):
+        variance = signal.variances[cluster[i], cluster[j]]
+        assert abs(draws[:, i, j].mean() - signal.means[cluster[i], cluster[j]]) < 5 * math.sqrt(variance / len(draws))
+        assert draws[:, i, j].var() == pytest.approx(variance, rel=0.2)
+    together = np.cov(draws[:, 4, 2], draws[:, 4, 3])[0, 1]
+    assert together == pytest.approx(signal.shared[cluster[4], cluster[2], cluster[3]], abs=0.6)
+
+
+def test_drawn_votes_are_those_of_the_block_model() -> None:
+    """20,000 users: everybody rates w items, and likes, alone and together, are as probable as the model has them."""
+    model, users = parameters(4), 20_000
+    votes, cluster = draw_votes(model, users=users, coins=np.random.default_rng(3)), np.repeat([0, 1], SIZES)
+    assert (np.count_nonzero(votes, axis=1) == 4).all()
+    both = 4 * 3 / (5 * 4)
+    alike = pair_agreement(model, agreement="rated-equal", epsilon=math.inf, rated_public=True)
+    totals = votes.T @ votes
+    for i, j in ((0, 1), (0, 3), (2, 3)):
+        mean = both * (2 * alike[cluster[i], cluster[j]] - 1)
+        assert abs(totals[i, j] / users - mean) < 5 * math.sqrt(both / users)
+
+
+def test_drawn_reveals_have_the_moments_of_votes() -> None:
+    """2,000 draws of 60 users: numbers of ratings and of likes of each item, five standard errors each."""
+    model, coins = parameters(4), np.random.default_rng(4)
+    rated, liked = np.array([draw_reveals(model, users=60, coins=coins) for _ in range(2000)]).transpose(1, 0, 2)
+    likes = np.repeat(model.class_shares @ model.like, SIZES)
+    for counts, mean in ((rated, np.full(5, 60 * 0.8)), (liked, 60 * 0.8 * likes)):
+        assert (np.abs(counts.mean(axis=0) - mean) < 5 * counts.std(axis=0) / math.sqrt(2000)).all()
+
+
+def test_curator_totals_have_the_moments_of_every_world() -> None:
+    """Means and variances of an entry and covariances along a row, of one user and then of seven."""
+    model = parameters(4)
+    values, chances = [], []
+    for likely, ratings in worlds_of_one_user(model):
+        sign = np.array([2 * ratings[item] - 1 if item in ratings else 0 for item in range(5)])
+        values.append(np.outer(sign, sign))
+        chances.append(likely)
+    chance, entries = np.array(chances), np.array(values, dtype=np.float64)
+    mean = np.einsum("c,cij->ij", chance, entries)
+    spread = entries - mean
+    alike = pair_agreement(model, agreement="equal", epsilon=math.inf, rated_public=True)
+    found = curator_signal(alike, SIZES, users=7, rated=4)
+    places = {0: (0, 1), 1: (2, 3, 4)}
+    for (own, other), expected in np.ndenumerate(found.means):
+        i, j = places[own][0], places[other][-1]
+        assert expected == pytest.approx(7 * mean[i, j])
+        assert found.variances[own, other] == pytest.approx(7 * (chance @ spread[:, i, j] ** 2))
+    i, j, k = 2, 3, 4
+    assert found.shared[1, 1, 1] == pytest.approx(7 * (chance @ (spread[:, i, j] * spread[:, i, k])))
+    assert found.shared[1, 0, 1] == pytest.approx(7 * (chance @ (spread[:, i, 0] * spread[:, i, k])))
+    assert found.shared[0, 1, 1] == pytest.approx(7 * (chance @ (spread[:, 0, j] * spread[:, 0, k])))
+
+
+def test_root_of_a_covariance() -> None:
+    matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
+    assert nearest_root(matrix) @ nearest_root(matrix) == pytest.approx(matrix)
+    assert nearest_root(np.diag([4.0, -1e-18])) == pytest.approx(np.diag([2.0, 0.0]))
+
+
+@pytest.mark.parametrize(("users", "rated"), [(5, 1), (5, 6), (0, 4)])
+def test_impossible_curators_are_refused(users: int, rated: int) -> None:
+    with pytest.raises(InputError, match=f"users = {users}, rated = {rated}"):
+        curator_signal(np.ones((2, 2)), SIZES, users=users, rated=rated)

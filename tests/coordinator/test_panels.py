@@ -1,22 +1,32 @@
-"""The panel of a round, driven without Ray and without a clock: whom it asks, what counts, when it gives up."""
+"""The fleet: panels of a question, layouts of devices, and devices that rounds reach again in turn."""
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import worlds
+from answering import answers, setting_of
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from actors.ledger import Ledger
 from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.messages import Query, Release
+from coordinator.server.fleet.cohorts import MOST_BITS, MOST_BLOCKS, SMALLEST_BLOCK, Layout, calls, cut, plan_layout
 from coordinator.server.fleet.panel import LONGEST_PAUSE, MOST_ATTEMPTS, BlockRequest, Panel, pause_after
 from coordinator.server.mechanisms import require_answer
 from coordinator.server.rounds.conductor import Block
+from coordinator.server.rounds.policies import Fixed
+from coordinator.server.rounds.setting import Setting
+from coordinator.server.rounds.state import Ask, ServerState, absorb
+from coordinator.server.rounds.transcript import leaf_of
 
 QUERY = worlds.maxsense_query(items=5, sensing=0.3, epsilon=Fraction(1))
 GONE = ConnectionError("its process died")
@@ -207,3 +217,149 @@ class Driven(RuleBasedStateMachine):
 
 
 TestDriven = Driven.TestCase
+
+
+def walk(setting: Setting, users: int, sizes: Iterator[int]) -> list[Ask]:
+    """All rounds that a setting gives, each for as many devices as the next size says."""
+    state, asks = ServerState(devices=users), list[Ask]()
+    while (ask := setting.ask(state, users=next(sizes))) is not None:
+        asks.append(ask)
+        state = absorb(state, ask, worlds.empty_statistic(setting.design.items))
+    return asks
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), None])
+@pytest.mark.parametrize("times", [1, 2, 3, 7])
+def test_the_ring_asks_everybody_as_often_as_it_may_and_the_ledger_never_refuses(
+    times: int, epsilon: Fraction | None
+) -> None:
+    setting = setting_of(epsilon=epsilon, answers_per_device=times)
+    sizes = (int(size) for size in np.random.default_rng(times).integers(1, 40, 1000))
+    asks = walk(setting, 23, sizes)
+    assert answers(asks) == dict.fromkeys(range(23), times)
+    assert [ask.query.round for ask in asks] == list(range(len(asks)))
+    assert {ask.query.epsilon for ask in asks} == {None if epsilon is None else epsilon / times}
+    ledger = Ledger(0, 23, epsilon)
+    for ask in asks:
+        assert 0 <= ask.first < ask.stop <= 23
+        assert ledger.charge(ask.query, ask.first, ask.stop) == []
+    assert {ledger.spent(device) for device in range(23)} == {epsilon}
+
+
+def test_one_answer_more_or_a_budget_a_little_smaller_is_refused() -> None:
+    """The twin: the ledger that never refused is exact to the last share."""
+    setting = setting_of(answers_per_device=3)
+    asks = walk(setting, 23, iter([10] * 100))
+    full, short = Ledger(0, 23, Fraction(1)), Ledger(0, 23, Fraction(1) - Fraction(1, 10**30))
+    for ask in asks:
+        full.charge(ask.query, ask.first, ask.stop)
+        last = short.charge(ask.query, ask.first, ask.stop)
+    assert last == [(asks[-1].first, asks[-1].stop)]
+    more = setting.design.query(round_number=99, public_seed=worlds.PUBLIC, epsilon=Fraction(1, 10**30))
+    assert sum(stop - first for first, stop in full.charge(more, 0, 23)) == 23
+
+
+def test_a_round_of_the_ring_may_be_sized_by_numpy() -> None:
+    ask = setting_of().ask(ServerState(devices=20), users=np.int64(7), pool=np.array([3, 5]))  # type: ignore[arg-type] # what is tried
+    assert ask is not None
+    assert (type(ask.first), type(ask.stop), ask.stop) == (int, int, 7)
+    assert ask.query.pool is not None
+    assert ask.query.pool.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("pool", [[0.5, 1.7], [False, True]])
+def test_a_pool_that_is_no_list_of_items_is_no_other_pool(pool: list[float]) -> None:
+    with pytest.raises(InputError, match="pool"):
+        setting_of().ask(ServerState(devices=20), users=7, pool=np.array(pool))
+
+
+@pytest.mark.parametrize("users", [0, -1])
+def test_a_round_asks_somebody(users: int) -> None:
+    with pytest.raises(InputError, match=f"users is {users}; a round asks at least 1"):
+        setting_of().ask(ServerState(devices=20), users=users)
+
+
+@pytest.mark.parametrize(
+    ("users", "rounds", "times"), [(100, 1, 1), (100, 4, 1), (10, 3, 1), (10, 6, 1), (11, 6, 3), (101, 10, 5)]
+)
+def test_fixed_rounds_are_as_many_as_asked_for_and_alike(users: int, rounds: int, times: int) -> None:
+    setting = setting_of(answers_per_device=times)
+    policy, state, asks = Fixed(setting=setting, rounds=rounds), ServerState(devices=users), list[Ask]()
+    while (ask := policy.next_query(state)) is not None:
+        asks.append(ask)
+        state = absorb(state, ask, worlds.empty_statistic(20))
+    sizes = [ask.stop - ask.first for ask in asks]
+    assert len(asks) == rounds
+    assert max(sizes) - min(sizes) <= -(-times * users // rounds) - 1
+    assert answers(asks) == dict.fromkeys(range(users), times)
+
+
+@given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 90))
+def test_a_cut_covers_everything_once(first: int, length: int, size: int) -> None:
+    pieces = cut(first, first + length, size)
+    assert [device for a, b in pieces for device in range(a, b)] == list(range(first, first + length))
+    assert all(b - a == size for a, b in pieces[:-1])
+    assert all(0 < b - a <= size for a, b in pieces)
+
+
+def test_nothing_is_cut_into_nothing() -> None:
+    assert cut(7, 7, 3) == []
+    assert cut(9, 7, 3) == []
+
+
+@given(st.integers(1, 10**13), st.integers(1, 5000), st.integers(1, 2 * 10**8))
+def test_blocks_are_whole_bytes_and_bring_back_few_bits(devices: int, workers: int, bits: int) -> None:
+    layout = Layout(devices=devices, workers=workers, devices_per_actor=devices)
+    block, leaf = layout.block_of(bits), leaf_of(bits)
+    assert block % 8 == leaf % 8 == 0
+    assert block * bits <= MOST_BITS or block == 8
+    assert layout.block_of(1) >= SMALLEST_BLOCK
+    assert layout.block_of(bits + 1) <= block
+    assert block <= leaf or (block % leaf == 0 and devices > MOST_BLOCKS * leaf)
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(1, 10**5), st.sampled_from([1, 100, 30_000]))
+def test_calls_lie_in_a_leaf_or_are_whole_leaves(first: int, length: int, size: int, bits: int) -> None:
+    leaf = leaf_of(bits)
+    size = max(size, leaf // 50)
+    pieces = calls(first, first + length, size, bits)
+    assert pieces == sorted(pieces)
+    assert sum(stop - start for start, stop in pieces) == length
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(pieces))
+    for start, stop in pieces:
+        assert 0 < stop - start <= size
+        assert start // leaf == (stop - 1) // leaf or start % leaf == stop % leaf == 0
+
+
+@given(st.integers(1, 10**6), st.integers(1, 64))
+def test_without_a_wish_there_is_a_cohort_a_worker_at_most(devices: int, workers: int) -> None:
+    layout = plan_layout(devices=devices, workers=workers, devices_per_actor=None)
+    assert len(layout.cohorts) <= workers
+    assert layout.devices_per_actor % 8 == 0
+    assert (layout.cohorts[0][0], layout.cohorts[-1][1]) == (0, devices)
+    assert all(left[1] == right[0] for left, right in zip(layout.cohorts, layout.cohorts[1:], strict=False))
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000))
+def test_a_wish_is_kept(devices: int, wish: int) -> None:
+    layout = plan_layout(devices=devices, workers=2, devices_per_actor=wish)
+    assert layout.devices_per_actor == wish
+    assert len(layout.cohorts) == -(-devices // wish)
+
+
+@pytest.mark.parametrize(
+    ("devices", "workers", "wish", "name", "value"),
+    [
+        (0, 1, 8, "devices", 0),
+        (-5, 1, None, "devices", -5),
+        (10, 0, None, "workers", 0),
+        (10, -2, 8, "workers", -2),
+        (10, 1, -1, "devices_per_actor", -1),
+        (10, 1, 0, "devices_per_actor", 0),
+    ],
+)
+def test_impossible_layouts_are_refused_by_name(
+    devices: int, workers: int, wish: int | None, name: str, value: int
+) -> None:
+    with pytest.raises(InputError, match=rf"^{name} is {value}; it must be at least 1$"):
+        plan_layout(devices=devices, workers=workers, devices_per_actor=wish)

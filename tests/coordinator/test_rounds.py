@@ -1,12 +1,14 @@
-"""The server as a state machine, driven by a transport that answers from the oracle."""
+"""Rounds: one after the other, stored and replayed, and in step where a round must be stored before the next."""
 
 from __future__ import annotations
 
 import dataclasses
 import pickle
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import Thread
 from typing import cast
 
 import numpy as np
@@ -14,18 +16,21 @@ import pytest
 import worlds
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.messages import Release
+from coordinator.protocol.messages import Query, Release
 from coordinator.server.decoding.line import decode
 from coordinator.server.design import Decoding
+from coordinator.server.fleet.cohorts import Layout
+from coordinator.server.fleet.coordinator_actor import HELD_PAUSE, MOST_HELD, Coordinator
 from coordinator.server.mechanisms import aggregate as aggregate_any
 from coordinator.server.mechanisms import half_of, no_release
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.rounds import Round, conduct
-from coordinator.server.rounds.state import Ask, ServerState, absorb, total
+from coordinator.server.rounds.state import Ask, RunProgress, ServerState, absorb, total
 from coordinator.server.rounds.transcript import chain, digest
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.scores import aggregate_scores as aggregate
@@ -177,3 +182,56 @@ def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:
     stored = Round(ask=ask, statistic=aggregate_any(ask.query, no_release(ask.query)), digest=bytes(32))
     with pytest.raises(PolicyError, match="it asks design 'grr'; the run's design is 'maxsense'"):
         conduct(POLICY, LEARNER, oracle, devices=40, earlier=[stored])
+
+
+ROUNDS = 2 * MOST_HELD
+PATIENCE = 30.0
+
+
+@dataclass
+class Counting:
+    """Rounds that are their numbers; it knows how many were begun."""
+
+    in_step: bool
+    own: None = None
+    begun: list[int] = field(default_factory=list)
+
+    def rehearsal(self) -> Query | None:
+        return None
+
+    def begin(self, _: Fleet) -> Counting:
+        return self
+
+    def run_round(self) -> int | None:
+        if len(self.begun) == ROUNDS:
+            return None
+        self.begun.append(len(self.begun))
+        return self.begun[-1]
+
+    def replay(self, over: int) -> None:
+        self.begun.append(over)
+
+    def outcome(self) -> list[int]:
+        return self.begun
+
+    def progress(self) -> RunProgress:
+        return RunProgress(rounds=len(self.begun))
+
+
+@pytest.mark.parametrize(("in_step", "ahead"), [(True, 1), (False, MOST_HELD + 1)])
+def test_rounds_wait_until_earlier_ones_are_kept(*, in_step: bool, ahead: int) -> None:
+    plan, kept = Counting(in_step), list[int]()
+    server = Coordinator(plan, {}, Layout(devices=8, workers=1, devices_per_actor=8))
+    conducting = Thread(target=server.run, daemon=True)
+    conducting.start()
+    until = time.monotonic() + PATIENCE
+    while len(plan.begun) < ahead and time.monotonic() < until:
+        time.sleep(HELD_PAUSE)
+    time.sleep(10 * HELD_PAUSE)
+    assert len(plan.begun) == ahead, "nobody has kept any"
+    while len(kept) < ROUNDS and time.monotonic() < until:
+        kept += server.new_rounds(len(kept))
+    server.new_rounds(len(kept))
+    conducting.join(PATIENCE)
+    assert kept == list(range(ROUNDS))
+    assert not conducting.is_alive()

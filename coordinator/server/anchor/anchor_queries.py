@@ -128,7 +128,7 @@ class AnchorSensing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class AnchorHistory:
     """The rounds so far, by what they are good for."""
 
     pairs: tuple[AnchorRound, ...]  # All rounds about pairs; they have one pool
@@ -158,7 +158,7 @@ class Course:
         return matrix + matrix.T
 
 
-def course_of(rounds: Sequence[AnchorRound]) -> Course:
+def history_of(rounds: Sequence[AnchorRound]) -> AnchorHistory:
     """Return the rounds by what they are good for: where pairs are asked again, turned signs before them are void."""
     plain = tuple(anchor_round for anchor_round in rounds if anchor_round.plain)
     rounds = [anchor_round for anchor_round in rounds if not anchor_round.plain]
@@ -166,7 +166,7 @@ def course_of(rounds: Sequence[AnchorRound]) -> Course:
     last = places[-1] if places else -1
     voided = [place for place, anchor_round in enumerate(rounds[: last + 1]) if anchor_round.turned]
     before = rounds[: voided[-1]] if voided else ()
-    return Course(
+    return AnchorHistory(
         pairs=tuple(rounds[place] for place in places),
         given_up=sum(anchor_round.statistic.answered for anchor_round in before if not anchor_round.turned),
         turned=tuple(rounds[last + 1 :]),
@@ -203,7 +203,7 @@ def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> 
     return FIRST_LOOK / (pool_items * contrast**2) if contrast else math.inf
 
 
-def spectral_start(course: Course, *, rated: int) -> SpectralStart:
+def spectral_start(course: AnchorHistory, *, rated: int) -> SpectralStart:
     """Return what the pairs so far tell, at least one round of them.
 
     With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is

@@ -20,8 +20,8 @@ from coordinator.server.anchor.anchor_queries import (
     CLIP,
     ENOUGH,
     SENSING_LEVELS,
+    AnchorHistory,
     AnchorSensing,
-    Course,
     Tables,
     spectral_start,
 )
@@ -129,7 +129,7 @@ SHARE_ITEMS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class TableFit:
     """What all rounds tell of items and tables."""
 
     # shape (N, L); Probability of every item's cluster, with the tables' own errors added to the means' errors
@@ -148,7 +148,7 @@ class Fit:
         return float((squares.sum() - squares.size) / np.sqrt(2 * squares.size))
 
 
-def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> Fit:
+def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats2) -> TableFit:
     """Return the likeliest tables, each tied to its neighbours, and the posterior of every item's cluster.
 
     Shapes: ``first`` (K, L); ``early`` (N, L).
@@ -189,7 +189,7 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     misfit = np.where(
         users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0
     )
-    return Fit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
+    return TableFit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
 
 
 def _ties(rounds: int, tie: float) -> Floats:
@@ -206,10 +206,7 @@ def _softmax(odds: Floats2) -> Floats2:
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
-    """Return the likeliest walk of so many rounds through noisy values at some of its places.
-
-    Shapes: ``values``, ``errors`` (V,).
-    """
+    """Return the likeliest walk of so many rounds through noisy values at some of its places."""
     system, right = _ties(rounds, tie), np.zeros(rounds)
     right[0] = start / FIRST**2
     for value, error, place in zip(values, errors, places, strict=True):
@@ -230,17 +227,13 @@ LEAST_ASKED_RATE = 0.02
 def turned_tables(
     membership: Floats2, table: Floats2, shares: Floats, decided: Bools, *, control: int, coins: np.random.Generator
 ) -> Tables:
-    """Return the arrays of a round about turned signs.
-
-    Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
-    that was guessed likes one of them than the other, over how much it likes the item; a dislike the other way round.
-    That centres ratings, turns them and uses first order at once. Some items and all decided ones count by a random
-    sign of each class instead, which lets the tables be told apart. Decided ones count so little that they matter only
-    to devices that sense no open one.
-
-    Shapes: ``membership`` (N, L); ``table`` (K, L); ``shares`` (K,); ``decided`` (N,).
-    """
+    """Return the arrays of a round about turned signs: what ratings count by two likely clusters of each item."""
     items, (classes, _) = len(membership), table.shape
+    # Each open item carries a pair of clusters that it may well be of. A like then counts by how much more the class
+    # that was guessed likes one of them than the other, over how much it likes the item; a dislike the other way round.
+    # That centres ratings, turns them and uses first order at once. Some items and all decided ones count by a random
+    # sign of each class instead, which lets the tables be told apart; decided ones so little that they matter only to
+    # devices that sense no open one.
     rates = np.clip(table @ membership.T, LEAST_ASKED_RATE, 1 - LEAST_ASKED_RATE)
     guess = np.empty((2 * classes, items))
     guess[0::2], guess[1::2] = np.log1p(-rates), np.log(rates)
@@ -276,11 +269,9 @@ def _pairs(membership: Floats2, coins: np.random.Generator) -> Floats2:
 
 
 def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
-    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open.
-
-    Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
-    guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
-    """
+    """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open."""
+    # Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
+    # guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
     apart = shares @ (rates - shares @ rates) ** 2
     most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
     alike = OPEN * float(apart.mean()) / most
@@ -344,7 +335,7 @@ class InitialAnchors:
         return rates_given_guess
 
 
-def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what first-order signs tell if they suffice, else what pairs tell."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
@@ -359,7 +350,7 @@ def initial_anchors(course: Course, *, rated: int, clusters: int, classes: int) 
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
-def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
+def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
     """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
@@ -382,12 +373,10 @@ def _of_many(course: Course, *, rated: int, clusters: int, classes: int) -> Init
 
 
 def _likes(moments: Floats2, classes: int) -> Floats2:
-    """Return like probabilities of K classes, of equal shares, that have these second moments of mean ratings.
-
-    Two classes are mirrored; more are the columns of a root, which leaves a rotation open that rounds settle.
-    """
+    """Return like probabilities of K classes, of equal shares, that have these second moments of mean ratings."""
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, 0.0)
+    # two classes are mirrored; more are the columns of a root, which leaves a rotation open that rounds settle
     if classes == 2:
         top = vectors[:, -1] * math.sqrt(max(values[-1], 0.01))
         rates = np.stack([top, -top])
@@ -400,10 +389,7 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
-
-    The last is the variance among items over that of noise, less 1.
-    """
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(
@@ -443,7 +429,7 @@ class TableBelief:
     """What the server believes after some rounds."""
 
     first: InitialAnchors  # What it started from
-    fit: Fit | None  # Tables and clusters; None before the first turned signs
+    fit: TableFit | None  # Tables and clusters; None before the first turned signs
     table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
     shares: Floats  # shape (K,); Shares of the devices that guess each class
     evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
@@ -465,7 +451,7 @@ class TableLearner:
     design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: Course) -> TableBelief:
+    def believe(self, course: AnchorHistory) -> TableBelief:
         """Return what all rounds tell, at least one about pairs or first-order signs."""
         design = self.design
         first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
@@ -537,7 +523,7 @@ class TableLearner:
         shares: Floats = rates / rates.sum(axis=1, keepdims=True)
         return shares
 
-    def _need(self, reading: RoundEstimates, fit: Fit) -> Floats:
+    def _need(self, reading: RoundEstimates, fit: TableFit) -> Floats:
         """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
         best, other = np.argsort(-fit.clusters, axis=1)[:, :2].T
         gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
@@ -586,7 +572,7 @@ def _posterior(membership: Floats2, expected: Floats, *, apart: bool) -> Posteri
     )
 
 
-def _evidence(readings: list[RoundEstimates], fit: Fit) -> float:
+def _evidence(readings: list[RoundEstimates], fit: TableFit) -> float:
     """Return how much more probable all means are [nats] if items have clusters than if all are liked alike."""
     means = np.array([one.means - one.offset for one in readings])
     users, slopes = np.array([one.users for one in readings]), np.array([one.slopes for one in readings])

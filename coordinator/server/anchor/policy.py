@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.anchor.anchor_queries import NEXT_LOOK, AnchorSensing, Course, course_of, first_look
+from coordinator.server.anchor.anchor_queries import NEXT_LOOK, AnchorHistory, AnchorSensing, first_look, history_of
 from coordinator.server.anchor.like_tables import STANDS_OUT, TELLS, TableBelief, TableLearner, asks_guess, signal_of
 from coordinator.server.anchor.two_class import Belief, TwoClasses
 from coordinator.server.decoding.posterior import Posterior
@@ -19,14 +19,6 @@ from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.setting import Setting, users_on_grid
 from coordinator.server.rounds.state import Ask, ServerState
-
-
-class AnchorLearner(Protocol):
-    """What rounds of anchor sensing tell, and what the next one should ask: both follow from the rounds alone."""
-
-    def believe(self, course: Course) -> Belief | TableBelief:
-        """Return what all rounds tell, of which the first was about pairs."""
-        ...
 
 
 def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLearner:
@@ -46,7 +38,7 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
 class RoundLearner(Learner):
     """Reads all rounds of anchor sensing together."""
 
-    anchors: AnchorLearner  # What rounds tell
+    anchors: TwoClasses | TableLearner  # What rounds tell
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
     own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
@@ -58,7 +50,7 @@ class RoundLearner(Learner):
 
     def learn(self, state: ServerState) -> tuple[Model, Posterior | None]:
         """Return the model and the posterior; see `Learner.learn`."""
-        belief = self.anchors.believe(course_of(state.readings.anchors))
+        belief = self.anchors.believe(history_of(state.readings.anchors))
         return belief.model(self.clusters), belief.posterior
 
 
@@ -89,15 +81,17 @@ class AnchorPolicy:
         if not rounds:
             pool_items = design.pool(setting.public_seed).size
             users = first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
-            return self._ask_pairs(state, users)
-        course = course_of(rounds)
+            return setting.ask(state, users=users_on_grid(users))
+        course = history_of(rounds)
         belief = self.learner.believe(course)
         if not course.turned:
             missing = PAIR_AGAIN * course.given_up - course.paired_users
             if missing >= 1 or not belief.start.stands:
-                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                return setting.ask(
+                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                )
         elif pairs_failed(course, belief):
-            return self._ask_pairs(state, (PAIR_AGAIN - 1) * course.paired_users)
+            return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
         query = self.learner.ask(
@@ -105,11 +99,8 @@ class AnchorPolicy:
         )
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
-    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
-        return self.setting.ask(state, users=users_on_grid(users))
 
-
-def pairs_failed(course: Course, belief: Belief) -> bool:
+def pairs_failed(course: AnchorHistory, belief: Belief) -> bool:
     """Return whether turned signs should show a signal by now, and do not: the first anchors were noise."""
     items = belief.estimates.information.size
     enough = course.turned_users >= TRIAL * course.paired_users
@@ -151,30 +142,29 @@ class TablePolicy:
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
-        setting, course = self.setting, course_of(state.readings.anchors)
+        setting, course = self.setting, history_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
             query = self.learner.ask_plain(
                 round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
             )
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
-            return self._ask_pairs(state, self._first_look())
+            return setting.ask(state, users=users_on_grid(self._first_look()))
         belief = self.learner.believe(course)
         if not course.turned:
             missing = TABLE_AGAIN * course.given_up - course.paired_users
             if course.pairs and (missing >= 1 or not belief.first.stands):
-                return self._ask_pairs(state, missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                return setting.ask(
+                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
+                )
         elif tables_failed(course, belief, self._usual()):
             users = (TABLE_AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
-            return self._ask_pairs(state, users)
+            return setting.ask(state, users=users_on_grid(users))
         if belief.posterior.decided(setting.failure).all():
             return None
         return self._turned(state, course, belief)
 
-    def _ask_pairs(self, state: ServerState, users: float) -> Ask | None:
-        return self.setting.ask(state, users=users_on_grid(users))
-
-    def _turned(self, state: ServerState, course: Course, belief: TableBelief) -> Ask | None:
+    def _turned(self, state: ServerState, course: AnchorHistory, belief: TableBelief) -> Ask | None:
         setting, answers = self.setting, state.answers_asked
         guesses = [anchor_round for anchor_round in course.turned if asks_guess(anchor_round)]
         classes = self.learner.design.classes
@@ -194,7 +184,7 @@ class TablePolicy:
                 users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
         return setting.send(state, query, users=users_on_grid(users))
 
-    def _by_signs(self, course: Course) -> bool:
+    def _by_signs(self, course: AnchorHistory) -> bool:
         """Return whether first-order signs alone are a start."""
         return bool(course.plain) and signal_of(course.plain, rated=self.learner.design.rated)[2] >= TELLS
 
@@ -207,7 +197,7 @@ class TablePolicy:
         pool_items = design.pool(setting.public_seed).size
         return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
-    def _plain_users(self, course: Course) -> float:
+    def _plain_users(self, course: AnchorHistory) -> float:
         """Return how many more users should tell first-order signs, 0 for none."""
         design, setting = self.learner.design, self.setting
         if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
@@ -226,12 +216,9 @@ class TablePolicy:
         return PLAIN_MORE * users
 
 
-def tables_failed(course: Course, belief: TableBelief, usual: float) -> bool:
-    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise.
-
-    It is checked in the rounds that pass one of `TRIALS`. Where first order was the start, it took as many users as
-    is ``usual``.
-    """
+def tables_failed(course: AnchorHistory, belief: TableBelief, usual: float) -> bool:
+    """Return whether turned signs should show a signal by now, and do not: the first anchors were noise."""
+    # only rounds that pass one of `TRIALS` check it; where first order was the start, it took as many users as is usual
     start = course.paired_users or usual
     now, before = course.turned_users, course.turned_users - course.turned[-1].statistic.answered
     return any(before < share * start <= now and belief.evidence < least for share, least in TRIALS)

@@ -16,7 +16,7 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import LOW, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
-from coordinator.server.anchor.anchor_queries import AnchorSensing, Course, SpectralStart, Tables, spectral_start
+from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
 from coordinator.server.rounds.state import AnchorRound
@@ -89,12 +89,8 @@ def _simulate(
 
 
 def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVICES) -> Floats2:
-    """Return shares of synthetic devices by whether their guess is right, and by the size of their sum.
-
-    Coins are public, so that everybody finds the same, and each round has its own, so that their errors average out.
-
-    Shapes: ``expected`` (N,).
-    """
+    """Return shares of synthetic devices by whether their guess is right, and by the size of their sum."""
+    # coins are public, so that everybody finds the same; each round has its own, so that their errors average out
     key = as_words(derive(query.public_seed, f"synthetic devices of round {query.round}"))
     streams = device_streams(key, 0, devices)
     arrays, likes = query.arrays, (1 + expected) / 2
@@ -151,7 +147,7 @@ class TwoClasses:
     design: AnchorSensing  # What is asked
     failure: float  # Allowed probability that any label is wrong
 
-    def believe(self, course: Course) -> Belief:
+    def believe(self, course: AnchorHistory) -> Belief:
         """Return what all rounds tell, at least one about pairs."""
         start = spectral_start(course, rated=self.design.rated)
         odds, level = np.zeros(self.design.items), min(start.level, SURE)
@@ -182,13 +178,11 @@ class TwoClasses:
         return sum(others, start=first)
 
     def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
-        """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it.
-
-        How often they are sensed is what lets an answer tell most of them, by the server's own model.
-        """
+        """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)
         best: tuple[float, Query] | None = None
+        # how often they are sensed is what lets an answer tell most of them, by the server's own model
         for level in LEVELS_TRIED:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)

@@ -29,10 +29,8 @@ VECTOR_BITS = 16
 
 
 def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
-    """Return a model as it is announced to private devices, with all its numbers on the public grid and with common h.
-
-    EM continues from the announced model, so that processors which differed in last bits agree again.
-    """
+    """Return a model as it is announced to private devices, with all numbers on the public grid and with common h."""
+    # EM goes on from the announced model, so that processors which differed in last bits agree again
     features = gridded(model.features)
     every = max(1, -(-crowd.users // SIZED_USERS))
     sizes = crowd.ask("sizes", features, every)
@@ -41,10 +39,7 @@ def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
 
 
 def gridded(features: ItemFeatures) -> ItemFeatures:
-    """Return features with mean, vectors, kappa and mean degree on the public grid.
-
-    The range and the scale of ratings are not computed, so they need no rounding.
-    """
+    """Return features with mean, vectors, kappa and mean degree on the public grid; range and scale are public."""
     return replace(
         features,
         mean=on_grid(features.mean),
@@ -55,13 +50,9 @@ def gridded(features: ItemFeatures) -> ItemFeatures:
 
 
 def canonical(vectors: Floats2) -> Floats2:
-    """Return V on the grid, its columns in a fixed order and with fixed signs; both follow from the rounded numbers.
-
-    A column's squared length is its singular value of S~. The longest column comes first; columns of equal length are
-    ordered by their bytes. The largest entry of a column (the first one, if several are as large) is positive.
-
-    Shapes: ``vectors`` (m, r).
-    """
+    """Return V on the grid, shape (m, r), columns and signs in an order that follows from the rounded numbers."""
+    # A column's squared length is its singular value of S~. The longest column comes first; equal ones are ordered by
+    # their bytes. The largest entry of a column (the first one, if several are as large) is positive.
     step = step_of(float(np.abs(vectors).max(initial=0.0)), VECTOR_BITS)
     steps = np.rint(vectors / step).astype(np.int64)
     if steps.size:
@@ -100,7 +91,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class CompletionOutcome:
     """The result of a course."""
 
     features: ItemFeatures  # The final model
@@ -114,7 +105,7 @@ class Course:
     weight: float | None = None  # Last weight of a release
     # Number of public users on whom the weight was chosen, who are in no announced model; None if it was given
     validation_users: int | None = None
-    alone: Course | None = None  # The course of public users alone, if it was asked for
+    alone: CompletionOutcome | None = None  # The course of public users alone, if it was asked for
 
 
 PRIVATE = "private"
@@ -174,14 +165,11 @@ class BatchPlan:
 
 
 class Batches:
-    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`.
-
-    The server's own model is fitted to all public users, and announced models to ``told_to``. If that is everybody,
-    both are the same model.
-    """
+    """Learns from batches of private devices; see `coordinator.server.rounds.conductor.ServerProcess`."""
 
     def __init__(self, plan: BatchPlan, fleet: Fleet) -> None:
         self._plan, self._fleet, self._batches = plan, fleet, plan.blocks()
+        # the server's own model is fitted to all public users; announced models may leave validation users out
         self._crowd = self._announcing_crowd = spread_crowd(plan.public, fleet)
         if plan.mechanism is not None and isinstance(plan.weight, Weighing):
             self._announcing_crowd = spread_crowd(plan.weight.announced_to, fleet)
@@ -218,12 +206,12 @@ class Batches:
         self._fold(query, features, over.releases(query))
         self._weight, self._weighed = over.weight, over.weighed
 
-    def outcome(self) -> Course:
+    def outcome(self) -> CompletionOutcome:
         """Return the final model and its history."""
         if self._plan.mechanism is None:
             return public_only(self._plan, self._crowd)
         model = self._iterate()
-        return Course(
+        return CompletionOutcome(
             features=announced(model, self._crowd).features,
             model=model,
             models=self._models,
@@ -315,7 +303,7 @@ def start(plan: BatchPlan, crowd: Crowd) -> FittedModel:
     return iterate(model, crowd, plan.fitting, plan.iterations)
 
 
-def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
+def public_only(plan: BatchPlan, crowd: Crowd) -> CompletionOutcome:
     """Return the course of public users alone, with the same number of iterations and without asking anybody."""
     model = start(plan, crowd)
     models = [(0, model.features)]
@@ -323,7 +311,7 @@ def public_only(plan: BatchPlan, crowd: Crowd) -> Course:
         model = iterate(model, crowd, plan.fitting, plan.batch_iterations, weight=0.0)
         if plan.returns_model_after(first, stop):
             models.append((stop, model.features))
-    return Course(features=announced(model, crowd).features, model=model, models=models)
+    return CompletionOutcome(features=announced(model, crowd).features, model=model, models=models)
 
 
 def _silent(_: Block, answer: object) -> None:

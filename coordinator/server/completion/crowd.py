@@ -97,10 +97,7 @@ def _add_users(
 def sweep_of(
     vectors: Floats2, tastes: Floats2, starts: Ints, items: Indices, errors: Floats, block: Floats2
 ) -> Floats2:
-    """Return ``sum_i r_i (r_i^T Q)`` over users' rows, float64, shape (m, q).
-
-    Shapes: ``vectors`` (m, r); ``tastes`` (users, r); ``block`` (m, q).
-    """
+    """Return ``sum_i r_i (r_i^T Q)`` over users' rows, float64, shape (m, q), for Q of that shape."""
     (count, rank), width = vectors.shape, block.shape[1]
     inner, outer = _product(np.ascontiguousarray(vectors.T), block), np.zeros((rank, width))
     sums, seen = np.zeros((count, width)), np.empty(width)
@@ -278,24 +275,18 @@ class PublicHost:
     def ask(
         self, method: str, _first: int, _stop: int, step: int, features: ItemFeatures | None, *arguments: Any
     ) -> list[Any]:
-        """Call a method of every cohort; return the answers in order.
-
-        A process that was restarted, or that an old call reached late, repeats the last E-step first. Calls before the
-        first E-step need none.
-        """
+        """Call a method of every cohort; return the answers in order."""
         if method == EXPECT:
             self._step = step
             return [cohort.expect(features) for cohort in self._cohorts]  # type: ignore[arg-type] # an E-step has them
+        # a process that was restarted, or that an old call reached late, repeats the last E-step first
         if step != self._step and features is not None:
             self.ask(EXPECT, _first, _stop, step, features)
         return [getattr(cohort, method)(*arguments) for cohort in self._cohorts]
 
 
 class Crowd:
-    """All public users.
-
-    ``items``, ``users``, ``ratings``: Number of items m, of public users and of their ratings.
-    """
+    """All public users: their number, and those of the m items and of their ratings."""
 
     def __init__(self, hosts: Hosts, rows: Rows) -> None:
         self.items, self.users, self.ratings = rows.count, rows.users, int(rows.items.size)

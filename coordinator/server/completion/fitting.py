@@ -30,10 +30,7 @@ class _Batch:
 
 
 class ReleaseBook:
-    """The server's book of releases.
-
-    ``duplicates``: Releases that arrived again and were not counted.
-    """
+    """The server's book of releases, with the number of those that arrived again and were not counted."""
 
     def __init__(self, items: int, *, rescale: bool = True, clip: bool = False) -> None:
         self._items, self._rescale, self._clip = items, rescale, clip
@@ -285,10 +282,7 @@ class Iteration:
 
 
 def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
-    """Return every item's shrunken mean over public ratings, ``(sum + shrink * overall mean) / (count + shrink)``.
-
-    Shapes: ``mean`` (m,).
-    """
+    """Return every item's shrunken mean over public ratings, shape (m,), and the sums that it comes from."""
     total = merged(crowd.ask("first_order"))
     ratings = int(total.counts.sum())
     if ratings == 0:
@@ -335,7 +329,7 @@ def iterate(
     book: ReleaseBook | None = None,
     weight: float = 0.5,
 ) -> FittedModel:
-    """Go through EM iterations."""
+    """Return the model after so many further iterations of EM."""
     book = book or ReleaseBook(crowd.items)
     model = replace(model, features=replace(model.features, kappa=fitting.kappa), steps=list(model.steps))
     for _ in range(iterations):

@@ -103,10 +103,7 @@ class Weighing:
 
 
 def surest(errors: Floats2) -> int:
-    """Return the setting with the largest gain over the first one, after subtracting what may be chance.
-
-    Shapes: ``errors`` (settings, users).
-    """
+    """Return which row of errors (settings, users) gains most over the first, less what may be chance."""
     users = errors.shape[1]
     if users < 2 or not errors[0].any():
         return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from coordinator.protocol.mechanisms.oracles import pool_of, pool_size, sides
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.moments.count_moments import LIKED, item_share
-from coordinator.server.statistics.counts import CountStatistic
+from coordinator.server.statistics.counts import CountStatistic, Rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,31 +41,6 @@ class PublicCounts:
         return replace(model, score=score, error=error)
 
 
-class Rates(NamedTuple):
-    """How often a report speaks for a value."""
-
-    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
-    others: float
-    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
-    both: float = 1.0
-
-    @property
-    def contrast(self) -> float:
-        """``p - q``."""
-        return self.mine - self.others
-
-    def spread(self, share: Floats) -> Floats:
-        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
-        rate = self.others + self.contrast * share
-        return rate * (1 - rate) / self.contrast**2
-
-    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
-        """Return the variance of one device's estimate of the difference of two values' shares."""
-        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
-        alone = 2 * (1 - self.both) * product / self.contrast**2
-        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
-
-
 def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return the unbiased estimate of every value's share, ``(C / n - q) / (p - q)``; 0 where nobody answered."""
     estimate: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
@@ -80,11 +54,7 @@ def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
 
 
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
-    """Return estimates of the pool's items and their standard errors, shape (M,) each.
-
-    If devices report likes only, an estimate is the share of devices whose item it is. If they report dislikes, too,
-    it is the share that names the item as liked less the share that names it as disliked.
-    """
+    """Return estimates of the pool's items and their standard errors, shape (M,) each; likes less dislikes if told."""
     pool_items, devices = pool_size(query), statistic.answered
     counts = statistic.sums if statistic.sums.size else np.zeros(sides(query) * pool_items + 1, np.int64)
     value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
@@ -94,25 +64,20 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
 
 
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
-    """Return slope and offset of an item's expected estimate, as a function of how much users like it.
-
-    If devices report likes only, the slope assumes that half of the ratings are likes; it scales all items by the same
-    factor.
-    """
+    """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
+    # if devices report likes only, half of the ratings are assumed to be likes, which scales all items alike
     slope = item_share(pool_size(query), items=query.items, rated=rated, likes=LIKED if sides(query) == 1 else 1.0)
     return (slope, 0.0) if sides(query) == 1 else (2 * slope, -slope)
 
 
 def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tuple[float, float]) -> Estimates:
-    """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`.
-
-    Their information follows from the pool's mean. If it followed an item's own count, rounds in which the item was
-    rare would weigh more, and sums over rounds would be biased.
-    """
+    """Return estimates of how much users like every item, from a round of a frequency oracle; see `line_of`."""
     pool, (slope, offset), devices = pool_of(query), line, statistic.answered
     weighted, information = np.zeros(query.items), np.zeros(query.items)
     if devices:
         pool_items, value = pool_size(query), _possible(rates, statistic.sums, devices)
+        # Information follows from the pool's mean. By an item's own count, rounds in which the item was rare would
+        # weigh more, and sums over rounds would be biased.
         typical = [
             np.full(pool_items, value[side * pool_items : (side + 1) * pool_items].mean())
             for side in range(sides(query))

@@ -73,13 +73,11 @@ class DiscreteLaplace:
         return None if self.budget is None else self.budget * Fraction(change, self.sensitivity)
 
     def draw(self, count: int, generator: np.random.Generator) -> Ints:
-        """Draw independent noise, shape (count,): the difference of two geometric variables.
-
-        The generator inverts exponential floats, so probabilities carry their rounding, about 1e-16. A deployment
-        needs an exact sampler (Canonne, Kamath, Steinke 2020); here the curator is simulated.
-        """
+        """Draw independent noise, shape (count,): the difference of two geometric variables."""
         if self.budget is None:
             return np.zeros(count, np.int64)
+        # Exponential floats are inverted, so probabilities carry their rounding, about 1e-16. A deployment needs an
+        # exact sampler (Canonne, Kamath, Steinke 2020); here the curator is simulated.
         stop = -math.expm1(-self.rate)
         return generator.geometric(stop, count) - generator.geometric(stop, count)
 
@@ -102,23 +100,15 @@ def pair_sensitivity(rated: int) -> int:
 
 
 def noisy_totals(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:
-    """Add independent discrete Laplace noise to totals: the curator's release.
-
-    Laplace noise in floating point would leak through its low bits in a deployment (Mironov 2012), so the noise is
-    drawn on the whole numbers, where totals live, and the release is of whole numbers.
-
-    ``epsilon`` in nats.
-    """
+    """Add independent discrete Laplace noise to totals: the curator's release, in whole numbers."""
     noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)
+    # Laplace noise in floating point would leak through its low bits (Mironov 2012), so whole numbers are drawn.
     sample = noise.draw(totals.size, _generator(seed, _TOTALS)).reshape(totals.shape)
     return (totals + sample).astype(float), noise
 
 
 def noisy_symmetric(totals: Ints, *, epsilon: Epsilon, sensitivity: int, seed: bytes) -> tuple[Floats, DiscreteLaplace]:
-    """Add discrete Laplace noise to pair totals, one draw a pair: the curator's release about pairs.
-
-    Shapes: ``totals`` (N, N).
-    """
+    """Add discrete Laplace noise to pair totals, shape (N, N), one draw a pair: the curator's release about pairs."""
     if totals.ndim != 2 or totals.shape[0] != totals.shape[1]:
         raise InputError(f"pair totals have shape {totals.shape}; they must be square, one row and column an item")
     noise = DiscreteLaplace(budget=epsilon, sensitivity=sensitivity)

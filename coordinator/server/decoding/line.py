@@ -35,16 +35,12 @@ DECODERS: dict[str, Callable[[ScoreStatistic, float], Scores]] = {"centred": cen
 
 
 def kmeans_on_line(scores: Floats, clusters: int) -> Indices:
-    """Return the best k-means clusters of numbers, numbered by falling mean: cluster 0 is the highest.
-
-    On a line the clusters with the least sum of squares are found exactly (Wu, 1991), and not by starts of Lloyd's
-    algorithm: no luck of a start is among the errors, as the theory of `scenarios.theory.prediction` takes it. Beside
-    scores that lie 10^8 widths of a cluster away squares lose digits: the clusters may then be the best nearby only.
-
-    Shapes: ``scores`` (N,).
-    """
+    """Return the best k-means clusters of scores, shape (N,), numbered by falling mean: cluster 0 is the highest."""
     if not np.isfinite(scores).all():
         raise InputError(f"{np.sum(~np.isfinite(scores))} of {scores.size} scores are infinite or no number")
+    # On a line the clusters with the least sum of squares are found exactly (Wu, 1991) and not by starts of Lloyd's
+    # algorithm, so that no luck of a start is among the errors, as `scenarios.theory.prediction` takes it. Beside
+    # scores that lie 10^8 widths of a cluster away squares lose digits: the clusters may then be the best nearby only.
     values, place = np.unique(scores, return_inverse=True)
     if values.size <= clusters:
         return np.asarray(values.size - 1 - place, np.int32)

@@ -130,17 +130,14 @@ def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> F
 
 @compiled
 def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
-    """Move a point to the next maximum of `height` and return its height.
-
-    Newton's steps, shortened towards those of expectation and maximization, which are safe and slow, where they would
-    not climb. ``curve`` receives minus the matrix of second derivatives at the end, ``inside``, shape (L,), the
-    precision of each cluster's level there, were every item's cluster known.
-    """
+    """Move a point to the next maximum of `height`, write curvature and levels' precisions there; return its height."""
     size, clusters = point.size, point.size // 2
     there, slope, information, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
     ahead, ahead_slope, ahead_information = point.copy(), np.empty(size), np.empty(size)
     ahead_curve, bent = np.empty((size, size)), np.empty((size, size))
     here = height(value, precision, point, prior, slope, curve, information)
+    # Newton's steps, shortened where they would not climb towards those of expectation and maximization, which are
+    # safe and slow
     damp = 1.0
     for _ in range(STEPS):
         moved = False
@@ -198,13 +195,7 @@ def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
 
 
 def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:
-    """Return the different mixtures that a few starts lead to, the most likely first.
-
-    Clusters start with equal numbers of items, cut at the widest gaps, and as equal stretches between the extremes of
-    all items and of the better known half; two and three clusters also start with few items at either end.
-
-    Shapes: ``value``, ``error`` (N,); ``further`` (N,).
-    """
+    """Return the different mixtures that a few starts, and ``further`` labels (N,), lead to, the most likely first."""
     centre, unit = float(value.mean()), float(value.std()) or 1.0
     scaled, precision = (value - centre) / unit, (unit / error) ** 2
     mixtures = []
@@ -226,6 +217,8 @@ def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints]
 
 def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
     """Return labels to start from; see `fits`."""
+    # Clusters start with equal numbers of items, cut at the widest gaps, and as equal stretches between the extremes
+    # of all items and of the better known half; two and three clusters also with few items at either end.
     order = np.argsort(-value, kind="stable")
     rank = np.argsort(order, kind="stable")
     starts: list[Ints] = [rank * clusters // value.size]

@@ -41,13 +41,11 @@ def decode_shares(statistic: ScoreStatistic, *, clusters: int) -> Model:
 
 
 def decode_item_totals(statistic: ScoreStatistic, curator: Curator, *, clusters: int) -> Model:
-    """Cluster items by the curator's noisy totals of likes less dislikes; nothing else about users is published.
-
-    The error is that of the noise alone, because the error of sampling depends on the private number of users.
-    """
+    """Cluster items by the curator's noisy totals of likes less dislikes; nothing else about users is published."""
     sensitivity = item_sensitivity(curator.rated)
     totals = 2 * statistic.scores - statistic.sensed
     noisy, noise = noisy_totals(totals, epsilon=curator.epsilon, sensitivity=sensitivity, seed=curator.seed)
+    # the error of the noise alone: that of sampling depends on the private number of users
     error = math.sqrt(noise.variance)
     return Model(
         cluster=kmeans_on_line(noisy, clusters), score=noisy, error=np.full(totals.size, error), clusters=clusters
@@ -55,10 +53,7 @@ def decode_item_totals(statistic: ScoreStatistic, curator: Curator, *, clusters:
 
 
 def decode_pair_totals(statistic: PairStatistic, curator: Curator, *, clusters: int) -> Model:
-    """Cluster items by the spectrum of the curator's noisy totals of agreements less disagreements about pairs.
-
-    The error is that of the noise alone, as in `decode_item_totals`.
-    """
+    """Cluster items by the spectrum of the curator's noisy totals of agreements less disagreements about pairs."""
     sensitivity = pair_sensitivity(curator.rated)
     totals = 2 * statistic.agreed - statistic.pairs
     noisy, noise = noisy_symmetric(totals, epsilon=curator.epsilon, sensitivity=sensitivity, seed=curator.seed)

@@ -10,7 +10,8 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.rounding import on_grid
-from coordinator.server.decoding.count_decoding import Rates, shares
+from coordinator.server.decoding.count_decoding import shares
+from coordinator.server.statistics.counts import Rates
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015
 """EASE's ridge is the first, or as many times the lowest eigenvalue's depth below 0, and the third above it."""
@@ -57,10 +58,7 @@ def cleaned(pairs: Floats2, liked: Floats, noise: float) -> tuple[float, Floats2
 
 
 def ease(second: Floats2) -> Floats2:
-    """Return EASE's weights: row i has what a like of item i adds to the scores of the others.
-
-    Shapes: ``second`` (M, M).
-    """
+    """Return EASE's weights, shape (M, M): row i has what a like of item i adds to the scores of the others."""
     lowest = float(np.linalg.eigvalsh(second)[0])
     ridge = max(LEAST_RIDGE, -STEP * lowest + ABOVE)
     precision = np.linalg.inv(second + ridge * np.eye(len(second)))
@@ -70,10 +68,7 @@ def ease(second: Floats2) -> Floats2:
 
 
 def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: float) -> ItemToItem:
-    """Return the item-item model of some items; its numbers lie on the public grid.
-
-    Shapes: ``pool`` (M,).
-    """
+    """Return the item-item model of a pool, shape (M,); its numbers lie on the public grid."""
     alpha, excess = cleaned(pairs, liked, noise)
     second = alpha * np.outer(liked, liked) + excess
     np.fill_diagonal(second, liked)
@@ -81,10 +76,7 @@ def item_to_item(pool: Indices, liked: Floats, pairs: Floats2, noise: float) -> 
 
 
 def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rates, Ints, int]) -> ItemToItem:
-    """Return the item-item model that counts tell, whether devices answered or an aggregate was drawn.
-
-    Shapes: ``pool`` (M,).
-    """
+    """Return the item-item model of a pool, shape (M,), by its counts, from devices or drawn as an aggregate."""
     pool_items = pool.size
     rates, counts, devices = pairs
     counts = counts[: pool_items * (pool_items - 1) // 2]
@@ -111,10 +103,8 @@ class Subspace(NamedTuple):
     overlaps: Floats
 
     def directions(self, contrast: float) -> Floats2:
-        """Return V, shape (M, k), where ``V V^T contrast`` is what is expected of the signal after the noise.
-
-        It is 0 where the contrast is, since answers say nothing of tastes then.
-        """
+        """Return V, shape (M, k), where ``V V^T contrast`` is what is expected of the signal after the noise."""
+        # without contrast answers say nothing of tastes
         scale = self.strengths * self.overlaps / contrast if contrast else np.zeros(self.strengths.size)
         scaled: Floats2 = self.vectors * np.sqrt(scale)
         return scaled
@@ -135,10 +125,7 @@ def subspace(matrix: Floats2, noise: float) -> Subspace:
 
 
 def agreed(counts: Ints, answered: int, items: int) -> tuple[Floats2, float]:
-    """Return the matrix of mean agreements with signs of pairs, from -1 to 1, and its noise.
-
-    Shapes: ``counts`` (M (M - 1).
-    """
+    """Return the matrix of mean agreements with signs of pairs, from -1 to 1, and its noise."""
     return pair_matrix(2 * counts / answered - 1, items), 1 / math.sqrt(answered)
 
 

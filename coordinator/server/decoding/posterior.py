@@ -79,11 +79,9 @@ def _close(lower: Floats2, step: Floats) -> bool:
 
 @lru_cache(maxsize=64)
 def _points(size: int, count: int) -> Floats2:
-    """Return fixed, evenly spread points of Student's distribution around 0, shape (count, size).
-
-    The additive sequence of Roberts (2018) fills the unit cube; its first coordinate becomes the radius' share of the
-    points, all others are normal.
-    """
+    """Return fixed, evenly spread points of Student's distribution around 0, shape (count, size)."""
+    # The additive sequence of Roberts (2018) fills the unit cube; its first coordinate becomes the radius' share of the
+    # points, all others are normal.
     root = 2.0
     for _ in range(64):
         root = (1 + root) ** (1 / (size + 2))
@@ -303,10 +301,7 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
-    """Return the posterior from mixtures that fit the estimates with their known noise.
-
-    Once clusters stand apart, doubts are averaged over all possible levels and shares; see `integrated`.
-    """
+    """Return the posterior from mixtures that fit the estimates with their known noise."""
     observed = estimates.information > 0
     if not observed.all():
         unsure = np.full(observed.size, 1 - 1 / clusters)
@@ -320,6 +315,7 @@ def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior
     merged = [labels - (labels > cluster) for cluster in range(clusters - 1)]
     fewer = fit(value[sample], error[sample], clusters - 1, further=merged)
     apart = mixture.likelihood - fewer.likelihood > math.log(observed.size / failure)
+    # once clusters stand apart, doubts are averaged over all possible levels and shares
     if apart:
         belongs, expected = integrated(value, error, mixtures, sample)
     else:

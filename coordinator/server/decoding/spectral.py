@@ -17,11 +17,7 @@ CENTRES = ("centred", "paper")
 
 
 def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Model:
-    """Return the item model that agreements about pairs tell.
-
-    The L eigenvectors of the affinity matrix with eigenvalues largest in magnitude give each item a profile; k-means
-    with k = L sorts the profiles.
-    """
+    """Return the item model of k-means on the L leading eigenvectors of agreements about pairs."""
     if decoder not in CENTRES:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(CENTRES)}")
     rate = statistic.ones / statistic.answered if statistic.answered else 0.0
@@ -32,10 +28,7 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
 
 
 def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
-    """Return the item model that a symmetric affinity matrix tells.
-
-    Shapes: ``affinity`` (N, N).
-    """
+    """Return the item model that a symmetric affinity matrix tells. Shapes: ``affinity`` (N, N)."""
     items = len(affinity)
     if not 2 <= clusters < items:
         raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")

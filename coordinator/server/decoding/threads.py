@@ -36,14 +36,10 @@ def load_k_means() -> None:
 def k_means(
     points: Floats2, clusters: int, *, starts: int, centres: Floats2 | None = None, weights: Floats | None = None
 ) -> KMeans:
-    """Return k-means, fitted on one thread until nothing moves any more.
-
-    More threads would gain nothing with so few points, and would wait for each other on a busy machine.
-
-    Shapes: ``points`` (N, D); ``centres`` (L, D); ``weights`` (N,).
-    """
+    """Return k-means of points, shape (N, D), fitted on one thread until nothing moves any more."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 (takes a second; only where something is clustered)
 
+    # more threads would gain nothing with so few points, and would wait for each other on a busy machine
     with one_thread():
         start = "k-means++" if centres is None else centres
         k = KMeans(clusters, init=start, n_init=starts, tol=0, max_iter=500, random_state=0)

@@ -110,17 +110,14 @@ def _taken(flight: Flight) -> Any:
 
 
 def _ended(flying: dict[Any, Flight], until: float | None) -> list[Any]:
-    """Wait until one of the calls in flight ends, or until a time; return all that have ended by then.
-
-    `ray.wait` takes time for every call that it is given. So with thousands in flight only the earliest ones are given,
-    and all of these that have ended are taken at once.
-    """
+    """Wait until one of the calls in flight ends, or until a time; return all that have ended by then."""
     left = None if until is None else max(0.0, until - time.monotonic())
     if not flying:
         time.sleep(left or 0.0)
         return []
     if left is None and len(flying) == 1:
         return list(flying)  # the caller waits for it when it takes the answer
+    # `ray.wait` takes time for every call that it is given, so with thousands in flight only the earliest ones are
     calls = list(islice(flying, MOST_LOOKED_AT))
     done, others = ray.wait(calls, num_returns=1, timeout=left)
     more = ray.wait(others, num_returns=len(others), timeout=0)[0] if done and others else []

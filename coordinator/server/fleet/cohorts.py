@@ -103,11 +103,7 @@ class Layout:
         return cut(0, self.devices, self.devices_per_actor)
 
     def block_of(self, bits: int) -> int:
-        """Return how many devices one call asks at most if each releases so many ``bits``; a multiple of 8.
-
-        It is at most a leaf of the digest (`coordinator.server.rounds.transcript.leaf_of`), or some whole leaves of at
-        most `MOST_BITS` bits together.
-        """
+        """Return how many devices one call asks at most if each releases so many ``bits``; a multiple of 8."""
         leaf = leaf_of(bits)
         if leaves := self.devices // (leaf * max(MOST_BLOCKS, self.workers * BLOCKS_A_WORKER)):
             return leaf * min(leaves, max(MOST_BITS // (leaf * bits), 1))

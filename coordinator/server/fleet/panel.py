@@ -28,10 +28,7 @@ def require_less(attempts: int, most: int, what: str, error: Exception) -> None:
 
 
 class BlockRequest(NamedTuple):
-    """A block of devices to ask now.
-
-    ``number`` identifies it on this panel; ``epoch`` is how often it was lost before.
-    """
+    """A block of devices to ask now: its number on this panel, and its epoch, which is how often it was lost before."""
 
     number: int
     epoch: int
@@ -70,12 +67,7 @@ class Panel:
         return sum(self._epochs)
 
     def question(self, now: float) -> BlockRequest | None:
-        """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked.
-
-        Lost blocks come first once their pause is over.
-
-        ``now`` in seconds.
-        """
+        """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked."""
         if len(self._flying) >= self._window:
             return None
         number = min(self._due, key=lambda one: (self._due[one], one), default=None)
@@ -102,10 +94,7 @@ class Panel:
         return True
 
     def lost(self, number: int, epoch: int, now: float, why: Exception) -> bool:
-        """Note that a call was lost; return whether it was the block's current call, so that the block is asked again.
-
-        The pause before the next call doubles with each loss. Other blocks are asked meanwhile.
-        """
+        """Note that a call was lost; return whether it was the block's current call, which is asked again."""
         if not self._current(number, epoch):
             return False
         block = self._blocks[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -25,23 +25,19 @@ if TYPE_CHECKING:
 class AnchorSettings(Settings):
     """Settings of anchor sensing; none of them looks at the ratings."""
 
-    pool_items: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="Anchor sensing: items whose pairs are asked about first, 0 for what suits N / w and L [0].",
-        ),
-    ] = 0
-    classes: Annotated[
-        int, Field(ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0].")
-    ] = 0
-    learner: Annotated[
-        Literal["auto", "mirrored", "tables", "mixed"],
-        Field(
-            description="Anchor sensing: mirrored (two opposite classes), tables (any), mixed (tables, after first "
-            "order where it tells), or auto: mirrored for two of each, else tables [auto]."
-        ),
-    ] = "auto"
+    pool_items: int = Field(
+        default=0,
+        ge=0,
+        description="Anchor sensing: items whose pairs are asked about first, 0 for what suits N / w and L [0].",
+    )
+    classes: int = Field(
+        default=0, ge=0, le=MOST_CLASSES, description="Anchor sensing: user classes K, 0 for as many as clusters [0]."
+    )
+    learner: Literal["auto", "mirrored", "tables", "mixed"] = Field(
+        default="auto",
+        description="Anchor sensing: mirrored (two opposite classes), tables (any), mixed (tables, after first "
+        "order where it tells), or auto: mirrored for two of each, else tables [auto].",
+    )
 
 
 class AnchorHalf(ServerHalf):
@@ -100,7 +96,7 @@ class AnchorHalf(ServerHalf):
         return RoundLearner(anchors=anchors, clusters=world.clusters, confidence=options.confidence)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
-        """Return the agreements with signs of pairs or of items; see `statistics.anchor`."""
+        """Return the agreements with signs of pairs or of items; see `signs.aggregate_anchor`."""
         from coordinator.server.statistics.signs import aggregate_anchor
 
         return aggregate_anchor(query, release)

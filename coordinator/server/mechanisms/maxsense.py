@@ -22,7 +22,7 @@ from coordinator.server.server_half import POOLED, POSTERIOR, SETS, ServerHalf, 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.blocks import SketchMoments
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
     from coordinator.server.statistics.scores import ScoreStatistic
 
 
@@ -101,7 +101,7 @@ class MaxSense:
         rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
         return np.full(pool, rate)
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw a round's counts from exact moments; see `emulation.draw_sets`."""
         from coordinator.server.moments.emulation import draw_sets
 
@@ -240,7 +240,7 @@ class MultiMaxSense:
     last set of the partition is smaller; it is never asked about.
     """
 
-    items: int  # As for `pool_designs.MaxSense`
+    items: int  # As for `MaxSense`
     rated: int
     questions: int  # Sets Q that each device is asked about, each under ``epsilon / Q``; at most ``1 / p``
     theta: float = 1.0
@@ -297,7 +297,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return settings.at(world, settings.shares(world))
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return items in sets and scores; see `partitions.aggregate_partition`."""
+        """Return items in sets and scores; see `scores.aggregate_partition`."""
         from coordinator.server.statistics.scores import aggregate_partition
 
         return aggregate_partition(query, release)
@@ -310,7 +310,7 @@ class MultiMaxSenseHalf(ServerHalf):
         return decode(statistic, sensing=sensing, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: MultiMaxSenseSettings, world: World) -> SketchMoments | NoSignal | None:
-        """Return `partitions.multi_maxsense_moments`, or no signal if a set holds all items."""
+        """Return `blocks.multi_maxsense_moments`, or no signal if a set holds all items."""
         design = self.design(settings, world)
         if world.block is None:
             return None

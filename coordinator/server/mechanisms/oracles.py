@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints, Words
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, odds_within, unary_channel
 from coordinator.protocol.coins import round_key
@@ -21,13 +21,12 @@ from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
 from coordinator.server.design import Decoding, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
+from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.count_decoding import Rates
     from coordinator.server.decoding.estimates import Estimates
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.count_moments import FrequencyMoments
-    from coordinator.server.statistics.counts import CountStatistic
 
 
 KMEANS = "k-means"
@@ -37,10 +36,10 @@ KMEANS = "k-means"
 class FrequencySettings(Settings):
     """The description of every frequency oracle."""
 
-    told: Annotated[
-        Literal["liked", "rated"],
-        Field(description="Frequency oracles: a random liked item, or a random rated one with whether it was liked."),
-    ] = "liked"
+    told: Literal["liked", "rated"] = Field(
+        default="liked",
+        description="Frequency oracles: a random liked item, or a random rated one with whether it was liked.",
+    )
 
 
 _FIELDS = {"told": "source", "chosen": "subset_size"}
@@ -101,13 +100,13 @@ class FrequencyDesign:
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
-        """Return slope and offset of an item's expected estimate; see `frequencies.line_of`."""
+        """Return slope and offset of an item's expected estimate; see `count_decoding.line_of`."""
         from coordinator.server.decoding.count_decoding import line_of
 
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's b; see `frequencies.read_items`."""
+        """Return a round's estimates of every item's b; see `count_decoding.read_items`."""
         from coordinator.server.decoding.count_decoding import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
@@ -143,12 +142,10 @@ class FrequencyHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
-        from coordinator.server.statistics.counts import counted
-
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `frequencies.popularity`."""
+        """Return the item model of k-means on the items' popularity; see `count_decoding.popularity`."""
         from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
@@ -187,8 +184,6 @@ class Grr(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + K - 1)`` and ``q = 1 / (e^eps + K - 1)``, as the channel has them."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         channel = kary_channel(query.epsilon, values=values_of(query))
         return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
 
@@ -202,8 +197,6 @@ class GrrHalf(FrequencyHalf):
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices named each value."""
-        from coordinator.server.statistics.counts import reported
-
         values = values_of(query)
         named = reported(query, release, values)[release.answered_mask()]
         return np.bincount(named, minlength=values).astype(np.int64)
@@ -218,8 +211,6 @@ class Oue(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = 1/2`` and ``q = 1 / (e^eps + 1)``, as the channel has them."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         own, other = unary_channel(query.epsilon, values=values_of(query)).rates
         return Rates(float(own), float(other))
 
@@ -239,6 +230,15 @@ class OueHalf(FrequencyHalf):
         return column_counts(release)
 
 
+def _hashed_reports(query: Query, release: Release, outputs: int) -> tuple[Words, Indices]:
+    """Return the public streams of the devices that answered, and what each of them reported."""
+    from coordinator.protocol.hashing import device_streams
+
+    answered = release.answered_mask()
+    streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)
+    return streams[answered], reported(query, release, outputs)[answered]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Olh(FrequencyDesign):
     """A report speaks for the values of its bucket. Source: Wang, Blocki, Li and Jha (2017)."""
@@ -252,8 +252,6 @@ class Olh(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + g - 1)``, as the channel has it, and ``q = 1 / g``."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         buckets = int(query.parameters[BUCKETS])
         return Rates(kary_channel(query.epsilon, values=buckets).own / COIN, 1 / buckets)
 
@@ -267,14 +265,10 @@ class OlhHalf(FrequencyHalf):
 
     def supports(self, query: Query, release: Release) -> Ints:
         """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
-        from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import count_supports
-        from coordinator.server.statistics.counts import reported
 
-        buckets, answered = int(query.parameters[BUCKETS]), release.answered_mask()
-        reports = reported(query, release, buckets)[answered]
-        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
-        counts = np.zeros(values_of(query), np.int64)
+        buckets, counts = int(query.parameters[BUCKETS]), np.zeros(values_of(query), np.int64)
+        streams, reports = _hashed_reports(query, release, buckets)
         count_supports(streams, reports, buckets, counts)
         return counts
 
@@ -282,9 +276,9 @@ class OlhHalf(FrequencyHalf):
 class HadamardSettings(FrequencySettings):
     """Settings of Hadamard response, beside those of every oracle."""
 
-    rows: Annotated[
-        int, Field(ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0].")
-    ] = 0
+    rows: int = Field(
+        default=0, ge=0, le=MOST_ROWS, description="Hadamard: public rows a device answers about, 0 for the best [0]."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,8 +303,6 @@ class Hadamard(FrequencyDesign):
     @staticmethod
     def reports(query: Query) -> Rates:
         """Return ``p = e^eps / (e^eps + 2^t - 1)``, as the channel has it, and ``q = 2^-t``."""
-        from coordinator.server.decoding.count_decoding import Rates
-
         signs = 1 << int(query.parameters[ROWS])
         return Rates(kary_channel(query.epsilon, values=signs).own / COIN, 1 / signs)
 
@@ -329,14 +321,10 @@ class HadamardHalf(FrequencyHalf):
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
         told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
         """
-        from coordinator.protocol.hashing import device_streams
         from coordinator.protocol.public_draws import gather, transform
-        from coordinator.server.statistics.counts import reported
 
-        rows, answered = int(query.parameters[ROWS]), release.answered_mask()
-        reports = reported(query, release, 1 << rows)[answered]
-        streams = device_streams(round_key(query.public_seed, query.round), release.first, release.count)[answered]
-        counts = np.zeros(columns(query), np.int64)
+        rows, counts = int(query.parameters[ROWS]), np.zeros(columns(query), np.int64)
+        streams, reports = _hashed_reports(query, release, 1 << rows)
         gather(streams, reports, rows, counts)
         transform(counts)
         return counts[: values_of(query)] >> rows
@@ -352,8 +340,6 @@ FAINT = Fraction(1, 10**9)
 
 def subset_rates(query: Query) -> Rates:
     """Return how often a subset holds a value of the device's own, and another one, as the channel has it."""
-    from coordinator.server.decoding.count_decoding import Rates
-
     channel = public_half(query.design).channel(query)
     assert isinstance(channel, SubsetChannel)  # of no other query
     own, other = channel.rates

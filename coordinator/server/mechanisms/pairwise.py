@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 class PairwiseSettings(Settings):
     """Settings of Pairwise-Preference."""
 
-    agreement: Annotated[
-        Literal["rated-equal", "equal", "positive"],
-        Field(description="Pairwise's bit: rated-equal, equal or positive."),
-    ] = "rated-equal"
-    rated_items: Annotated[
-        Literal["private", "public"], Field(description="Pairwise: private, or public and asked about only.")
-    ] = "private"
+    agreement: Literal["rated-equal", "equal", "positive"] = Field(
+        default="rated-equal", description="Pairwise's bit: rated-equal, equal or positive."
+    )
+    rated_items: Literal["private", "public"] = Field(
+        default="private", description="Pairwise: private, or public and asked about only."
+    )
 
     always_told: ClassVar[frozenset[str]] = frozenset({"agreement"})
 
@@ -51,7 +50,7 @@ class Pairwise:
     Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
     """
 
-    items: int  # Number of items N, 2 to `pair_statistics.MOST_ITEMS`
+    items: int  # Number of items N, 2 to `pairs.MOST_PAIRED_ITEMS`
     # one of "rated-equal", "equal", "positive"; Both rated and rated alike (the paper's analysis, the default); liked
     # alike, where unrated counts as not liked (its Figure 1 to the letter); both liked (the slides)
     agreement: str = "rated-equal"
@@ -112,7 +111,7 @@ class PairwiseHalf(ServerHalf):
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
-        """Return the rates of agreement by clusters; see `pairs.pair_agreement`."""
+        """Return the rates of agreement by clusters; see `pair_moments.pair_agreement`."""
         from coordinator.server.moments.pair_moments import PairMoments, pair_agreement
 
         if world.block is None:

@@ -36,15 +36,24 @@ from coordinator.server.mechanisms.oracles import (
     subset_rates,
 )
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
+from coordinator.server.statistics.counts import (
+    PAIRED,
+    RANKED,
+    SHARED,
+    SIZED,
+    SIZED_TOP,
+    GroupStatistic,
+    Rates,
+    counted,
+    of_group,
+)
 
 if TYPE_CHECKING:
-    from coordinator.server.decoding.count_decoding import Rates
     from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
-    from coordinator.server.statistics.counts import GroupStatistic
 
 
 CountedGroup = Annotated[
@@ -138,8 +147,6 @@ class CountedSet(GroupedSets):
     @property
     def steps(self) -> tuple[Step, ...]:
         """A group that tells numbers of likes, and all others."""
-        from coordinator.server.statistics.counts import RANKED, SIZED
-
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(
@@ -177,7 +184,6 @@ class Groups:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next group's round, or None once all groups, or all devices, were asked."""
         from coordinator.server.rounds.state import Ask, total
-        from coordinator.server.statistics.counts import GroupStatistic
 
         ends, number, first = self.design.group_ends(state.devices), state.round_number, state.fresh
         if number == len(ends) or first == state.devices:
@@ -209,10 +215,7 @@ class _Common(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikedPairs(GroupedSets):
-    """The set mechanism over items and over pairs of items.
-
-    ``items``, ``rated``, ``subset_size``, ``counted_group``: See `GroupedSets`; a release holds ``subset_size`` pairs.
-    """
+    """The set mechanism over items and over pairs of items; a release holds ``subset_size`` pairs."""
 
     pair_items: int = 200  # Items M whose pairs are asked about, and likes w that a device keeps; see `PairsSettings`
     pair_likes: int = 0
@@ -261,12 +264,8 @@ class LikedPairs(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Groups that rank items, that tell how many like the most liked, and that name pairs of these.
-
-        With a counted group, devices tell how many of all items they like first, and then how many of the M.
-        """
-        from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
-
+        """Groups that rank items, that tell how many like the most liked, and that name pairs of these."""
+        # with a counted group, devices tell how many of all items they like first, and then how many of the M
         counted = self.counted_group > 0
         first = [(SIZED, self.counted_group)] * counted
         between = [(SIZED_TOP, self.counted_group)] * counted + [(SHARED, self.second_group)]
@@ -284,8 +283,6 @@ class LikedPairs(GroupedSets):
         self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
     ) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
-        from coordinator.server.statistics.counts import PAIRED, RANKED, SIZED, SIZED_TOP
-
         common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
@@ -304,10 +301,7 @@ class LikedPairs(GroupedSets):
         pool: Indices | None = None,
         likes: tuple[float, ...] = (),
     ) -> Query:
-        """Return a query about the pairs of ``pool``, by default of the first M items.
-
-        ``likes`` are the shares of devices that like 0, 1, ... of these, if they are known.
-        """
+        """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
         from coordinator.server.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
@@ -349,20 +343,22 @@ class LikedPairs(GroupedSets):
 class PairsSettings(Settings):
     """Settings of pairs; none of them looks at the ratings."""
 
-    pair_items: Annotated[
-        int, Field(ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200].")
-    ] = 200
-    pair_likes: Annotated[
-        int,
-        Field(ge=0, le=MOST_LIKES, description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0]."),
-    ] = 0
+    pair_items: int = Field(
+        default=200, ge=2, le=MOST_ITEMS, description="Pairs: items whose pairs are asked about, the most liked [200]."
+    )
+    pair_likes: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_LIKES,
+        description="Pairs: likes that a device keeps, 0 for half of rated, 2 to 20 [0].",
+    )
     chosen: Chosen = 0
-    first_group: Annotated[
-        float, Field(gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2].")
-    ] = 0.2
-    second_group: Annotated[
-        float, Field(gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15].")
-    ] = 0.15
+    first_group: float = Field(
+        default=0.2, gt=0, lt=1, description="Pairs: share of devices that rank all items [0.2]."
+    )
+    second_group: float = Field(
+        default=0.15, gt=0, lt=1, description="Pairs: share of devices that tell how many like the most liked [0.15]."
+    )
     counted_group: CountedGroup = 0.0
 
 
@@ -387,7 +383,6 @@ class PairsHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        from coordinator.server.statistics.counts import counted, of_group
         from coordinator.server.statistics.slices import subset_counts
 
         subset_size = int(query.parameters[CHOSEN])
@@ -395,19 +390,16 @@ class PairsHalf(ServerHalf):
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs.
-
-        If rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
-        nobody ranked items, all are alike.
-        """
+        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs."""
         from coordinator.server.decoding.count_decoding import popularity
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
         from coordinator.server.decoding.threads import one_thread
-        from coordinator.server.statistics.counts import PAIRED
 
         by_group = {group_of(query): query for query in queries if together(query)}
         counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
+        # Where rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
+        # nobody ranked items, all are alike.
         if not counts_of:
             return unknown(queries[0].items, how.clusters)
         (first, (rates, counts)), *_ = counts_of.items()
@@ -444,8 +436,6 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
 
 def unknown(items: int, clusters: int) -> Model:
     """Return the model of a server that got no answers: any share of devices may like an item."""
-    import numpy as np
-
     from coordinator.server.decoding.line import kmeans_on_line
 
     score = np.zeros(items)
@@ -454,8 +444,6 @@ def unknown(items: int, clusters: int) -> Model:
 
 def group_of(query: Query) -> str:
     """Return which group of devices a query is for."""
-    from coordinator.server.statistics.counts import PAIRED, RANKED, SHARED, SIZED, SIZED_TOP
-
     if together(query) == 2:
         return PAIRED
     if together(query) == 0:
@@ -466,9 +454,9 @@ def group_of(query: Query) -> str:
 class SetSettings(Settings):
     """Settings of the set mechanism, beside those of subsets."""
 
-    padded: Annotated[
-        int, Field(ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0].")
-    ] = 0
+    padded: int = Field(
+        default=0, ge=0, description="Set mechanism: values of every device's set, with dummies, 0 for the best [0]."
+    )
     chosen: Chosen = 0
     counted_group: CountedGroup = 0.0
 
@@ -481,7 +469,7 @@ class LikedSet(FrequencyDesign):
     """
 
     # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
-    # `moments.sets.best_sizes`
+    # `count_moments.best_sizes`
     padded: int = 0
     subset_size: int = 0
 

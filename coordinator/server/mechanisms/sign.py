@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +19,7 @@ from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settin
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.moments.emulation import Crowd
+    from coordinator.server.moments.emulation import EmulatedDevices
     from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.statistics.scores import ScoreStatistic
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class SignSettings(Settings):
     """Settings of sign sensing."""
 
-    vectors: Annotated[
-        int, Field(ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1].")
-    ] = 1
-    signs: Annotated[
-        Literal["centred", "plain"],
-        Field(description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain."),
-    ] = "centred"
+    vectors: int = Field(
+        default=1, ge=1, description="Sign sensing: vectors a device chooses among, a power of two up to 64 [1]."
+    )
+    signs: Literal["centred", "plain"] = Field(
+        default="centred",
+        description="Sign sensing, adaptive: ratings counted centred (from what is expected) or plain.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class SignSensing:
         contrast, _ = contrasts_of(query, rated=self.rated)
         return contrast**2
 
-    def emulate(self, query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+    def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw a round's counts from exact moments: vectors, agreements with each item's sign, and ones."""
         from coordinator.server.decoding.estimates import contrasts_of
 

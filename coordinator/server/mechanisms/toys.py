@@ -36,7 +36,7 @@ DRY_ROUNDS = 16
 class ItemQuerySettings(Settings):
     """Settings of item queries."""
 
-    answers_per_item: Annotated[int, Field(ge=1, description="Item query: yeses that an item needs [1].")] = 1
+    answers_per_item: int = Field(default=1, ge=1, description="Item query: yeses that an item needs [1].")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,8 @@ class UntilLearned:
         return Ask(query=query, first=first, stop=min(stop, state.devices))
 
     def _doublings(self, state: ServerState) -> int:
-        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes.
-
-        An item that nobody rated is never learned, and without doubling small rounds about it would go on for ever.
-        """
+        """Return how often a round is doubled: once for every `DRY_ROUNDS` rounds in a row without a yes."""
+        # an item that nobody rated is never learned: without doubling, small rounds about it would go on for ever
         return sum(1 for _ in takewhile(lambda one: not one.ones, reversed(state.counts))) // DRY_ROUNDS
 
     def _unlearned(self, state: ServerState) -> Indices:
@@ -137,13 +135,13 @@ class ItemQueryHalf(ServerHalf):
         return UntilLearned(design=cast("ItemQuery", setting.design), public_seed=setting.public_seed)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who said yes; see `told_ratings.aggregate_item_queries`."""
+        """Return who said yes; see `scores.aggregate_item_queries`."""
         from coordinator.server.statistics.scores import aggregate_item_queries
 
         return aggregate_item_queries(query, release)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
+        """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
         from coordinator.server.decoding.open_ratings import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
@@ -156,9 +154,9 @@ class ItemQueryHalf(ServerHalf):
 class RevealSettings(Settings):
     """Settings of full reveal."""
 
-    reveal_share: Annotated[
-        Annotated[float, Field(gt=0, le=1)] | None, Field(description="Full reveal: P(a user tells all) [1/log2 N].")
-    ] = None
+    reveal_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="Full reveal: P(a user tells all) [1/log2 N]."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,13 +216,13 @@ class FullRevealHalf(ServerHalf):
         return Reveal(name=self.name, items=world.items, most=world.items, share=share)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who rated and liked what; see `told_ratings.aggregate_revealed`."""
+        """Return who rated and liked what; see `scores.aggregate_revealed`."""
         from coordinator.server.statistics.scores import aggregate_revealed
 
         return aggregate_revealed(query, release)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `told_ratings.decode_shares`."""
+        """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
         from coordinator.server.decoding.open_ratings import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
@@ -263,13 +261,13 @@ class CuratorItemsHalf(CuratorHalf):
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who rated and liked what; see `told_ratings.aggregate_revealed`."""
+        """Return who rated and liked what; see `scores.aggregate_revealed`."""
         from coordinator.server.statistics.scores import aggregate_revealed
 
         return aggregate_revealed(query, release)
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by noisy totals; see `told_ratings.decode_item_totals`."""
+        """Cluster items by noisy totals; see `open_ratings.decode_item_totals`."""
         from coordinator.server.decoding.open_ratings import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
@@ -294,13 +292,13 @@ class CuratorPairsHalf(CuratorHalf):
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        """Return who rated pairs alike; see `told_ratings.aggregate_revealed_pairs`."""
+        """Return who rated pairs alike; see `scores.aggregate_revealed_pairs`."""
         from coordinator.server.statistics.scores import aggregate_revealed_pairs
 
         return aggregate_revealed_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of noisy totals; see `told_ratings.decode_pair_totals`."""
+        """Cluster items by the spectrum of noisy totals; see `open_ratings.decode_pair_totals`."""
         from coordinator.server.decoding.open_ratings import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)

@@ -26,7 +26,7 @@ FEW = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class EmulatedDevices:
     """Devices of a block model that are not simulated one by one."""
 
     likes: Floats2  # shape (K, M); Probability that a user of each class likes each item of the query
@@ -35,7 +35,7 @@ class Crowd:
     users: int
 
 
-def given_sensed(query: Query, crowd: Crowd) -> tuple[Floats, float]:
+def given_sensed(query: Query, crowd: EmulatedDevices) -> tuple[Floats, float]:
     """Return P(answer 1 | item sensed) of each item of the pool, shape (M,), and P(answer 1), of MaxSense.
 
     As `blocks.maxsense_moments` has it, for a pool: items outside are never sensed.
@@ -56,7 +56,7 @@ def given_sensed(query: Query, crowd: Crowd) -> tuple[Floats, float]:
     return item_rates[which.reshape(-1)], rate
 
 
-def draw_sets(query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
+def draw_sets(query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
     """Draw MaxSense's counts: devices that sensed each item, those of them that answered 1, and ones."""
     sensing = float(query.parameters["sensing"])
     item_rates, rate = given_sensed(query, crowd)
@@ -67,15 +67,11 @@ def draw_sets(query: Query, crowd: Crowd, coins: np.random.Generator) -> tuple[I
 
 
 def draw_pairs(chances: Floats, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw how many devices are asked about each pair, and how many of these agree: the law of Pairwise-Preference.
-
-    Every device is asked about a uniform pair, and given the pair devices answer independently. ``chances`` holds
-    ``P(S = 1)`` of every pair; both results have its shape.
-    """
+    """Draw how many devices are asked about each pair, and how many agree, from ``P(S = 1)`` of every pair."""
     if users <= FEW * chances.size:
-        asked = coins.integers(chances.size, size=users)
-        agree = coins.random(users) < chances[asked]
-        return np.bincount(asked, minlength=chances.size), np.bincount(asked[agree], minlength=chances.size)
+        questions = coins.integers(chances.size, size=users)
+        agree = coins.random(users) < chances[questions]
+        return np.bincount(questions, minlength=chances.size), np.bincount(questions[agree], minlength=chances.size)
     each = users / chances.size
     if each * min(float(chances.min()), 1 - float(chances.max())) < MANY:
         pairs = coins.multinomial(users, np.full(chances.size, 1 / chances.size))
@@ -99,10 +95,8 @@ def draw_votes(parameters: BlockParameters, *, users: int, coins: np.random.Gene
 
 
 def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
-    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`.
-
-    A user touches many pairs, so the entries of a row share what `BlockSignal.shared` says.
-    """
+    """Draw a curator's totals of pairs, shape (N, N), from the normal law with the moments of `curator_signal`."""
+    # a user touches many pairs, so the entries of a row share what `BlockSignal.shared` says
     cluster = np.repeat(np.arange(signal.sizes.size), signal.sizes)
     roots = np.stack([nearest_root(shared) for shared in signal.shared])
     lean = np.einsum("imk,ik->im", roots[cluster], coins.standard_normal((cluster.size, signal.sizes.size)))[:, cluster]
@@ -113,12 +107,10 @@ def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
 
 
 def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:
-    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,).
-
-    Classes are multinomial, and given its class a user's likes are independent. That every user rates exactly w items
-    is left out: it moves the numbers of ratings by a part in N, and the shares of likes not at all.
-    """
+    """Draw how many of the users that reveal everything rated each item, and how many liked it, shape (N,)."""
     cluster = np.repeat(np.arange(parameters.cluster_sizes.size), parameters.cluster_sizes)
+    # That every user rates exactly w items is left out: it moves numbers of ratings by a part in N, shares of likes
+    # not.
     classes = coins.multinomial(users, parameters.class_shares)[:, None]
     rated = coins.binomial(classes, parameters.rated / parameters.items, (classes.size, cluster.size))
     return rated.sum(axis=0), coins.binomial(rated, parameters.like[:, cluster]).sum(axis=0)

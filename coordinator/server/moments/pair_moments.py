@@ -56,10 +56,7 @@ class PairMoments:
 def pair_agreement(
     parameters: BlockParameters, *, agreement: str, epsilon: float, rated_public: bool = False
 ) -> Floats:
-    """Return P(S = 1) of a device asked about two items, by their clusters.
-
-    ``epsilon`` in nats.
-    """
+    """Return P(S = 1) of a device asked about two items, by their clusters."""
     if agreement not in AGREEMENTS:
         raise InputError(f"agreement is {agreement!r}; choose one of {', '.join(AGREEMENTS)}")
     w, items, shares, like = parameters.rated, parameters.items, parameters.class_shares, parameters.like

@@ -12,10 +12,7 @@ from coordinator.server.online.recommender import NO_LIMIT, Rule
 
 @compiled
 def tally(votes: Bits, place: Indices, weight: Floats, sums: Floats) -> int:
-    """Add up survivors' weights by the object that they vote for.
-
-    Shapes: ``place`` (survivors,); ``weight`` (survivors,); ``sums`` (m,).
-    """
+    """Sum survivors' weights by the object, of m, that they vote for; return the first without such a vote, or -1."""
     sums[:] = 0.0
     for k in range(place.size):
         vote = votes[place[k]]
@@ -37,11 +34,7 @@ def strike(
     liked: bool,
     rule: Indices,
 ) -> int:
-    """Give survivors their strikes and close the ranks of those that survive them.
-
-    Shapes: ``place``, ``number`` (survivors,); ``weight`` (survivors,); ``first``, ``second`` (voters,); ``rule``
-    (3,).
-    """
+    """Give survivors their strikes and close the ranks of those that survive them; return how many these are."""
     survivors = 0
     for k in range(place.size):
         voter = number[k]

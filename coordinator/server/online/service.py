@@ -31,7 +31,7 @@ MOST_ROUNDS = 512
 _UNIT = 2.0**-53
 
 
-class Transport(Protocol):
+class ServiceTransport(Protocol):
     """How the coordinator reaches voters and the client."""
 
     def enter(self, service: Service) -> Indices:
@@ -93,40 +93,12 @@ def by_sequence(sequence: Bits) -> Pick:
 def serve(
     service: Service,
     promise: Promise,
-    transport: Transport,
+    transport: ServiceTransport,
     pick: Pick,
     *,
     over: Callable[[int], None] = lambda _: None,
 ) -> Served:
-    """Serve one client.
-
-    Parameters
-    ----------
-    service : Service
-        The client and the recommender.
-    promise : Promise
-        The public facts that the recommender gets.
-    transport : Transport
-        Reaches voters and the client.
-    pick : callable
-        Draws the recommendations.
-    over : callable
-        Called after each ballot with the number of finished rounds.
-
-    Returns
-    -------
-    Served
-
-    Raises
-    ------
-    InputError
-        If a voter votes for no object of its round, or voters' answers are no list of addresses or votes.
-
-    Notes
-    -----
-    Strikes are given in every round, even if the recommendation came from the hidden uniform coin. Otherwise the
-    likelihood of a sequence would not be the product of equation (2).
-    """
+    """Serve one client: ask voters ballot by ballot, recommend, and let the client's answers give strikes."""
     named = recommender_of(service.recommender)
     electors = transport.enter(service)
     check_electors(electors)
@@ -145,6 +117,8 @@ def serve(
         for number in range(first, stop):
             row = votes[number - first]
             recommendation = course.recommend(row, service.objects, number, pick)
+            # Strikes are given even if the recommendation came from the hidden uniform coin: otherwise the likelihood
+            # of a sequence would not be the product of equation (2).
             course.learn(row, recommendation, liked=transport.offer(service.client, number, recommendation))
         over(stop)
         first = stop
@@ -323,17 +297,17 @@ class Serving:
 
 
 class Line:
-    """How a service reaches voters and the client; see `coordinator.server.online.service.Transport`."""
+    """How a service reaches voters and the client; see `coordinator.server.online.service.ServiceTransport`."""
 
     def __init__(self, fleet: Fleet, voters: int) -> None:
         self._voters, self._clients, self._count = fleet.hosts(VOTERS), fleet.hosts(CLIENTS), voters
 
     def enter(self, service: Service) -> Indices:
-        """Announce a service; see `coordinator.server.online.service.Transport`."""
+        """Announce a service; see `coordinator.server.online.service.ServiceTransport`."""
         return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        """Collect votes; see `coordinator.server.online.service.Transport`."""
+        """Collect votes; see `coordinator.server.online.service.ServiceTransport`."""
         blocks = []
         for block in self._voters.blocks(0, self._count):
             own = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
@@ -348,7 +322,7 @@ class Line:
         return np.concatenate([answer.votes for answer in self._voters.ask(ballot, blocks, check)], axis=1)
 
     def offer(self, client: int, round_number: int, recommendation: int) -> bool:
-        """Recommend to the client; see `coordinator.server.online.service.Transport`."""
+        """Recommend to the client; see `coordinator.server.online.service.ServiceTransport`."""
         offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)

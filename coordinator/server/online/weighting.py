@@ -40,16 +40,7 @@ class Weighting:
         return 0 if self.sharp else 2 * self.objects
 
     def chances(self, sums: Floats) -> Floats:
-        """Return the probability of recommending each object, equation (2).
-
-        Parameters
-        ----------
-        sums : ndarray of float64, shape (m,)
-            Survivors' votes for each object. Without any vote the recommendation is uniform.
-
-        Returns
-        -------
-        ndarray of float64, shape (m,)
+        """Return the probability of recommending each object, shape (m,), equation (2), from survivors' votes for each.
 
         Examples
         --------
@@ -61,14 +52,12 @@ class Weighting:
 
 @compiled
 def chances(sums: Floats, rounds: float, steepness: float, part: int) -> Floats:
-    """Return equation (2)'s probabilities; see `Weighting.chances`.
-
-    ``x > rho`` is tested in whole numbers, and phi is kept as its logarithm: ``e^lambda`` is ``T^(2m)``.
-    """
+    """Return equation (2)'s probabilities; see `Weighting.chances`."""
     objects, total = sums.size, sums.sum()
     probabilities = np.full(objects, 1.0 / objects)
     if total <= 0.0:
         return probabilities
+    # x > rho is tested in whole numbers, and phi is kept as its logarithm: e^lambda is T^(2m)
     rho = 1.0 / part if part else 0.0
     logs = np.full(objects, -np.inf)
     for k in range(objects):

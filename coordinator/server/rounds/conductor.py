@@ -68,10 +68,7 @@ class Fleet(Protocol):
         ...
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> Hosts:
-        """Return the server's own cohorts: ``host(*shared, some of the bounds)`` runs in each of its processes.
-
-        Each host is one block with the addresses of all its cohorts.
-        """
+        """Return the server's own cohorts, ``host(*shared, some bounds)`` in each process: a block for each host."""
         ...
 
     def report_progress(self, count: int) -> None:
@@ -109,12 +106,7 @@ class ServerSpec(Protocol[R, O_co]):
 
     @property
     def in_step(self) -> bool:
-        """Whether a round must be stored before the next one begins.
-
-        Otherwise several rounds may wait to be stored, and if the coordinator dies these are run again. Devices
-        that answered the first time may then be cut off from their keeper, or the reverse, so that later rounds would
-        depend on different answers.
-        """
+        """Whether a round must be stored before the next one begins, because later rounds depend on who answered it."""
         ...
 
     def rehearsal(self) -> Query | None:

@@ -19,10 +19,7 @@ from coordinator.server.statistics.statistic import Statistic
 
 
 class Learner(ABC):
-    """How the server turns statistics into an item model; a mechanism's half makes its own, see `ServerHalf.learner`.
-
-    Shapes: ``asks``: The designs (`Query.design`) whose answers it reads.
-    """
+    """How the server turns statistics into an item model; mechanisms make their own, see `ServerHalf.learner`."""
 
     __slots__ = ()
     own: (
@@ -91,7 +88,7 @@ class PosteriorLearner(Learner):
     clusters: int  # Number of item clusters L
     confidence: float = 0.95  # Probability that all decided labels are to be right
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
-    # Whether labels count as decided only where fresh devices confirmed them; see `rounds.verifying`
+    # Whether labels count as decided only where fresh devices confirmed them; see `policies.Verifying`
     verifies: bool = False
     own: CustomMechanism | None = None  # As for `Learner`
 

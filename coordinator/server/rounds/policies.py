@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -46,12 +47,10 @@ def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | N
 
 
 class PurityCheck:
-    """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks.
-
-    A resumed run relies on this, because it continues with a new policy that has not seen the earlier rounds.
-    """
+    """Checks that a policy is a pure function of the state: a fresh copy must ask what the policy itself asks."""
 
     def __init__(self, policy: Policy) -> None:
+        # a resumed run relies on this: it goes on with a new policy that has not seen the earlier rounds
         self._copy: Policy | None = None
         if not type(policy).__module__.startswith(_OURS):
             try:
@@ -87,51 +86,28 @@ def complaint_about(ask: object, state: ServerState) -> str | None:
         Query.valid(ask.query)
     except InputError as error:
         return f"its query cannot be asked: {error}"
-    return (
-        _complaint_about_round(ask.query, state)
-        or _complaint_about_devices(ask, state)
-        or _complaint_about_epsilon(ask.query, state)
-        or _complaint_about_items(ask.query, state)
-        or _complaint_of_devices(ask.query)
-    )
+    return next(_complaints(ask, ask.query, state), None)
 
 
-def _complaint_about_round(query: Query, state: ServerState) -> str | None:
+def _complaints(ask: Ask, query: Query, state: ServerState) -> Iterator[str]:
+    """Yield what is wrong with a round about a valid query; only the first complaint is sure to make sense."""
     if query.round != state.round_number:
-        return f"its query says round {query.round}; coins of a round are used once, give {state.round_number}"
-    return None
-
-
-def _complaint_about_devices(ask: Ask, state: ServerState) -> str | None:
+        yield f"its query says round {query.round}; coins of a round are used once, give {state.round_number}"
     for name, place in (("first", ask.first), ("stop", ask.stop)):
         if type(place) is not int:
-            return f"{name} of the devices it asks is {_shown(place)}, a {type(place).__name__}; give an int"
-    if 0 <= ask.first < ask.stop <= state.devices:
-        return None
-    return f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
-
-
-def _complaint_about_epsilon(query: Query, state: ServerState) -> str | None:
+            yield f"{name} of the devices it asks is {_shown(place)}, a {type(place).__name__}; give an int"
+    if not 0 <= ask.first < ask.stop <= state.devices:
+        yield f"it asks devices {ask.first} to {ask.stop}, stop not included; there are {state.devices}, from 0 on"
     cost, budget = as_float(query.epsilon), as_float(state.budget)
     if not within(query.epsilon, state.budget):
-        return f"its query costs epsilon {cost:g}, above the devices' budget of {budget:g}; ask for no more than that"
-    return None
-
-
-def _complaint_about_items(query: Query, state: ServerState) -> str | None:
+        yield f"its query costs epsilon {cost:g}, above the devices' budget of {budget:g}; ask for no more than that"
     first = state.asked[0].query if state.round_number else query
     if query.items != first.items:
-        return f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
-    return None
-
-
-def _complaint_of_devices(query: Query) -> str | None:
-    """Return why no device would answer a query: its parameters, pool, questions or epsilon are impossible; or None."""
+        yield f"its query has a catalogue of {query.items} items, earlier rounds had {first.items}"
     try:
-        check_question(query)
+        check_question(query)  # parameters, pool, questions and epsilon that no device would answer
     except InputError as error:
-        return f"its query cannot be asked: {error}"
-    return None
+        yield f"its query cannot be asked: {error}"
 
 
 def _at(error: BaseException, policy: Policy) -> str:
@@ -393,10 +369,8 @@ class Verifying:
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:
-    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level.
-
-    Items that they were not asked about, as where no device was left, are disputed as well.
-    """
+    """Return the posterior with the labels that fresh devices dispute: their estimate is nearer to another level."""
+    # items that fresh devices were not asked about, as where none was left, are disputed as well
     if state.verified is None or posterior.mixture is None:
         return replace(posterior, disputed=np.ones(posterior.doubt.size, np.bool_))
     nearest = np.abs(state.verified.value[:, None] - posterior.mixture.levels).argmin(axis=1)

@@ -46,12 +46,7 @@ class Outcome:
 
 
 class QueryRounds:
-    """Asks and absorbs round after round until the policy stops, then learns; see `conductor.ServerProcess`.
-
-    Between rounds it holds the sum of all statistics, and the query and counts of every round.
-
-    ``budget`` in nats.
-    """
+    """Asks and absorbs round after round until the policy stops, then learns; see `conductor.ServerProcess`."""
 
     def __init__(
         self,
@@ -78,10 +73,8 @@ class QueryRounds:
         self._failure: str | None = None
 
     def replay(self, over: Round) -> None:
-        """Take in a stored round of an interrupted run, as it is.
-
-        The policy is not asked again, because the last bits of a float may differ on another processor.
-        """
+        """Take in a stored round of an interrupted run, as it is."""
+        # the policy is not asked again, because the last bits of a float may differ on another processor
         if complaint := complaint_about(over.ask, self._state):
             raise PolicyError(f"round {self._state.round_number} cannot have been asked: {complaint}; {ANEW}")
         self._learner.checked(over.ask, self._policy, self._state)

@@ -38,23 +38,11 @@ class RunProgress:
 
 
 class Spending:
-    """What devices have spent, as follows from what they were asked: nobody answers beyond the budget.
-
-    Devices ``starts[i]`` to ``starts[i + 1] - 1`` were asked alike. Sums are exact.
-
-    ``budget`` in nats.
-
-    Examples
-    --------
-    >>> spending = Spending(Fraction(1))
-    >>> for first, stop in ((0, 10), (5, 20), (5, 6)):
-    ...     spending.ask(first, stop, Fraction(1, 2))
-    >>> spending.most
-    1.0
-    """
+    """What devices have spent, as follows from what they were asked: nobody answers beyond the budget. Exact."""
 
     def __init__(self, budget: Epsilon) -> None:
         self._budget = budget
+        # devices starts[i] to starts[i + 1] - 1 were asked alike
         self._starts, self._spent = [0], list[Epsilon]([Fraction(0)])
         self.most = 0.0
 
@@ -78,15 +66,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Centred:
-    """A round about centred ratings.
-
-    Attributes
-    ----------
-    query : Query
-        What was asked.
-    inside : ScoreStatistic
-        Counts about the M items of its pool alone, shape (M,).
-    """
+    """A round about centred ratings, and its counts about the M items of its pool alone, shape (M,)."""
 
     query: Query
     inside: ScoreStatistic
@@ -121,20 +101,10 @@ class AnchorRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """The rounds so far: those that are read once, and those that are read again when estimates improve.
+    """The rounds so far: those that are read once, and those that are read again when estimates improve."""
 
-    Attributes
-    ----------
-    settled : Estimates or None
-        Sum of the estimates of all rounds that are read once.
-    centred : tuple of Centred
-        Rounds about centred ratings, in order.
-    anchors : tuple of AnchorRound
-        Rounds of anchor sensing, in order.
-    """
-
-    settled: Estimates | None = None
-    centred: tuple[Centred, ...] = ()
+    settled: Estimates | None = None  # Sum of the estimates of all rounds that are read once
+    centred: tuple[Centred, ...] = ()  # Rounds about centred ratings, and rounds of anchor sensing, in order
     anchors: tuple[AnchorRound, ...] = ()
 
     def and_of(self, query: Query, statistic: Statistic, estimates: Estimates | None) -> Readings:
@@ -255,10 +225,7 @@ class Policy(Protocol):
 
 
 def absorb(state: ServerState, ask: Ask, statistic: Statistic, estimates: Estimates | None = None) -> ServerState:
-    """Return the state after the answers to ``ask``, with the ``estimates`` that follow from them, if any.
-
-    Its arrays are read-only, because a policy that wrote to them would change what is learned.
-    """
+    """Return the state after the answers to ``ask``, with the ``estimates`` that follow from them, if any."""
     after = replace(
         state,
         asked=(*state.asked, ask),
@@ -271,6 +238,7 @@ def absorb(state: ServerState, ask: Ask, statistic: Statistic, estimates: Estima
         readings = state.readings.and_of(ask.query, statistic, estimates)
         after = replace(after, readings=readings, estimates=_sum(state.estimates, estimates))
     sums = (after.estimates, after.verified, after.readings.settled)
+    # read-only, because a policy that wrote to them would change what is learned
     for value in (ask.query, after.merged, *sums, *after.readings.centred[-1:], *after.readings.anchors[-1:]):
         _close(value)
     return after

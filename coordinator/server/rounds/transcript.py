@@ -37,13 +37,11 @@ class Sealed:
 
 
 def seal(release: Release | Sealed) -> Release | Sealed:
-    """Return the digests of a release that holds whole leaves; a smaller release is returned as it is.
-
-    A leaf holds the devices from a multiple of `leaf_of` to the next one, whoever carries them.
-    """
+    """Return the digests of a release that holds whole leaves; a smaller release is returned as it is."""
     leaf = leaf_of(release.width)
     if isinstance(release, Sealed):
         return release
+    # a leaf holds the devices from a multiple of `leaf_of` to the next one, whoever carries them
     if release.first // leaf == (release.first + max(release.count, 1) - 1) // leaf and release.count < leaf:
         return release
     if release.first % leaf or release.count % leaf:

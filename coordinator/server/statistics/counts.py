@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from coordinator.protocol.arrays import Indices, Ints
-from coordinator.protocol.kary_kernels import values_of
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +94,8 @@ def of_group(group: str, one: CountStatistic) -> GroupStatistic:
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
     """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent."""
+    from coordinator.protocol.kary_kernels import values_of  # noqa: PLC0415 (compiled)
+
     release.require(query)
     values = np.empty(release.count, np.int32)
     values_of(release.unpacked(), values)
@@ -105,17 +106,11 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 
 
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
-    """Return the statistic of one block's release.
-
-    Shapes: ``supports`` (K,).
-    """
-    answered = release.answered_mask()
+    """Return the statistic of one block's release. Shapes: ``supports`` (K,)."""
     return CountStatistic(
         sums=supports,
         ones=_ones(release),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         pooled=0 if query.pool is None else release.count,
     )
 
@@ -129,3 +124,28 @@ def _ones(release: Release) -> int:
             int(np.bitwise_count(part).sum(dtype=np.int64)) for part in (bits[:whole].view(np.uint64), bits[whole:])
         )
     return int(release.unpacked()[release.answered_mask()].sum(dtype=np.int64))
+
+
+class Rates(NamedTuple):
+    """How often a report speaks for a value."""
+
+    mine: float  # P(the report speaks for v), where v is the device's value (p), and where it is another one (q)
+    others: float
+    # P(it speaks for two values that are both not the device's), as a share of q^2; 0 if it speaks for one value only
+    both: float = 1.0
+
+    @property
+    def contrast(self) -> float:
+        """``p - q``."""
+        return self.mine - self.others
+
+    def spread(self, share: Floats) -> Floats:
+        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
+        rate = self.others + self.contrast * share
+        return rate * (1 - rate) / self.contrast**2
+
+    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
+        """Return the variance of one device's estimate of the difference of two values' shares."""
+        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
+        alone = 2 * (1 - self.both) * product / self.contrast**2
+        return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked

@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
-from coordinator.server.statistics.statistic import Statistic
+from coordinator.server.statistics.statistic import Statistic, device_counts
 
 OF_RATED = "-of-rated"
 """Ends the name of designs whose pairs are among a device's public rated items."""
@@ -65,9 +65,7 @@ def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
     return PairStatistic(
         pairs=np.bincount(place[answered], minlength=cells).reshape(shape),
         agreed=np.bincount(place[bits], minlength=cells).reshape(shape),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
     )
 
 

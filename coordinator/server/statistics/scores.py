@@ -17,7 +17,7 @@ from coordinator.protocol.public_draws import item_queries, random_order, sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
-from coordinator.server.statistics.statistic import Statistic, no_answer
+from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
 FLUSH = 65_535
 """Devices after which half a word of counts could overflow."""
@@ -76,11 +76,8 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 
 @inlined
 def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, counted: int) -> int:
-    """Count one device's sensing set and its bit: both counts of an item share a word, one addition an item.
-
-    ``counted`` devices were counted since the words were moved out; how many that are now is returned. An item that
-    the device has ``seen`` counts no more.
-    """
+    """Count one device's sensing set and its bit; return how many devices were counted since words were moved out."""
+    # both counts of an item share a word, one addition an item; an item that the device has seen counts no more
     shared, seen, unit, ours = (
         counters.shared,
         counters.seen,
@@ -121,7 +118,7 @@ def _count_sets(
 
 
 def aggregate_scores(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the sensing sets; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release, regenerating the sensing sets; see `mechanisms.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
     key, table = round_key(query.public_seed, query.round), sensing_of(query)
@@ -143,9 +140,7 @@ def score_statistic(query: Query, release: Release, counts: Ints2) -> ScoreStati
     return ScoreStatistic(
         sensed=counts[0],
         scores=counts[1],
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int((release.unpacked()[:, 0] & answered).sum(dtype=np.int64)),
     )
 
@@ -176,7 +171,7 @@ def _add_up_sets(
 
 
 def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the sets; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release, regenerating the sets; see `mechanisms.aggregate`."""
     release.require(query)
     answered = release.answered_mask()
     bits = release.unpacked() & answered[:, None]
@@ -186,9 +181,7 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(bits.sum(dtype=np.int64)),
         questions=query.questions,
     )
@@ -213,19 +206,14 @@ def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=np.bincount(items[yes], minlength=query.items),
         scores=np.bincount(items[yes & values], minlength=query.items),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(yes.sum()),
     )
 
 
 @inlined
 def _list_row(words: Words, start: int, items: int, most: int, entries: Ints) -> int:
-    """Write ``2 item``, and 1 more where it was liked, for each rating in a row of bits, the last item first.
-
-    Return how many there are; -1 where more than ``most`` are rated, or one is liked that was not rated.
-    """
+    """Write ``2 item``, plus 1 for a like, for each rating of a row, last item first; return their number, or -1."""
     count = 0
     for word in range((items - 1) >> 6, -1, -1):
         place, beyond = start + 64 * word, uint64(max(0, 64 * word + 64 - items))
@@ -287,9 +275,7 @@ def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int(scores.sum()),
     )
 
@@ -310,9 +296,7 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     return PairStatistic(
         pairs=counts & (_ALIKE - 1),
         agreed=counts >> (_ALIKE.bit_length() - 1),
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
     )
 
 

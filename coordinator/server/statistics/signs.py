@@ -19,7 +19,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import sensed_planes, word_coins
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.slices import carry_on, planes_for, read_out
-from coordinator.server.statistics.statistic import Statistic
+from coordinator.server.statistics.statistic import Statistic, device_counts
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -50,7 +50,7 @@ def _add_up(
 
 
 def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
-    """Return the statistic of one block's release, regenerating the signs; see `aggregation.aggregate`.
+    """Return the statistic of one block's release, regenerating the signs; see `mechanisms.aggregate`.
 
     ``sensed`` holds the answering devices, for every item of the pool; ``scores`` those of them that named a vector
     whose sign of the item is +1, so that ``sum_u H_ui S_u = 2 scores - sensed``.
@@ -65,9 +65,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     return ScoreStatistic(
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int((bits[:, 0] & answered).sum(dtype=np.int64)),
     )
 
@@ -97,9 +95,6 @@ def agreements(key: Words, first: int, positive: Bools, answered: Bools, places:
     counts = np.zeros(places, np.int64)
     _add_up(streams, begin, flips, heard, *planes_for(even, places), counts)
     return counts
-
-
-_FULL_ANCHOR = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +132,7 @@ class AnchorStatistic(Statistic):
 
 
 def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
-    """Return the statistic of one block's release to `PairSigns` or `Anchor`; see `aggregation.aggregate`."""
+    """Return the statistic of one block's release to `PairSigns` or `Anchor`; see `mechanisms.aggregate`."""
     release.require(query)
     answered, positive = release.answered_mask(), release.unpacked()[:, 0].astype(np.bool_)
     pairs, sensed, scores = np.zeros((3, 0), np.int64)
@@ -151,9 +146,7 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
         pairs=pairs,
         sensed=sensed,
         scores=scores,
-        devices=release.count,
-        answered=int(answered.sum()),
-        refused=release.refused,
+        **device_counts(release),
         ones=int((positive & answered).sum()),
     )
 
@@ -164,7 +157,7 @@ def turned_agreements(query: Query, first: int, positive: Bools, answered: Bools
     even = count + count % 2
     streams = device_streams(round_key(query.public_seed, query.round), first, even)
     flips, heard = np.zeros((2, even), np.uint64)
-    flips[:count], heard[:count] = np.where(positive, 0, _FULL_ANCHOR), np.where(answered, _FULL_ANCHOR, 0)
+    flips[:count], heard[:count] = np.where(positive, 0, _FULL), np.where(answered, _FULL, 0)
     sensing = sensed_planes(query.arrays[SENSED], int(query.parameters[LEVELS]))
     sensed, scores = np.zeros((2, query.items), np.int64)
     of_sensed, of_scores = planes_for(even, query.items), planes_for(even, query.items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -65,6 +65,20 @@ def merge(first: Statistic, *others: Statistic) -> Statistic:
             raise InputError("statistics of different designs or catalogues have no sum; merge those of one query")
         total = total + other
     return total
+
+
+class DeviceCounts(TypedDict):
+    """The numbers of devices of a statistic, by its fields."""
+
+    devices: int
+    answered: int
+    refused: int
+
+
+def device_counts(release: Release) -> DeviceCounts:
+    """Return how many devices of a block were asked, answered and refused."""
+    answered = int(release.answered_mask().sum())
+    return {"devices": release.count, "answered": answered, "refused": release.refused}
 
 
 def no_answer(query: Query, release: Release, why: str) -> InputError:

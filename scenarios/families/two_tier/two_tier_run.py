@@ -16,7 +16,15 @@ from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows, stacked
-from coordinator.server.completion.batches import PRIVATE, Batch, BatchPlan, Course, announced, public_only, start
+from coordinator.server.completion.batches import (
+    PRIVATE,
+    Batch,
+    BatchPlan,
+    CompletionOutcome,
+    announced,
+    public_only,
+    start,
+)
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import FittedModel, centre, iterate
 from coordinator.server.fleet.cohorts import plan_layout
@@ -111,7 +119,7 @@ class CoursePlan:
 
 def follow(
     plan: CoursePlan, session: Backend, stored_batches: KeptBatches | None = None, progress: Progress = silent
-) -> SessionResult[Course]:
+) -> SessionResult[CompletionOutcome]:
     """Run a mechanism, or its rival ``full`` or ``none``."""
     workers = session.workers
     layout = plan_layout(devices=max(plan.private.users, 1), workers=workers, devices_per_actor=None)
@@ -120,7 +128,7 @@ def follow(
             course = _follow_full(plan, threads, workers)
         return SessionResult(outcome=course, costs=Costs(), backend=session.name, layout=layout)
 
-    def finish(course: Course, _: ExperimenterView, costs: Costs) -> SessionResult[Course]:
+    def finish(course: CompletionOutcome, _: ExperimenterView, costs: Costs) -> SessionResult[CompletionOutcome]:
         return SessionResult(outcome=course, costs=costs, backend=session.name, layout=layout)
 
     server, crews = plan.server, {}
@@ -132,7 +140,7 @@ def follow(
             bounds=list(plan.private.blocks(DEVICES_A_COHORT)),
             hosts=workers,
         )
-    work: BackendJob[Batch, Course, SessionResult[Course]] = BackendJob(
+    work: BackendJob[Batch, CompletionOutcome, SessionResult[CompletionOutcome]] = BackendJob(
         plan=server,
         device_groups=crews,
         secret=plan.secret,
@@ -144,12 +152,12 @@ def follow(
     return session.run(work, progress)
 
 
-def points_of(course: Course, score: Score) -> list[tuple[int, float]]:
+def points_of(course: CompletionOutcome, score: Score) -> list[tuple[int, float]]:
     """Return private devices so far, and the score of the model then."""
     return [(devices, score(features)) for devices, features in course.models]
 
 
-def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> Course:
+def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> CompletionOutcome:
     """Let the private users' ratings join the public ones batch by batch, means included: full EM, not private."""
     server, alone = plan.server, local_crowd(plan.server.public, threads, workers)
     model = start(server, alone)
@@ -169,7 +177,7 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
             model = announced(model, crowd)
         if server.returns_model_after(first, stop):
             models.append((stop, model.features))
-    return Course(
+    return CompletionOutcome(
         features=model.features,
         model=model,
         models=models,

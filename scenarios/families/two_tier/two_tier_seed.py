@@ -21,7 +21,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
-from coordinator.server.completion.batches import BatchPlan, Course
+from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors
 from scenarios.backends.session import Backend, Progress, silent
@@ -292,7 +292,7 @@ def run(
     }
 
 
-def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: Course) -> dict[str, Any]:
+def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: CompletionOutcome) -> dict[str, Any]:
     """Return the result, as JSON values."""
     settings, split, alone = world.settings, world.split, course.alone or course
     counts = np.bincount(split.public_rows.items, minlength=split.train.count)

@@ -16,7 +16,7 @@ from rich.console import Console
 from coordinator.protocol import second_order_mechanisms as public
 from coordinator.protocol.errors import InputError
 from coordinator.server.completion import mechanisms as server
-from coordinator.server.completion.batches import Course
+from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.in_process import InProcess
 from scenarios.config.settings import validated
@@ -107,7 +107,7 @@ def measure_two_tier(
     )
 
 
-def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Course) -> list[dict[str, Any]]:
+def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: CompletionOutcome) -> list[dict[str, Any]]:
     """Attack what can be attacked: some mechanisms need a scale with all ratings on it."""
     from scenarios.families.two_tier.attack import ATTACKED, attack  # noqa: PLC0415 (trees, only where they grow)
 

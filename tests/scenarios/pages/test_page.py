@@ -23,7 +23,7 @@ from runs import Command, planted_ratings, refused, write_movielens
 import blindrec as face
 from scenarios import pages
 from scenarios.pages.page import report_of
-from scenarios.pages.promise import KINDS, Promise
+from scenarios.pages.promise import KINDS, PrivacyPromise
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.pages.sections import section_of_experiment, section_of_plan
 from scenarios.pages.traced import Traced, sentence
@@ -357,7 +357,7 @@ def test_every_kind_of_promise_has_words_and_limits() -> None:
     told = parts.split("{% macro meaning")[1]
     for kind in KINDS:
         assert told.count(f'kind == "{kind}"') == 2
-        assert Promise(kind=kind).loud == (kind in ("none", "deniability", "part"))
+        assert PrivacyPromise(kind=kind).loud == (kind in ("none", "deniability", "part"))
 
 
 def test_a_sentence_names_the_place_of_each_value_and_escapes_its_words() -> None:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable
 from scenarios.show.figures import ENDINGS, FAMILIES, pictures_of, rendered
-from scenarios.show.panel import PALETTE, Axis, Mark, Panel, Picture, Reference, by_place, look
+from scenarios.show.panel import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, look
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
@@ -211,7 +211,7 @@ def test_a_picture_that_cannot_be_read_is_found() -> None:
 
 def test_marks_of_a_row_stand_side_by_side() -> None:
     marks = [Mark("one", told, 0.5, low=0.4, high=0.6) for told in ("first", "second")]
-    picture = Picture("rows", "", "", [Panel(marks=marks, x=Axis("share"))])
+    picture = Picture("rows", "", "", [FigurePanel(marks=marks, x=Axis("share"))])
     assert list(faults(drawn(picture))) == []
 
 
@@ -219,7 +219,7 @@ def test_a_panel_is_drawn_as_it_is_declared() -> None:
     """Axes, intervals, series, reference lines and the legend: whatever a panel says stands in its picture."""
     points = pd.DataFrame({"label": ["a", "a", "b"], "t": [1.0, 100.0, 1.0], "y": [1.0, 2.0, 5.0]})
     points = points.assign(low=[0.5, 1.5, math.nan], high=[2.0, math.nan, math.nan])
-    panel = Panel(
+    panel = FigurePanel(
         points=points,
         x=Axis("time [s]", "t", "log", ticks="value"),
         y=Axis("height", "y", low=0, high=9, ticks={0: "none", 9: "all"}),
@@ -242,7 +242,7 @@ def test_a_panel_is_drawn_as_it_is_declared() -> None:
 
 def test_a_line_below_another_shows() -> None:
     points = pd.DataFrame({"label": ["a", "a", "b", "b"], "x": [1.0, 2.0] * 2, "y": [3.0, 4.0] * 2})
-    panel = Panel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), style=by_place(["a", "b"]))
+    panel = FigurePanel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), style=by_place(["a", "b"]))
     (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
     below, above = axes.get_lines()
     assert below.get_linewidth() > 3 > above.get_linewidth()
@@ -252,7 +252,7 @@ def test_labels_are_plain_text() -> None:
     """A dollar in a name is a dollar, and no formula; powers of ten need none."""
 
     marks = [Mark("$y_", "$x^{$", 1), Mark("$z_", "$\\frac{$", 2)]
-    panel = Panel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
+    panel = FigurePanel(marks=marks, x=Axis("$\\alpha$ $_"), title="$^$")
     picture = Picture("a", "a", "a", [panel], heading="$\\alpha$ $_")
     assert rendered(picture, ".svg").startswith(b"<?xml")
     assert [readable(value) for value in (1e6, 2.5e7, 1e-9, 12.0)] == ["10⁶", "2.5\u00d710⁷", "10⁻⁹", "12"]

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from coordinator.protocol.arrays import Floats, Indices
 from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments
-from scenarios.theory.prediction import Mixture, predicted_accuracy, predicted_exact, sampled_cuts
+from scenarios.theory.prediction import ScoreMixture, predicted_accuracy, predicted_exact, sampled_cuts
 
 MANY = 1_000_000
 
@@ -115,7 +115,7 @@ def test_scatter_of_the_cut() -> None:
     The twin is the variance of a sample whose cluster sizes are random too, larger by a factor 1.11.
     """
     sizes, truth = np.array([60, 140]), np.repeat([0, 1], [60, 140])
-    mixture = Mixture(means=np.array([0.0, 2.0]), deviations=np.ones(2), sizes=sizes)
+    mixture = ScoreMixture(means=np.array([0.0, 2.0]), deviations=np.ones(2), sizes=sizes)
     rng, found = np.random.default_rng(2), []
     for _ in range(16):
         scores = rng.normal(2.0 * truth, size=(500, 200))
@@ -131,13 +131,13 @@ def test_scatter_of_the_cut() -> None:
 
 def test_unequal_deviations_move_the_cut_as_they_should() -> None:
     """A wide and a narrow component: every part of the limit scales with the unit of length."""
-    narrow = Mixture(means=np.array([0.0, 3.0]), deviations=np.array([0.5, 1.0]), sizes=np.array([50, 50]))
-    wide = Mixture(means=np.array([0.0, 6.0]), deviations=np.array([1.0, 2.0]), sizes=np.array([50, 50]))
+    narrow = ScoreMixture(means=np.array([0.0, 3.0]), deviations=np.array([0.5, 1.0]), sizes=np.array([50, 50]))
+    wide = ScoreMixture(means=np.array([0.0, 6.0]), deviations=np.array([1.0, 2.0]), sizes=np.array([50, 50]))
     one, two = sampled_cuts(narrow), sampled_cuts(wide)
     np.testing.assert_allclose(two.limit, 2 * one.limit, rtol=1e-8)
     np.testing.assert_allclose(two.shift, 2 * one.shift, rtol=1e-6)
     np.testing.assert_allclose(two.variance, 4 * one.variance, rtol=1e-8)
-    mirrored = Mixture(means=np.array([-3.0, 0.0]), deviations=np.array([1.0, 0.5]), sizes=np.array([50, 50]))
+    mirrored = ScoreMixture(means=np.array([-3.0, 0.0]), deviations=np.array([1.0, 0.5]), sizes=np.array([50, 50]))
     np.testing.assert_allclose(sampled_cuts(mirrored).limit, -one.limit, rtol=1e-8)
     np.testing.assert_allclose(sampled_cuts(mirrored).shift, -one.shift[::-1], rtol=1e-6)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +27,7 @@ HALF = 0.5
 """The paper's weight of a release's row against a public user's."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class SecondOrderServer:
     """What the server does with one mechanism; a module of `coordinator.server.completion.mechanisms` declares it."""
 

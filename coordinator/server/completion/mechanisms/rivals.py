@@ -16,28 +16,8 @@ if TYPE_CHECKING:
     from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
 
-class Exact(SecondOrderServer):
-    """Completed vectors, row by row."""
-
-    name = "exact"
-    weight = HALF
-    swept = ("",)
-    attacked = ()
-
-
-class Laplace(SecondOrderServer):
-    """Noisy vectors, row by row."""
-
-    name = "laplace"
-    swept = ("5", "1")
-    attacked = ("5", "1")
-
-
 class PrivUnit(SecondOrderServer):
     """Moments of directions: r rows a batch, of a weight that is validated."""
-
-    name = "privunit"
-    swept = ("5",)
 
     def rows(self, features: ItemFeatures, releases: Sequence[SecondOrderRelease]) -> int:
         """Return r, or 0 without releases."""
@@ -68,16 +48,9 @@ class PrivUnit(SecondOrderServer):
         yield rows
 
 
-class Sslp(SecondOrderServer):
-    """Corners of the cube, row by row."""
-
-    name = "sslp"
-    swept = ("5",)
-
-
 SERVER = (
-    Exact(),
-    Laplace(),
-    PrivUnit(),
-    Sslp(),
+    SecondOrderServer(name="exact", weight=HALF, swept=("",), attacked=()),
+    SecondOrderServer(name="laplace", swept=("5", "1"), attacked=("5", "1")),
+    PrivUnit(name="privunit", swept=("5",)),
+    SecondOrderServer(name="sslp", swept=("5",)),
 )

@@ -35,10 +35,7 @@ def compared_in(where: str) -> tuple[str, ...]:
 
 
 def bounded_names() -> tuple[str, ...]:
-    """Return the names of the recommenders by weight that never kick a peer out.
-
-    Those of the paper come first, then ours, then those for ``D = R = 0`` only.
-    """
+    """Return the recommenders by weight that never kick a peer out: the paper's, ours, those for ``D = R = 0`` only."""
     bounded = (one for one in named_recommenders().values() if one.bounded)
     return tuple(one.name for one in sorted(bounded, key=lambda one: (not one.promised, one.ours)))
 

@@ -6,13 +6,12 @@ those of the spec's section 2, the lean rule and the sharp weighting are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.arrays import Floats
 from coordinator.server.online import recommender
-from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender, Unweighted
+from coordinator.server.online.recommender import Limits, NamedRecommender, Promise, Unweighted
 
 if TYPE_CHECKING:
     from coordinator.server.online.weighting import Weighting
@@ -39,79 +38,69 @@ def _sharp(rounds: int, objects: int) -> Weighting:
     return _weighting(rounds, objects, sharp=True)
 
 
-def _built(weighting: Callable[[int, int], Weighting]) -> Callable[[Promise], Recommender]:
-    return lambda promise: ByWeight(weighting(promise.rounds, promise.objects))
+def _by_weight(name: str, about: str, order: int, limits: Limits, **declared: Any) -> NamedRecommender:
+    """Return a recommender by weight, plain unless it is declared sharp."""
+    weighting = _sharp if declared.get("sharp") else _weighting
+
+    def build(promise: Promise) -> ByWeight:
+        return ByWeight(weighting(promise.rounds, promise.objects))
+
+    return NamedRecommender(
+        name=name, about=about, order=order, build=build, limits=limits, weighting=weighting, **declared
+    )
 
 
-_PLAIN = _built(_weighting)
 _EPSILON = ("epsilon-rounds", "epsilon-peers")
-_ADVERSARIES = ("theorem-6", "slow-halving", "theorem-15")
+_EVERYWHERE = ("rounds", "radius", "diversity", *_EPSILON, "ratings", "theorem-6", "slow-halving", "theorem-15")
 
 RECOMMENDERS = (
-    NamedRecommender(
-        name="p-rec",
-        order=10,
-        about="p-REC(D, R), Rule B of its credits",
-        build=_PLAIN,
-        limits=recommender.total,
-        weighting=_weighting,
-        bounded=True,
-        compared=("rounds", "radius", "diversity", *_EPSILON, "ratings", *_ADVERSARIES),
+    _by_weight(
+        "p-rec", "p-REC(D, R), Rule B of its credits", 10, recommender.total, bounded=True, compared=_EVERYWHERE
     ),
-    NamedRecommender(
-        name="p-rec-sim",
-        order=20,
-        about="p-REC_sim, for D = R = 0",
-        build=_PLAIN,
-        limits=recommender.strict,
-        weighting=_weighting,
+    _by_weight(
+        "p-rec-sim",
+        "p-REC_sim, for D = R = 0",
+        20,
+        recommender.strict,
         bounded=True,
         promised=False,
         exact=("epsilon", "loss"),
         compared=("ratio", *_EPSILON, "claim-1"),
     ),
-    NamedRecommender(
-        name="p-rec-lean",
-        order=30,
+    _by_weight(
+        "p-rec-lean",
+        "ours: p-REC without doubled credits",
+        30,
+        recommender.lean,
         ours=True,
-        about="ours: p-REC without doubled credits",
-        build=_PLAIN,
-        limits=recommender.lean,
-        weighting=_weighting,
         bounded=True,
-        compared=("rounds", "radius", "diversity", *_EPSILON, "ratings", *_ADVERSARIES),
+        compared=_EVERYWHERE,
     ),
-    NamedRecommender(
-        name="p-rec-sharp",
-        order=40,
+    _by_weight(
+        "p-rec-sharp",
+        "ours: lean, half the privacy loss, two objects only",
+        40,
+        recommender.lean,
         ours=True,
-        about="ours: lean, half the privacy loss, two objects only",
-        build=_built(_sharp),
-        limits=recommender.lean,
-        weighting=_sharp,
         sharp=True,
         bounded=True,
         exact=("loss",),
         compared=("rounds", "ratio", "radius", *_EPSILON, "ratings"),
     ),
-    NamedRecommender(
-        name="p-rec-wide",
-        order=50,
-        about="p-REC(D, R), Rule A of its credits",
-        build=_PLAIN,
-        limits=recommender.wide,
-        weighting=_weighting,
+    _by_weight(
+        "p-rec-wide",
+        "p-REC(D, R), Rule A of its credits",
+        50,
+        recommender.wide,
         bounded=True,
         compared=("rounds",),
         in_figures=False,  # it lies on p-rec
     ),
-    NamedRecommender(
-        name="p-rec-literal",
-        order=60,
-        about="p-REC's credits taken literally: kicks peers out where R > D",
-        build=_PLAIN,
-        limits=recommender.literal,
-        weighting=_weighting,
+    _by_weight(
+        "p-rec-literal",
+        "p-REC's credits taken literally: kicks peers out where R > D",
+        60,
+        recommender.literal,
         compared=("rounds", "radius"),
         in_figures=False,
     ),

@@ -52,15 +52,7 @@ DEVICE = (Warner(),)
 SERVER = """
 from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
-
-class Warner(SecondOrderServer):
-    name = "warner"
-    weight = HALF
-    swept = ("3",)
-    attacked = ("3",)
-
-
-SERVER = (Warner(),)
+SERVER = (SecondOrderServer(name="warner", weight=HALF, swept=("3",), attacked=("3",)),)
 """
 ROOMS = {
     "coordinator.protocol.second_order_mechanisms": PUBLIC,

@@ -12,7 +12,7 @@ from completions import planted
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows
-from coordinator.server.completion.batches import Course, announced, start
+from coordinator.server.completion.batches import CompletionOutcome, announced, start
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
@@ -93,7 +93,7 @@ def rows_of(table: Rows) -> list[Floats2]:
     return np.split(both, table.starts[1:-1])
 
 
-def course_of(world: TwoTierWorld) -> Course:
+def course_of(world: TwoTierWorld) -> CompletionOutcome:
     return follow(plan_of(world, Fitting(rank=6, kappa=1)), SESSION).outcome
 
 

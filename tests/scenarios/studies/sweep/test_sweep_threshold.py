@@ -26,7 +26,7 @@ from coordinator.server.decoding.estimates import contrasts_of
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
-from coordinator.server.moments.emulation import Crowd, given_sensed
+from coordinator.server.moments.emulation import EmulatedDevices, given_sensed
 from coordinator.server.rounds.state import Ask, total
 from coordinator.server.rounds.transcript import digest
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -296,8 +296,8 @@ def emulated(scenario: Scenario, query: Query) -> Floats:
     return np.array([scores_in(query, devices.ask(ask)[0]) for ask in asks], float)
 
 
-def crowd_of(devices: Emulated, liked: Floats2) -> Crowd:
-    return Crowd(likes=liked, class_shares=devices.class_shares, rated=devices.rated, users=USERS)
+def crowd_of(devices: Emulated, liked: Floats2) -> EmulatedDevices:
+    return EmulatedDevices(likes=liked, class_shares=devices.class_shares, rated=devices.rated, users=USERS)
 
 
 def expected_scores(scenario: Scenario, query: Query) -> tuple[Floats, Floats]:
