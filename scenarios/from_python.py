@@ -28,7 +28,7 @@ from scenarios.show.tables import lines_of, text_of
 from scenarios.studies.plan_of_file import planned
 from scenarios.studies.planner.plan import DesignPlan
 from scenarios.studies.planner.plan_tables import recommendation
-from scenarios.studies.planner.request import Asked
+from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
 from scenarios.studies.sweep.sweeps import load_sweep
 
@@ -444,7 +444,7 @@ def plan(
     InputError
         If something cannot be used, or no design that protects all a device holds can do it.
     """
-    request = Asked(
+    request = PlanRequest(
         success=success,
         accuracy=accuracy,
         users=users,

@@ -68,7 +68,7 @@ def plan(
     from scenarios.studies.plan_of_file import planned
     from scenarios.studies.planner.plan_check import check_plan, measure_cost
     from scenarios.studies.planner.plan_tables import show_check, show_cost, show_plan
-    from scenarios.studies.planner.request import Asked
+    from scenarios.studies.planner.request import PlanRequest
     from scenarios.studies.planner.withstanding import check_share, show_withstanding, withstanding
 
     _check_counts(repeat, seed)
@@ -78,7 +78,7 @@ def plan(
     check_target(json)
     check_figure(figure)
     world = {name: others.pop(name) for name in WORLD}
-    request = Asked(
+    request = PlanRequest(
         success=success,
         accuracy=accuracy,
         users=users,

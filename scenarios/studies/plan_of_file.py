@@ -12,10 +12,10 @@ from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.log import console
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.planner.plan import DesignPlan
-from scenarios.studies.planner.request import Asked, planned_for
+from scenarios.studies.planner.request import PlanRequest, planned_for
 
 
-def planned(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+def planned(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it: with a file also ``worth``, or ``worth_not`` and why not.
 
     Where users are told and no epsilon is, advice is forecast at several epsilons.

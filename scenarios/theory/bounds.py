@@ -251,18 +251,7 @@ def users_by_fano(problem: LearningProblem, nats: float) -> float:
 
 
 def fano(problem: LearningProblem) -> float:
-    """Any epsilon-LDP learner, adaptive or not: `Omega(N / eps)` (Lemma 6, Theorem 7 [3.3]).
-
-    Parameters
-    ----------
-    problem : LearningProblem
-        The learning problem; any.
-
-    Returns
-    -------
-    float
-        Users needed, 0 or more.
-    """
+    """Any epsilon-LDP learner, adaptive or not: `Omega(N / eps)` (Lemma 6, Theorem 7 [3.3])."""
     return users_by_fano(problem, fano_information(epsilon=problem.epsilon))
 
 

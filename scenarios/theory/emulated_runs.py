@@ -145,7 +145,7 @@ class Emulation:
     def needed(self, *, accuracy: float | None, success: float | None) -> Estimate | None:
         """Return the size that meets a target, or the stricter of two; None where not even the largest one does."""
         steps = np.linspace(0.0, math.log(self.largest) + 0.5, 400)
-        axis = Axis(steps, np.log([max(self.strength(math.exp(one)), 1e-300) for one in steps.tolist()]))
+        axis = StrengthCurve(steps, np.log([max(self.strength(math.exp(one)), 1e-300) for one in steps.tolist()]))
         return stricter(
             [
                 estimate(goal, axis, self._at, top=self.largest)
@@ -222,7 +222,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class StrengthCurve:
     """Logarithms of sizes or epsilons, and of the strength there, which rises."""
 
     steps: Floats
@@ -256,7 +256,7 @@ Place = tuple[Emulation, int, float]
 """What is drawn near a place of an axis, and at which place exactly."""
 
 
-def estimate(goal: Goal, axis: Axis, at: Callable[[float], Place], *, top: float) -> Estimate | None:
+def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
     """Estimate where a goal is met, at most at ``top``; None where it is met nowhere.
 
     The strength is taken as ``c s^slope`` of what moments say, s, with the logarithm of the slope normal, and the
@@ -307,7 +307,7 @@ def estimate(goal: Goal, axis: Axis, at: Callable[[float], Place], *, top: float
     )
 
 
-def _close(goal: Goal, low: float, high: float, level: float, axis: Axis) -> bool:
+def _close(goal: Goal, low: float, high: float, level: float, axis: StrengthCurve) -> bool:
     """Return whether an interval is narrow enough: in users, or for a share of items in what it means for the share."""
     if goal.whole:
         return high - low < NARROW

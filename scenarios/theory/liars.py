@@ -49,7 +49,7 @@ SHIFT_DRAWS = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ShiftInputs:
     """What a shift follows from."""
 
     query: Query  # Of one round about all items
@@ -61,7 +61,7 @@ class Given:
         return min(1.0, self.rated / promoted)
 
 
-def sign_shift(inputs: Given, promoted: int) -> float:
+def sign_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of sign sensing, in units of the answer's sign.
 
     Examples
@@ -80,7 +80,7 @@ def sign_shift(inputs: Given, promoted: int) -> float:
     return one * (some / promoted + (inputs.rated - some) / max(rest, 1))
 
 
-def sets_shift(inputs: Given, promoted: int) -> float:
+def sets_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of MaxSense, in units of ``P(S = 1 | item sensed) - P(S = 1)``."""
     sensing = inputs.query.parameters["sensing"]
     contrast = 1.0 if inputs.makes_up == ANSWERS else bit_channel(inputs.query.epsilon).contrast
@@ -93,7 +93,7 @@ def sets_shift(inputs: Given, promoted: int) -> float:
     return contrast * (1 - sensing) ** some * inputs.reach(promoted)
 
 
-def parts_shift(inputs: Given, promoted: int) -> float:
+def parts_shift(inputs: ShiftInputs, promoted: int) -> float:
     """Return s(r) of Multi-MaxSense: sets have a fixed size, so that another item's presence leaves less room."""
     query = inputs.query
     size, items = int(query.parameters["set_size"]), query.items
@@ -107,7 +107,7 @@ def parts_shift(inputs: Given, promoted: int) -> float:
     return contrast * float(scipy.stats.hypergeom.pmf(0, items - 1, some, size - 1)) * inputs.reach(promoted)
 
 
-def values_shift(inputs: Given, promoted: int, rates: Rates) -> float | None:
+def values_shift(inputs: ShiftInputs, promoted: int, rates: Rates) -> float | None:
     """Return s(r) of a frequency oracle that is told what devices liked, in units of shares of the devices."""
     query, design = inputs.query, inputs.query.design
     if inputs.makes_up == ANSWERS:
@@ -154,11 +154,11 @@ def _fullest(balls: int, buckets: int) -> float:
 DRAWS = 8
 """Times that estimates are drawn and decoded."""
 LUCK = 0.95
-"""How much slower items may move of which luck turns round most, if ratings are not centred; see `Sway.swift`."""
+"""How much slower items may move of which luck turns round most, if ratings are not centred; see `Influence.swift`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sway:
+class Influence:
     """What liars and honest devices contribute to the estimates of one round."""
 
     # shape (L,); Mean of an honest device's contribution to an item of each cluster, and its standard deviation
@@ -219,7 +219,7 @@ def _tried(most: int) -> list[int]:
     return sizes
 
 
-def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
+def influence_of(scenario: Scenario, makes_up: str = ANSWERS) -> Influence | None:
     """Return what liars can do to a round of a filled-in block-model scenario; None where no formula is known."""
     if scenario.policy not in (ONE_ROUND, FIXED) or scenario.answers_per_device > 1 or scenario.pool_size is not None:
         return None
@@ -230,7 +230,7 @@ def sway_of(scenario: Scenario, makes_up: str = ANSWERS) -> Sway | None:
         .design(scenario.settings, world)
         .query(round_number=0, public_seed=bytes(16), epsilon=scenario.epsilon)
     )
-    return _sway(moments, scenario, Given(query=query, rated=world.rated, makes_up=makes_up))
+    return _influence(moments, scenario, ShiftInputs(query=query, rated=world.rated, makes_up=makes_up))
 
 
 def universal_limit(scenario: Scenario) -> float:
@@ -250,45 +250,45 @@ def universal_limit(scenario: Scenario) -> float:
 
 
 @singledispatch
-def _sway(moments: object, scenario: Scenario, inputs: Given) -> Sway | None:  # noqa: ARG001 (as all)
+def _influence(moments: object, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:  # noqa: ARG001 (as all)
     return None
 
 
-@_sway.register
-def _signs(moments: SignMoments, scenario: Scenario, inputs: Given) -> Sway:
+@_influence.register
+def _signs(moments: SignMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence:
     block = known_world(scenario).block
     assert block is not None
     levels = moments.contrast * (2 * block.class_shares @ block.like - 1)
-    return Sway(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted))
+    return Influence(levels=levels, deviation=np.ones(levels.size), shift=lambda promoted: sign_shift(inputs, promoted))
 
 
-@_sway.register
-def _sets(moments: SketchMoments, scenario: Scenario, inputs: Given) -> Sway:
+@_influence.register
+def _sets(moments: SketchMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence:
     decoder = "centred" if scenario.decoder == POSTERIOR else scenario.decoder
     shift = sets_shift if inputs.query.design == "maxsense" else parts_shift
-    return Sway(
+    return Influence(
         levels=moments.effect,
         deviation=np.full(moments.effect.size, moments.estimate_deviation(1, decoder)),
         shift=lambda promoted: shift(inputs, promoted),
     )
 
 
-@_sway.register
-def _values(moments: FrequencyMoments, scenario: Scenario, inputs: Given) -> Sway | None:
+@_influence.register
+def _values(moments: FrequencyMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
     half = half_in(scenario)
     assert isinstance(half, FrequencyHalf)
     rates = half.asking.reports(inputs.query)
     if getattr(scenario.settings, "told", "liked") == "rated" or values_shift(inputs, 1, rates) is None:
         return None
-    return Sway(
+    return Influence(
         levels=moments.level,
         deviation=np.sqrt(moments.variance),
         shift=lambda promoted: values_shift(inputs, promoted, rates) or 0.0,
     )
 
 
-@_sway.register
-def _pairs(moments: PairMoments, scenario: Scenario, inputs: Given) -> Sway | None:
+@_influence.register
+def _pairs(moments: PairMoments, scenario: Scenario, inputs: ShiftInputs) -> Influence | None:
     """Return how liars turn an item round that agrees with others of its cluster more often than with the other one's.
 
     The levels are half of what an item agrees more with the liked cluster than with the other one. A liar who is asked
@@ -299,7 +299,7 @@ def _pairs(moments: PairMoments, scenario: Scenario, inputs: Given) -> Sway | No
         return None
     levels = (rates[:, 0] - rates[:, 1]) / 2
     less_liked = int(cluster_sizes(scenario)[by_level(scenario).argmax()])
-    return Sway(
+    return Influence(
         levels=levels,
         deviation=np.full(2, math.nan),  # of what the decoder makes of all pairs together nothing is said
         shift=lambda promoted: (1 - min((promoted - 1) / max(less_liked - 1, 1), 1.0)) / 2,
@@ -308,7 +308,7 @@ def _pairs(moments: PairMoments, scenario: Scenario, inputs: Given) -> Sway | No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Prediction:
     """What should come out of a round with liars, in the mean."""
 
     wrong: float  # Items with a wrong label, by the server's own decoder: its levels are fitted to what liars did
@@ -317,23 +317,25 @@ class Outlook:
     rank: float | None  # Mean rank of the items that should seem liked more, from 1; None if there are none
 
 
-def outlook(sway: Sway, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int) -> Outlook:
+def predict_round(
+    influence: Influence, scenario: Scenario, *, share: float, labels: Indices, wishes: Indices, users: int
+) -> Prediction:
     """Predict labels and ranks of one round: estimates are drawn from their moments, and decoded as the server does.
 
     Shapes: ``labels`` (N,); ``wishes`` (N,).
     """
     truth, coins = by_level(scenario)[labels], np.random.default_rng(0)
-    deviation, wrong, ranks = float(sway.deviation.mean()) / math.sqrt(users), 0, list[float]()
+    deviation, wrong, ranks = float(influence.deviation.mean()) / math.sqrt(users), 0, list[float]()
     right = list[float]()
     for _ in range(DRAWS):
-        values = sway.sample(share, labels, wishes, users, coins)
+        values = influence.sample(share, labels, wishes, users, coins)
         decoded = _decoded(scenario, values, deviation)
         wrong += int((decoded != truth).sum())
         right.append(clustering_scores(decoded, labels).accuracy)
         rank = np.empty(values.size)
         rank[np.argsort(-values)] = np.arange(values.size) + 1
         ranks.append(float(rank[wishes > 0].mean()) if (wishes > 0).any() else math.nan)
-    return Outlook(
+    return Prediction(
         wrong=wrong / DRAWS,
         accuracy=float(np.mean(right)),
         rank=None if math.isnan(ranks[0]) else float(np.mean(ranks)),
@@ -357,28 +359,17 @@ def _decoded(scenario: Scenario, values: Floats, deviation: float) -> Indices:
     return believe(estimates, clusters=clusters, failure=1 - scenario.confidence).cluster
 
 
-def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int) -> float:
+def overthrown(scenario: Scenario, influence: Influence, labels: Indices, *, promoted: int) -> float:
     """Return how many labels are decided wrongly after the first round about all items, in the mean over draws.
 
     The server fits its levels to the estimates. While these are noisy, an item that liars push far enough is likelier
     to be a cluster of its own than the others are to be of two levels: they become one cluster, are all decided, and
-    the run is over. Source: ours.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Filled in, with rounds that depend on answers.
-    sway : Sway
-        What liars do to one round about all items.
-    labels : ndarray of int32, shape (N,)
-        True clusters, numbered as in ``like``.
-    promoted : int
-        Less liked items that liars promote.
+    the run is over. Shapes: ``labels`` (N,). Source: ours.
     """
     spec = RunSpec(scenario)
     setting, ask = spec.setting, spec.policy.next_query(ServerState(devices=scenario.users or 1))
     design = setting.design
-    if ask is None or scenario.clusters != sway.levels.size or not isinstance(design, PoolDesign):
+    if ask is None or scenario.clusters != influence.levels.size or not isinstance(design, PoolDesign):
         return 0.0
     truth, coins, users = by_level(scenario)[labels], np.random.default_rng(0), ask.stop - ask.first
     rates = design.rates(ask.query)
@@ -386,9 +377,9 @@ def overthrown(scenario: Scenario, sway: Sway, labels: Indices, *, promoted: int
     wishes[np.flatnonzero(truth == truth.max())[:promoted]] = 1
     wrong = 0
     for _ in range(DRAWS):
-        sample = sway.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
+        sample = influence.sample(scenario.malicious or 0.0, labels, wishes, users, coins)
         estimates = Estimates(
-            weighted=sample / sway.deviation[labels] * np.sqrt(rates) * users, information=rates * users
+            weighted=sample / influence.deviation[labels] * np.sqrt(rates) * users, information=rates * users
         )
         posterior = believe(estimates, clusters=setting.clusters, failure=setting.failure)
         posterior = posterior.withstanding(setting.assume_malicious * most_moved(rates) * users)

@@ -20,7 +20,7 @@ import blindrec
 from coordinator.server.rounds.rounds import Round
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records
-from scenarios.studies.planner.request import Asked
+from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.threshold import ThresholdMeasurement
 from scenarios.studies.sweep.users_sweep import UsersSweep
 
@@ -75,9 +75,9 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
     """Not planned to its end: the smallest epsilon takes a minute."""
     import blindrec as face  # noqa: PLC0415 (the fixture has its name)
 
-    asked: list[Asked] = []
+    asked: list[PlanRequest] = []
 
-    def refused(one: Asked) -> None:
+    def refused(one: PlanRequest) -> None:
         asked.append(replace(one, settings={name: told for name, told in one.settings.items() if told is not None}))
         raise face.errors.InputError("enough was seen")
 
@@ -87,7 +87,7 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
         face.plan(items=60, rated=6, users=10**6, accuracy=0.9, theta=2)
     flags = ["--items", 60, "--rated", 6, "--users", 10**6, "--accuracy", 0.9, "--theta", 2]
     assert blindrec("plan", *flags).code == 2
-    assert asked == [Asked(items=60, rated=6, users=10**6, accuracy=0.9, settings={"theta": 2})] * 2
+    assert asked == [PlanRequest(items=60, rated=6, users=10**6, accuracy=0.9, settings={"theta": 2})] * 2
 
 
 def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scenarios.config.lying_settings import EARLY, FEW, INPUT, INPUT_LATE, LATE,
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, liked_share
-from scenarios.theory.liars import LUCK, overthrown, sway_of
+from scenarios.theory.liars import LUCK, influence_of, overthrown
 
 MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
 """What liars make up in attacks that stick to the local randomizer."""
@@ -83,16 +83,16 @@ def _number(population: Population, attack: Attack, most: int) -> int:
         return most
     if attack.name != UNTARGETED:
         return attack.number or 1
-    sway = sway_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
-    if sway is None or sway.tips_only:
+    influence = influence_of(scenario.model_copy(update={"policy": ONE_ROUND, "pool_size": None}))
+    if influence is None or influence.tips_only:
         return min(FEW, most)
     if scenario.policy not in (ONE_ROUND, FIXED):
         plain = isinstance(design := RunSpec(scenario).design, SignSensing) and not design.centred
-        many = sway.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
+        many = influence.swift(scenario.malicious or 0.0, most, LUCK if plain else 1.0)
         assert labels is not None  # a ratings file has none, and is refused
         first = scenario.policy == ELIMINATE and scenario.pool_size is None
-        return 1 if first and overthrown(scenario, sway, labels, promoted=1) > many else many
-    return sway.worst(scenario.malicious or 0.0, scenario.users or 1, most)
+        return 1 if first and overthrown(scenario, influence, labels, promoted=1) > many else many
+    return influence.worst(scenario.malicious or 0.0, scenario.users or 1, most)
 
 
 def _shares(population: Population, attack: Attack) -> Floats:

@@ -27,7 +27,7 @@ from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
 from scenarios.data.populations import class_shares, cluster_sizes, liked_share
 from scenarios.families.main.run import Result
-from scenarios.theory.liars import Outlook, by_level, outlook, sway_of, universal_limit
+from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 
 TOP_ITEMS = 50
@@ -104,13 +104,13 @@ def lying_scores(run: Result) -> dict[str, Any]:
     }
     if run.population.truth is None:
         return scores
-    predicted, sway = outlook_of(run), sway_of(scenario, collusion.makes_up)
-    if sway is not None and sway.tips_only and (collusion.wishes < 0).any():
-        sway = None  # the formula is for items that all should seem liked more
+    predicted, influence = prediction_of(run), influence_of(scenario, collusion.makes_up)
+    if influence is not None and influence.tips_only and (collusion.wishes < 0).any():
+        influence = None  # the formula is for items that all should seem liked more
     scores |= {
         "labels_wrong_predicted": predicted.wrong if predicted else None,
         "promoted_rank_predicted": predicted.rank if predicted else None,
-        "tipping_share": sway.tipping(scores["lied_about"]) if sway else None,
+        "tipping_share": influence.tipping(scores["lied_about"]) if influence else None,
         "tipping_limit": universal_limit(scenario) if scenario.epsilon is not None else None,
     }
     if scenario.clusters != len(scenario.like[0]):
@@ -148,17 +148,17 @@ def _lies(run: Result, collusion: Collusion) -> float:
     return sum(float(collusion.shares[size]) * counts.answered for size, counts in sizes)
 
 
-def outlook_of(run: Result) -> Outlook | None:
+def prediction_of(run: Result) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
     collusion, scenario, answered = run.job.collusion, run.scenario, run.statistic.answered
     if collusion is None:
         return None
-    sway = sway_of(scenario, collusion.makes_up)
-    if sway is None or sway.tips_only or not answered or scenario.clusters != sway.levels.size:
+    influence = influence_of(scenario, collusion.makes_up)
+    if influence is None or influence.tips_only or not answered or scenario.clusters != influence.levels.size:
         return None
     assert run.population.truth is not None  # looked at by the caller
     share, labels = scenario.malicious or 0.0, run.population.truth
-    return outlook(sway, scenario, share=share, labels=labels, wishes=collusion.wishes, users=answered)
+    return predict_round(influence, scenario, share=share, labels=labels, wishes=collusion.wishes, users=answered)
 
 
 def predict(scenario: Scenario, answered: int) -> float | None:
@@ -302,7 +302,7 @@ def _known_truth(run: Result) -> dict[str, Any]:
 def _predicted(run: Result) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
     if run.scenario.malicious:
-        return prospect.accuracy if (prospect := outlook_of(run)) else None
+        return prospect.accuracy if (prospect := prediction_of(run)) else None
     return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 

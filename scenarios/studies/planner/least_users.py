@@ -32,9 +32,9 @@ from scenarios.show.intervals import mean_interval
 from scenarios.theory.anchor_prediction import users_of
 from scenarios.theory.emulated_runs import (
     MOST_USERS,
-    Axis,
     Estimate,
     Place,
+    StrengthCurve,
     estimate,
     goals,
     query_emulation,
@@ -342,7 +342,7 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
     sizes = at(0.0)[0].sizes
     targets = goals(sizes, accuracy=target.accuracy, success=target.success)
-    return stricter([estimate(goal, Axis(steps, strengths), at, top=LARGEST_EPSILON) for goal in targets])
+    return stricter([estimate(goal, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON) for goal in targets])
 
 
 def to_epsilon(value: float) -> Fraction:

@@ -118,7 +118,7 @@ _FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PlanRequest:
     """The request; None stands for the default that `blindrec plan --help` shows."""
 
     success: float | None = None  # The target; see `scenarios.studies.planner.least_users.Target`
@@ -146,7 +146,7 @@ class Asked:
     own: dict[str, Any] | None = None  # A user's own design to plan for as well: ``design`` and its settings
 
 
-def planned_for(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
+def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it."""
     if request.users is not None and request.users < 1:
         raise InputError(f"users is {request.users}; it must be at least 1")
@@ -169,13 +169,13 @@ def planned_for(request: Asked) -> tuple[DesignPlan, dict[str, Any]]:
     return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
 
 
-def _world(request: Asked, *names: str) -> dict[str, Any]:
+def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
     """Return what was given of epsilon, settings, and these."""
     options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _from_file(file: Path, request: Asked) -> tuple[Scenario, int]:
+def _from_file(file: Path, request: PlanRequest) -> tuple[Scenario, int]:
     """Return the world and the users of a file's shape."""
     for name in _THEIRS:
         if (value := getattr(request, name)) is not None:

@@ -28,7 +28,7 @@ from scenarios.show.tables import name_of
 from scenarios.studies.planner.least_users import Candidate, Target, candidates, own_candidates
 from scenarios.studies.planner.plan import DesignPlan, as_float_or_inf
 from scenarios.theory.emulated_runs import MOST_USERS
-from scenarios.theory.liars import Sway, sway_of, universal_limit
+from scenarios.theory.liars import Influence, influence_of, universal_limit
 
 POOLS = (1, 3, 10, 30, 100, 1000)
 """Numbers of pools that are tried for sign sensing; one item a pool is the most."""
@@ -65,13 +65,13 @@ def check_share(share: float) -> None:
 def _rows(candidate: Candidate, row: Mapping[str, Any], target: Target, share: float) -> list[dict[str, Any]]:
     """Return a row for each number of pools that a design can be asked in."""
     scenario = candidate.at(parse_epsilon(row["epsilon"]))
-    sway = sway_of(scenario)
+    influence = influence_of(scenario)
     common = {"design": name_of(row), "epsilon": row["epsilon"], "pool_size": scenario.items, "theta": _theta(scenario)}
     common |= {"users_honest": row["users"], "tipping_share": None}
-    if sway is None:
+    if influence is None:
         return [common | {"users": None, "note": NOT_KNOWN}]
     rows = []
-    for changed, cost, pooled in [*_pooled(scenario, sway), *_sensed(scenario, sway)]:
+    for changed, cost, pooled in [*_pooled(scenario, influence), *_sensed(scenario, influence)]:
         users, note = _needed(pooled, scenario, target, share, row["users"] * cost)
         rows.append(common | {"tipping_share": pooled.tipping(1), **changed, "users": users, "note": note})
     return rows
@@ -83,52 +83,52 @@ def _theta(scenario: Scenario) -> float | None:
     return float(scenario.value("theta")) if senses else None
 
 
-def _sensed(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
+def _sensed(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
     """Return other theta of a design that senses items, how many times as many users they cost, and their liars.
 
     Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
     often about several liked ones at once: it costs users, and a liar moves less of the gap.
     """
-    theta, variants = _theta(scenario), list[tuple[dict[str, Any], float, Sway]]()
+    theta, variants = _theta(scenario), list[tuple[dict[str, Any], float, Influence]]()
     if theta is None:
         return []
     questions = scenario.value("questions")
     most = (scenario.rated or 1) / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
     for other in (one for one in THETAS if one != theta and one < most):
         settings = scenario.settings.model_copy(update={"theta": other})
-        changed = sway_of(scenario.model_copy(update={"settings": settings}))
+        changed = influence_of(scenario.model_copy(update={"settings": settings}))
         assert changed is not None  # as at its own theta
-        cost = (changed.noise / sway.noise) ** 2
+        cost = (changed.noise / influence.noise) ** 2
         variants.append(({"theta": other}, cost, changed))
     return variants
 
 
-def _pooled(scenario: Scenario, sway: Sway) -> list[tuple[dict[str, Any], float, Sway]]:
+def _pooled(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
     """Return pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
 
     An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
-        return [({}, 1.0, sway)]
+        return [({}, 1.0, influence)]
     variants = []
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
-        pooled = Sway(
-            levels=sway.levels * rise,
-            deviation=sway.deviation * math.sqrt(pools),
-            shift=partial(_met, sway, items, size),
+        pooled = Influence(
+            levels=influence.levels * rise,
+            deviation=influence.deviation * math.sqrt(pools),
+            shift=partial(_met, influence, items, size),
         )
         variants.append(({"pool_size": size}, pools / rise**2, pooled))
     return variants
 
 
-def _met(sway: Sway, items: int, size: int, promoted: int) -> float:
+def _met(influence: Influence, items: int, size: int, promoted: int) -> float:
     """Return s(r) in a pool, where a liar meets one of its items with some of the others: their number is random."""
     others = np.arange(min(promoted, size))
     chances = scipy.stats.hypergeom.pmf(others, items - 1, promoted - 1, size - 1)
     likely = chances > chances.max() * 1e-9
-    return float(sum(p * sway.shift(1 + k) for p, k in zip(chances[likely], others[likely].tolist(), strict=True)))
+    return float(sum(p * influence.shift(1 + k) for p, k in zip(chances[likely], others[likely].tolist(), strict=True)))
 
 
 def _contrast(scenario: Scenario, pool: int) -> float:
@@ -136,27 +136,29 @@ def _contrast(scenario: Scenario, pool: int) -> float:
     return sign_contrast(pool, items=items, rated=rated, vectors=1, best_count=1, epsilon=scenario.epsilon)
 
 
-def _needed(sway: Sway, scenario: Scenario, target: Target, share: float, honest: float) -> tuple[int | None, str]:
+def _needed(
+    influence: Influence, scenario: Scenario, target: Target, share: float, honest: float
+) -> tuple[int | None, str]:
     """Return the users that meet a target although a share of them lies, or None and why there is no such number."""
     if target.success is not None:
-        tipping = sway.tipping(1)
+        tipping = influence.tipping(1)
         if share >= tipping:
             return None, f"liars turn an item round from {tipping:.3g} on"
         left = 1 - share / (1 - share) * (1 - tipping) / tipping
         needed = honest / (1 - share) ** 2 / left**2
         return (math.ceil(needed), "") if needed <= MOST_USERS else (None, f"more than {MOST_USERS:.0e} users")
-    if sway.tips_only:
+    if influence.tips_only:
         return None, NOT_KNOWN
     assert target.accuracy is not None  # one of the two is given
     allowed, most = (1 - target.accuracy) * (scenario.items or 1), (scenario.items or 1) // 2
 
     def wrong(users: float) -> float:
-        spread = replace(sway, deviation=sway.deviation * math.sqrt(honest / users))
+        spread = replace(influence, deviation=influence.deviation * math.sqrt(honest / users))
         count = spread.worst(share, 1, most)
         missed = ndtr(-(1 - share) * spread.gap / 2 / float(spread.deviation.mean()))
         return float(count * spread.passing(share, count, 1) + ((scenario.items or 1) - count) * missed)
 
-    sway = replace(sway, deviation=sway.deviation / math.sqrt(honest))
+    influence = replace(influence, deviation=influence.deviation / math.sqrt(honest))
     users = honest / (1 - share) ** 2
     while wrong(users) > allowed:
         users *= 1.02

@@ -44,9 +44,9 @@ from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
 from scenarios.studies.sweep.threshold import (
+    BisectionRange,
     EmulatedPrefixes,
     Prefixes,
-    Search,
     adapts,
     bounds_of,
     emulate,
@@ -132,7 +132,7 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
         return _adaptive(scenario, statistic, begin, trajectory=trajectory)
     block, search = (
         max(1, round(start * RESOLUTION)),
-        Search(start=start, most=scenario.users or 0, resolution=RESOLUTION),
+        BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION),
     )
     worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
     users = worlds.threshold(scenario.decoder, "exact", 1, search)

@@ -71,7 +71,7 @@ class OnlineSetting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     """An axis, a panel of the figure."""
 
     label: str  # Of the panel's abscissa
@@ -91,33 +91,33 @@ class Axis:
 
 _LONG = (100, 300, 1000, 3000, 10000)
 _ALL = "N = {voters}, P = {peers}, D = {diversity}, R = {radius}"
-AXES: dict[str, Axis] = {
-    "rounds": Axis(
+AXES: dict[str, SweepAxis] = {
+    "rounds": SweepAxis(
         "rounds T", f"m = {{objects}}, {_ALL}", _LONG, lambda base, value: base._replace(rounds=value), halved=True
     ),
-    "ratio": Axis(
+    "ratio": SweepAxis(
         "voters a peer, N/P",
         "halving adversary, D = R = 0, m = {objects}, T = {rounds}",
         (4, 16, 64, 256),
         lambda base, value: base._replace(voters=value * base.peers, diversity=0, radius=0, environment=HALVING),
     ),
-    "radius": Axis(
+    "radius": SweepAxis(
         "radius R",
         "D = 0, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
         (0, 2, 8, 32),
         lambda base, value: base._replace(radius=value, diversity=0),
         halved=True,
     ),
-    "diversity": Axis(
+    "diversity": SweepAxis(
         "diversity D",
         "R = {radius}, m = {objects}, N = {voters}, P = {peers}, T = {rounds}",
         (0, 8, 64),
         lambda base, value: base._replace(diversity=value, objects=3, radius=4, peers=8),
     ),
-    "epsilon-rounds": Axis(
+    "epsilon-rounds": SweepAxis(
         "rounds T", f"{_ALL} ({{still}}: 0)", _LONG, lambda base, value: base._replace(rounds=value), epsilon=True
     ),
-    "epsilon-peers": Axis(
+    "epsilon-peers": SweepAxis(
         "peers P",
         "N/P = {ratio:g}, T = {rounds}, D = {diversity}, R = {radius} ({still}: 0)",
         (4, 8, 16, 32),

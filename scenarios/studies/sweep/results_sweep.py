@@ -23,7 +23,7 @@ from scenarios.show.columns import Average, Column, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.show.tables import interval_of, is_number, number, remark, show_table
 from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded
-from scenarios.studies.sweep.threshold import Search
+from scenarios.studies.sweep.threshold import BisectionRange
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
 """Columns that are shown unless others are named: what differs from seed to seed."""
@@ -86,7 +86,7 @@ def measure_smallest(experiment: str, target: SmallestNumber, scenario: Any) -> 
     def success(number: int) -> bool:
         return target.met(measure_result(experiment, kind.read(None, {**values, target.field: number})).record)
 
-    search = Search(start=target.start, most=target.limit, resolution=target.resolution)
+    search = BisectionRange(start=target.start, most=target.limit, resolution=target.resolution)
     return ResultMeasurement({target.field: search.crossing(success)})
 
 

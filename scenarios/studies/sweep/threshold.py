@@ -75,7 +75,7 @@ STOPPING = ("eliminate", "item-by-item", "until-learned", ANCHOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class BisectionRange:
     """A search for a threshold."""
 
     start: int  # Population to start from
@@ -137,7 +137,7 @@ class Successes(ABC):
             return self.top(users, decoder) >= share
         return succeeds(self.scores(users, decoder), criterion, share)
 
-    def threshold(self, decoder: str, criterion: str, share: float, search: Search) -> int | None:
+    def threshold(self, decoder: str, criterion: str, share: float, search: BisectionRange) -> int | None:
         """Return the users from which it succeeds; None where the most users do not."""
         return search.crossing(lambda users: self.met(users, decoder, criterion, share))
 
@@ -247,7 +247,7 @@ class Stopped(Successes):
         finished = self._run(decoder)
         return finished.outcome.model, finished.population
 
-    def threshold(self, decoder: str, criterion: str, share: float, search: Search) -> int | None:
+    def threshold(self, decoder: str, criterion: str, share: float, search: BisectionRange) -> int | None:
         """Return the users that it asked; None where its result is not right."""
         enough = self.met(search.most, decoder, criterion, share)
         return self._run(decoder).statistic.answered if enough else None
@@ -275,7 +275,7 @@ class EmulatedPrefixes(Successes):
             self._totals.append(self._totals[-1] + more if self._totals else more)
         return self._totals[blocks - 1]
 
-    def threshold(self, decoder: str, criterion: str, share: float, search: Search) -> int | None:
+    def threshold(self, decoder: str, criterion: str, share: float, search: BisectionRange) -> int | None:
         """Return the users from which it succeeds, a multiple of a block."""
         start, most = round(search.start / self._block), search.most // self._block
         blocks = super().threshold(decoder, criterion, share, replace(search, start=start, most=most))
@@ -356,7 +356,7 @@ def measure_threshold(
     begin = time.perf_counter()
     kind = Stopped if adapts(scenario) else Reruns if scenario.policy == GROUPS else Prefixes
     worlds: Successes = kind(scenario)
-    search = Search(start=start, most=scenario.users or 0, resolution=resolution)
+    search = BisectionRange(start=start, most=scenario.users or 0, resolution=resolution)
     thresholds = tuple(
         Threshold(decoder, criterion, worlds.threshold(decoder, criterion, share, search))
         for decoder, criterion in product(decoders, criteria)
@@ -403,7 +403,7 @@ def guess(scenario: Scenario) -> int:
     return round(4 * items * np.log(items)) if predicted is None else round(predicted)
 
 
-Axis = Literal["items", "rated", "epsilon", "tanh2", "items/rated"]
+FitAxis = Literal["items", "rated", "epsilon", "tanh2", "items/rated"]
 Divisor = Literal["log items", "items", "items^2", "rated", "items/rated"]
 VALUES: dict[str, Callable[[float, float, float], float]] = {
     "items": lambda items, *_: items,
@@ -425,12 +425,12 @@ def axis_value(name: str, setting: Scenario) -> float:
     return VALUES[name](float(setting.items or 0), float(setting.rated or 0), as_float(setting.epsilon))
 
 
-class Fit(BaseModel):
+class ExponentFit(BaseModel):
     """An exponent to fit: the slope of ``ln(U* / per)`` on ``ln x``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    x: Axis  # one of "items", "rated", "epsilon", "tanh2", "items/rated"; ``tanh2`` is ``tanh(epsilon / 2)^2``
+    x: FitAxis  # one of "items", "rated", "epsilon", "tanh2", "items/rated"; ``tanh2`` is ``tanh(epsilon / 2)^2``
     # one of "log items", "items", "items^2", "rated", "items/rated"; What U* is divided by first, all of them
     per: tuple[Divisor, ...] = ()
     # Keys of a scenario: the fit is about settings that have these values; ``"default"`` stands for a key's default,

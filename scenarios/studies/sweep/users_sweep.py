@@ -28,7 +28,7 @@ from scenarios.studies.sweep.threshold import (
     LABELS,
     TOP,
     Criterion,
-    Fit,
+    ExponentFit,
     ThresholdMeasurement,
     adapts,
     axis_value,
@@ -78,7 +78,7 @@ class UsersSweep(GridSweep):
     most_users: Annotated[int, Field(ge=1, le=MOST_USERS)] = 10**9  # No population is made larger
     # Read from the same releases, so that they are paired; default: the one that each setting has by itself
     decoders: tuple[str, ...] = ()
-    fit: tuple[Fit, ...] = ()  # Exponents to fit
+    fit: tuple[ExponentFit, ...] = ()  # Exponents to fit
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> UsersSweep:
@@ -86,7 +86,7 @@ class UsersSweep(GridSweep):
         try:
             sweep = cls.model_validate(dict(values))
         except ValidationError as error:
-            kind = Fit if error.errors()[0]["loc"][:1] == ("fit",) else cls
+            kind = ExponentFit if error.errors()[0]["loc"][:1] == ("fit",) else cls
             raise InputError(first_line(error, kind)) from None
         settings = sweep.settings
         for name, values_ in (("decoders", sweep.decoders), ("criteria", sweep.criteria)):
@@ -231,7 +231,7 @@ class UsersSweep(GridSweep):
             "probes": self.probe_rows(units),
         }
 
-    def _fit_rows(self, fit: Fit, table: pd.DataFrame, plans: Predictions) -> list[dict[str, Any]]:
+    def _fit_rows(self, fit: ExponentFit, table: pd.DataFrame, plans: Predictions) -> list[dict[str, Any]]:
         """Return one row a decoder and criterion: slope, interval, and whether it covers what is expected.
 
         Settings that some seed did not reach are left out and counted: their median would be that of the lucky seeds.

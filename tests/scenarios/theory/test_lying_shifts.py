@@ -23,7 +23,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
-from scenarios.theory.liars import Sway, sway_of
+from scenarios.theory.liars import Influence, influence_of
 
 BLOCKS, EACH = 40, 2000
 """Blocks of liars, which are independent, and devices of each."""
@@ -68,7 +68,7 @@ def values_of(scenario: Scenario) -> Callable[[Any, Any], Floats]:
     return read
 
 
-def measured(design: str, promoted: int, makes_up: str) -> tuple[Sway, Floats]:
+def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floats]:
     """Return the prediction, and the shift that each block of liars shows."""
     scenario = scenario_of(design)
     population = populate(scenario)
@@ -83,9 +83,9 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Sway, Floats]:
         release = liars.answer(query, block * EACH, (block + 1) * EACH)
         values = read(query, aggregate(query, release))
         found.append(values[plot.wishes > 0].mean() - values[plot.wishes == 0].mean())
-    sway = sway_of(scenario, makes_up)
-    assert sway is not None
-    return sway, np.array(found)
+    influence = influence_of(scenario, makes_up)
+    assert influence is not None
+    return influence, np.array(found)
 
 
 def fits(found: Floats, shift: float) -> bool:
@@ -122,8 +122,8 @@ ONE_BY_ONE = [(design, made, many) for design, made, numbers in CASES for many i
 @pytest.mark.parametrize(("design", "makes_up", "promoted"), ONE_BY_ONE)
 def test_liars_move_promoted_items_as_far_as_derived(design: str, makes_up: str, promoted: int) -> None:
     """False alarm 1e-6 a case; the twin: a quarter more or less is told apart in every one."""
-    sway, found = measured(design, promoted, makes_up)
-    shift = sway.shift(promoted)
+    influence, found = measured(design, promoted, makes_up)
+    shift = influence.shift(promoted)
     assert fits(found, shift)
     assert not fits(found, 1.25 * shift)
     assert not fits(found, 0.75 * shift)
@@ -135,6 +135,6 @@ def test_liars_move_promoted_items_as_far_as_derived(design: str, makes_up: str,
 )
 def test_shifts_are_those_of_the_formulas_by_hand(design: str, promoted: int, told: float) -> None:
     """Sign: ``C(r - 1, floor((r - 1) / 2)) / 2^(r - 1)``; sets, unary bits: ``(1 - q) / (p - q)``, less others."""
-    sway = sway_of(scenario_of(design))
-    assert sway is not None
-    assert sway.shift(promoted) == pytest.approx(told, abs=5e-4)
+    influence = influence_of(scenario_of(design))
+    assert influence is not None
+    assert influence.shift(promoted) == pytest.approx(told, abs=5e-4)

@@ -17,7 +17,7 @@ from scenarios.data.populations import populate
 from scenarios.families.main.liars_plan import collusion_of
 from scenarios.families.main.run import Result, run
 from scenarios.families.main.score import lying_scores, record, renamed
-from scenarios.theory.liars import sway_of, universal_limit
+from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
 
 ADAPTIVE: dict[str, Any] = {
@@ -142,9 +142,9 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
     """What one liar moves is at least an honest answer's distance over the limit's odds; sign sensing comes near."""
     for design in ("sign", "maxsense", "multi-maxsense", "set", "subset", "oue", "olh", "grr"):
         scenario = Scenario(design=design, items=100, rated=10, users=1000).complete()
-        sway = sway_of(scenario)
-        assert sway is not None
-        assert sway.tipping(1) <= universal_limit(scenario)
+        influence = influence_of(scenario)
+        assert influence is not None
+        assert influence.tipping(1) <= universal_limit(scenario)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from scenarios.show.tables import name_of
 from scenarios.studies.planner.least_users import Candidate, Target, any_design, users_needed
 from scenarios.studies.planner.plan import plan
 from scenarios.studies.planner.withstanding import _rows, withstanding
-from scenarios.theory.liars import sway_of
+from scenarios.theory.liars import influence_of
 
 WORLD = Scenario(items=1000, rated=30, **any_design())
 ALL_RIGHT = Target(success=0.95, accuracy=None)
@@ -68,10 +68,10 @@ def test_fewer_sensed_items_cost_users_and_let_more_liars_be() -> None:
 def test_a_pairs_answer_is_turned_round_as_the_spec_says() -> None:
     """f* of one item: .0257 % at N = 1000 and w = 30; 22.8 % where everybody rated all of 100 items."""
     for items, rated, tips in ((1000, 30, 0.000257), (100, 100, 0.228)):
-        sway = sway_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete())
-        assert sway is not None
-        assert sway.tipping(1) == pytest.approx(tips, rel=5e-3)
-        assert sway.tipping(items // 2) == 1.0
+        influence = influence_of(Scenario(design="pairwise", items=items, rated=rated, users=1000).complete())
+        assert influence is not None
+        assert influence.tipping(1) == pytest.approx(tips, rel=5e-3)
+        assert influence.tipping(items // 2) == 1.0
 
 
 def test_beyond_the_universal_limit_nothing_is_planned_and_the_limit_is_named() -> None:
@@ -94,7 +94,7 @@ def test_liars_lie_at_the_epsilon_that_a_plan_found() -> None:
     assert told.items() <= sought.items()
     assert found["epsilon"] == max(told.values())
     sign = next(row for row in found["designs"] if row["design"] == "sign" and row["pool_size"] == 20)
-    alone = sway_of(Scenario(design="sign", items=20, rated=5, epsilon=parse_epsilon(sign["epsilon"])).complete())
+    alone = influence_of(Scenario(design="sign", items=20, rated=5, epsilon=parse_epsilon(sign["epsilon"])).complete())
     assert alone is not None
     assert sign["tipping_share"] == alone.tipping(1)
 

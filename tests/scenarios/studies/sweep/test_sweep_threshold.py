@@ -40,9 +40,9 @@ from scenarios.families.main.score import top_share
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import (
     STEP,
+    BisectionRange,
     EmulatedPrefixes,
     Prefixes,
-    Search,
     ThresholdMeasurement,
     adapts,
     emulate,
@@ -120,7 +120,7 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
         asked.append(users)
         return users >= at
 
-    found = Search(start=start, most=10**8, resolution=resolution).crossing(success)
+    found = BisectionRange(start=start, most=10**8, resolution=resolution).crossing(success)
     assert found is not None
     assert at <= found <= at + max(1, resolution * at)
     assert found in asked
@@ -129,7 +129,7 @@ def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) ->
 
 
 def test_without_any_tolerance_it_is_the_smallest_one() -> None:
-    searches = [Search(start=start, most=99, resolution=1e-9) for start in (1, 36, 37, 99)]
+    searches = [BisectionRange(start=start, most=99, resolution=1e-9) for start in (1, 36, 37, 99)]
     assert [one.crossing(lambda users: users >= 37) for one in searches] == [37] * 4
     assert [one.crossing(lambda users: users > 0) for one in searches] == [1] * 4
 
@@ -141,14 +141,14 @@ def test_what_is_not_reached_is_none_and_nobody_beyond_the_most_is_asked() -> No
         asked.append(users)
         return False
 
-    assert Search(start=10, most=1000, resolution=0.02).crossing(never) is None
+    assert BisectionRange(start=10, most=1000, resolution=0.02).crossing(never) is None
     assert max(asked) == 1000
-    assert Search(start=10**9, most=1000, resolution=0.02).crossing(lambda users: users >= 1000) == 1000
+    assert BisectionRange(start=10**9, most=1000, resolution=0.02).crossing(lambda users: users >= 1000) == 1000
 
 
 def test_success_that_comes_and_goes_is_cut_where_it_begins() -> None:
     """Below 900 never, above 1100 always, in between for even numbers: some crossing in between is found."""
-    search = Search(start=64, most=10**6, resolution=1e-9)
+    search = BisectionRange(start=64, most=10**6, resolution=1e-9)
     found = search.crossing(lambda users: users > 1100 or (users >= 900 and users % 2 == 0))
     assert found is not None
     assert 900 <= found <= 1101
@@ -182,7 +182,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
             assert truth is not None
             return succeeds(clustering_scores(finished.outcome.model.cluster, truth), criterion, 0.9)
 
-        assert users == Search(start=3000, most=10**6, resolution=0.02).crossing(right)
+        assert users == BisectionRange(start=3000, most=10**6, resolution=0.02).crossing(right)
     sizes = [users or 0 for users in users_of(found).values()]
     assert 0 < min(sizes) < max(sizes) <= found.devices
 
@@ -240,7 +240,9 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
     users = users_of(found)["centred", "top"]
     assert users is not None
     assert users > 1000
-    assert users_of(found) == {("centred", "top"): Search(start=4000, most=40_000, resolution=0.02).crossing(listed)}
+    assert users_of(found) == {
+        ("centred", "top"): BisectionRange(start=4000, most=40_000, resolution=0.02).crossing(listed)
+    }
     with pytest.raises(ValueError, match="no truth to compare labels with"):
         Prefixes(scenario).scores(100, "centred")
     assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))

@@ -21,7 +21,15 @@ from scenarios.studies.sweep import users_sweep as users
 from scenarios.studies.sweep.grid import SettingKey
 from scenarios.studies.sweep.results_sweep import ResultsSweep
 from scenarios.studies.sweep.sweeps import built_in_grids, load_sweep
-from scenarios.studies.sweep.threshold import Fit, Threshold, ThresholdMeasurement, axis_value, bootstrap, guess, slope
+from scenarios.studies.sweep.threshold import (
+    ExponentFit,
+    Threshold,
+    ThresholdMeasurement,
+    axis_value,
+    bootstrap,
+    guess,
+    slope,
+)
 from scenarios.studies.sweep.users_sweep import UsersSweep, varied
 from scenarios.theory.bounds import all_bounds, binding
 
@@ -62,8 +70,8 @@ def test_axes_and_divisors() -> None:
     (one,) = grid({"items": 100, "rated": 10, "epsilon": 2}).settings
     assert axis_value("items/rated", one) == 10
     assert axis_value("tanh2", one) == pytest.approx(0.5800, abs=1e-4)
-    assert Fit(x="rated", per=("items^2", "log items")).divisor(one) == pytest.approx(1e4 * 4.60517, rel=1e-5)
-    assert Fit(x="rated").divisor(one) == 1
+    assert ExponentFit(x="rated", per=("items^2", "log items")).divisor(one) == pytest.approx(1e4 * 4.60517, rel=1e-5)
+    assert ExponentFit(x="rated").divisor(one) == 1
 
 
 def test_where_chooses_settings() -> None:
@@ -75,7 +83,7 @@ def test_where_chooses_settings() -> None:
         ({"epsilon": "default"}, [2]),
         ({"like": "0.8,0.1", "design": "maxsense"}, [0, 1]),
     ):
-        fit = Fit(x="items", where=where)
+        fit = ExponentFit(x="items", where=where)
         assert [place for place, setting in enumerate(read.settings) if fit.concerns(setting)] == chosen
 
 
