@@ -27,7 +27,7 @@ from coordinator.server.anchor.anchor_queries import AnchorSensing
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.rounds.setting import Setting
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

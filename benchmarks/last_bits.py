@@ -25,7 +25,7 @@ import typer
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.rounding import step_of
 from coordinator.server.completion.batches import VECTOR_BITS
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
 from scenarios.families.main.score import record

@@ -22,7 +22,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.pair_moments import pair_agreement
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

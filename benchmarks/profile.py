@@ -28,7 +28,7 @@ from coordinator.protocol.public_draws import sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.rounds.state import ServerState
-from scenarios.backends.local_fleet import answer
+from scenarios.backends.in_process import answer
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled

@@ -23,8 +23,8 @@ import typer
 from benchmarks.numpy_maxsense import numpy_maxsense
 from benchmarks.reference import PASSES, Took, in_turns, reference, repeated
 from benchmarks.watching import Watched, watch
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run

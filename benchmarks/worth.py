@@ -23,8 +23,7 @@ import typer
 from matplotlib.figure import Figure
 
 from benchmarks.pages import ROOT
-from scenarios.backends.in_process import InProcess
-from scenarios.backends.selection import opened
+from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
 from scenarios.show.figures import pictures_of

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from coordinator.protocol.custom import Catalogue, CoinsBlock, Mechanism, Question, RatingsBlock, Tally
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, Policy, ServerState
-    from scenarios.backends.in_process import InProcess
-    from scenarios.backends.selection import Ray
+    from scenarios.backends.selection import InProcess, Ray
     from scenarios.config.scenario import Scenario
     from scenarios.families.online.online_scenario import OnlineScenario
     from scenarios.families.two_tier.two_tier_scenario import TwoTierScenario
@@ -75,7 +74,7 @@ _HOMES = {
     "coordinator.protocol.custom": ("Catalogue", "CoinsBlock", "Mechanism", "Question", "RatingsBlock", "Tally"),
     "coordinator.server.rounds.setting": ("Setting",),
     "coordinator.server.rounds.state": ("Ask", "Policy", "ServerState"),
-    "scenarios.backends.selection": ("Ray",),
+    "scenarios.backends.selection": ("InProcess", "Ray"),
     "scenarios.config.scenario": ("Scenario",),
     "scenarios.families.online.online_scenario": ("OnlineScenario",),
     "scenarios.families.two_tier.two_tier_scenario": ("TwoTierScenario",),
@@ -93,7 +92,6 @@ _HOMES = {
         "run",
         "sweep",
     ),
-    "scenarios.backends.in_process": ("InProcess",),
 }
 """The names that each module holds."""
 

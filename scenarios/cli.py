@@ -70,12 +70,12 @@ COMMANDS = (
     Later(
         "data",
         "Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take.",
-        "scenarios.commands.data_command:data",
+        "scenarios.commands.lookup_commands:data",
     ),
     Later(
         "bounds",
         "Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds.",
-        "scenarios.commands.bounds_command:bounds",
+        "scenarios.commands.lookup_commands:bounds",
     ),
     Later(
         "plan",
@@ -105,7 +105,7 @@ COMMANDS = (
     Later(
         "report",
         "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
-        "scenarios.commands.report_command:report",
+        "scenarios.commands.lookup_commands:report",
     ),
     Later(
         "submit",

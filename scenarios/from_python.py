@@ -15,8 +15,7 @@ import pandas as pd
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
-from scenarios.backends.selection import BackendChoice, opened
+from scenarios.backends.selection import BackendChoice, InProcess, opened
 from scenarios.config.settings import ExperimentScenario
 from scenarios.config.signals import InterruptedRunError
 from scenarios.experiment.experiment import Experiment, Record, finished_run

@@ -24,8 +24,8 @@ from coordinator.server.anchor.like_tables import TableLearner
 from coordinator.server.anchor.policy import AnchorPolicy, RoundLearner, TablePolicy
 from coordinator.server.anchor.two_class import TwoClasses
 from coordinator.server.decoding.estimates import Estimates
+from coordinator.server.decoding.line import Curator
 from coordinator.server.decoding.mixture import Mixture
-from coordinator.server.decoding.open_ratings import Curator
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import Decoding
 from coordinator.server.fleet.cohorts import Cohorts, Layout
@@ -40,7 +40,7 @@ from coordinator.server.rounds.state import AnchorRound, Ask, Centred, Counts, R
 from coordinator.server.server_half import ServerHalf
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.backends import local_fleet as together
+from scenarios.backends import in_process as together
 
 SEED = 0x1234_5678_9ABC_DEF1
 """A run's seed that no other number is likely to look like."""
@@ -270,6 +270,6 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
 
     monkeypatch.setattr(device, "Cohort", Tapped)
     monkeypatch.setattr(together, "aggregate", tapped)
-    monkeypatch.setattr(together, "_shares", lambda *_: False)
+    monkeypatch.setattr(together, "_one_loop", lambda *_: None)
     monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
     return wire

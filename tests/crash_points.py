@@ -28,7 +28,7 @@ from typer.main import get_command
 
 from actors import durable_log
 from scenarios import cli
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.experiment import progress
 from scenarios.store import whole_files
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest

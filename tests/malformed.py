@@ -78,7 +78,7 @@ def begin_no_run(patch: pytest.MonkeyPatch, scratch: Path) -> None:
         raise InputError("a run would begin")
 
     for name in (
-        "scenarios.backends.in_process.InProcess.run", "scenarios.backends.in_process.InProcess.each",
+        "scenarios.backends.selection.InProcess.run", "scenarios.backends.selection.InProcess.each",
         "scenarios.backends.ray_instance.on_ray",
         "scenarios.experiment.experiment.run_seeds", "scenarios.studies.planner.request.plan",
         "scenarios.commands.job_commands.head_at",

@@ -14,7 +14,7 @@ import pytest
 
 from actors.durable_log import files_of
 from coordinator.protocol.rating_table import RowTable
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable

@@ -21,7 +21,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.backends import local_fleet
+from scenarios.backends import in_process
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import Result
 
@@ -124,14 +124,14 @@ def test_a_release_is_one_bit_a_device_and_no_more(wire: Wire) -> None:
 
 def test_what_one_loop_for_both_sides_gives_out_is_on_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     crossed: list[Any] = []
-    whole = local_fleet.answer
+    whole = in_process.answer
 
     def tapped(query: Query, *private: Any) -> tuple[Statistic, Release]:
         statistic, release = whole(query, *private)
         crossed.extend([query, release, statistic])
         return statistic, release
 
-    monkeypatch.setattr(local_fleet, "answer", tapped)
+    monkeypatch.setattr(in_process, "answer", tapped)
     run = here(small(seed=SEED), devices_per_actor=500)
     assert {type(value) for value in crossed} == {Query, Release, ScoreStatistic}
     assert sum(1 for value in [*crossed, run.outcome] for _ in leaves(value, items=40)) > 100

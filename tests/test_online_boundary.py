@@ -26,7 +26,7 @@ from coordinator.server.online import service as serving
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.backends import on_ray
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import OnlineResult, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import planted_world

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 
 Figures = dict[str, Any]
 APART = 6.0

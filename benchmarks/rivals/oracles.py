@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.rivals.equality import FALSE_ALARM, Counts, compared
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import ROWS
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
 from scenarios.families.main.run import Result, run

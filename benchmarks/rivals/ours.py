@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.rivals.inside.one_bit import OneBit
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from coordinator.server.decoding.count_decoding import PublicCounts
     from coordinator.server.decoding.estimates import Estimates
-    from coordinator.server.decoding.open_ratings import Curator
+    from coordinator.server.decoding.line import Curator
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import EmulatedDevices
 

@@ -1,4 +1,4 @@
-"""The server's half of a mechanism: its settings, its queries, and how it decodes the answers.
+"""The server's half of a mechanism: its settings, its queries, how it decodes the answers, and what it predicts.
 
 Reading settings loads no numerical library: a half imports such libraries inside its functions.
 """
@@ -6,10 +6,13 @@ Reading settings loads no numerical library: a half imports such libraries insid
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, Design, LearnerOptions, PoolDesign, World
@@ -20,6 +23,45 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
     from coordinator.server.statistics.statistic import Statistic
+
+
+class NoSignal:
+    """No number of answers distinguishes the clusters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YesMoments:
+    """Item queries, in which every item gets so many yeses."""
+
+    answers: int  # Number of yeses that an item needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevealMoments:
+    """Full reveal, in which users tell everything or nothing."""
+
+    share: float  # Probability that a user tells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalMoments:
+    """A curator's noisy totals of items."""
+
+    epsilon: Epsilon  # Privacy parameter of the totals [nats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTotals:
+    """A curator's noisy totals of pairs of items."""
+
+    alike: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
+    scale: float  # Scale of the Laplace noise on each pair
+
+    @property
+    def profile(self) -> Floats:
+        """What answers without noise tell of each cluster's items, one row a cluster."""
+        return self.alike
+
 
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
     "one-round",

@@ -1,75 +1,267 @@
-"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process."""
+"""A run without Ray: the same devices and the same server as elsewhere, in threads of this process.
+
+Only the experimenter's process does this, which holds the devices and the server anyway. Devices charge the query and
+make the same release as elsewhere, and the sums are those that the server would compute from it.
+"""
 
 from __future__ import annotations
 
-import os
-import queue
-import threading
-from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
-from scenarios.backends.session import NAMED, A, BackendJob, O, Progress, R, T, check_workers, work
+import numpy as np
 
-if TYPE_CHECKING:
-    from coordinator.server.rounds.conductor import ServerSpec
+from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
+from actors.device import PIECE, Cohort, check
+from actors.device_half import DeviceBlock, DeviceHalf
+from actors.keeper import Keeper, LedgerClient
+from actors.mechanisms import half_of, registered
+from actors.ratings import BlockRatings, Ratings
+from actors.seeds import TILE, Coins, ratings_streams
+from coordinator.protocol.arrays import Bits, Bits2, Indices, Ints2, Words
+from coordinator.protocol.coins import as_words, round_key
+from coordinator.protocol.compiled import borrowing, compiled
+from coordinator.protocol.custom import CustomMechanism, admit
+from coordinator.protocol.hashing import device_streams
+from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
+from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
+from coordinator.server.mechanisms import aggregate, load_decoder, no_release
+from coordinator.server.rounds.conductor import Conductor
+from coordinator.server.rounds.state import Ask
+from coordinator.server.rounds.transcript import Sealed, seal
+from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
+from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.backends.session import BackendJob, Costs, DeviceGroup, O, Progress, R, T
 
 
-class InProcess:
-    """Cohorts in ``workers`` threads of this process, without Ray. For tests, debugging and small runs.
+def _maxsense_loop(
+    query: Query, ratings: BlockRatings, secret: bytes, devices: range, answering: Bits | None
+) -> tuple[Bits2, Ints2]:
+    """Turn flips into released bits, and count; those who are silent keep their flips, and do not count."""
+    coins = Coins(as_words(secret), devices.start, len(devices), query.words)
+    bits = half_of(query.design).randomize(np.zeros((len(devices), 1), np.uint8), query, coins)
+    heard = np.ones(len(bits), np.uint8) if answering is None else answering
+    key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
+    counts = np.zeros((2, table.items), np.int64)
+    _release_and_count(ratings.model(), coins.master, key, table, pool, coins.first, heard, bits.reshape(-1), counts)
+    return bits, counts
 
-    Parameters
-    ----------
-    workers : int, optional
-        Number of threads; default: one for each CPU.
 
-    Raises
-    ------
-    InputError
-        If there is no worker.
+@compiled
+def _release_and_count(
+    model: BlockModelRatings,
+    master: Words,
+    key: Words,
+    table: SensingTable,
+    pool: Indices,
+    first: int,
+    heard: Bits,
+    bits: Bits,
+    counts: Ints2,
+) -> None:
+    """Turn flips into released bits, as `actors.block_model` makes them, and count as `scores` does."""
+    scratch, tally, stamp, counted = scratch_for(model, table), counters_for(counts[0], counts[1]), 0, 0
+    for start in range(0, bits.size, TILE):
+        tile = slice(start, start + TILE)
+        secret = ratings_streams(master, first + start, bits[tile].size)
+        public = device_streams(key, first + start, secret.size)
+        stamp, counted = _count_tile(
+            model, secret, public, table, pool, heard[tile], bits[tile], scratch, stamp, tally, counted
+        )
+    move_out(tally.shared, tally.sensed, tally.scores)
+
+
+@borrowing
+def _count_tile(
+    model: BlockModelRatings,
+    secret: Words,
+    public: Words,
+    table: SensingTable,
+    pool: Indices,
+    heard: Bits,
+    bits: Bits,
+    scratch: Scratch,
+    stamp: int,
+    tally: SetCounters,
+    counted: int,
+) -> tuple[int, int]:
+    """Do so with devices of these streams; return the last stamp, and how many devices the tally holds."""
+    for k in range(bits.size):
+        if heard[k]:
+            stamp = next_stamp(scratch.room.marks, stamp)
+            sensed_count, likes = sense_and_like(model, secret[k], public[k], table, pool, scratch, stamp)
+            bits[k] ^= likes
+            counted = count_set(scratch.sensed, sensed_count, bits[k], tally, counted)
+    return stamp, counted
+
+
+class OneLoop(NamedTuple):
+    """Both sides' work on a block of synthetic devices in one loop, of which both would regenerate the public data."""
+
+    loop: Callable[[Query, Any, bytes, range, Bits | None], tuple[Bits2, Any]]  # Returns released bits, and counts
+    statistic: Callable[[Query, Release, Any], Statistic]  # Makes the server's statistic of these counts
+
+
+ONE_LOOP: Mapping[DeviceHalf, OneLoop] = {registered()["maxsense"]: OneLoop(_maxsense_loop, score_statistic)}
+"""Mechanisms that have such a loop; every other goes message by message."""
+
+
+def answer(
+    query: Query, ratings: Ratings, secret: bytes, cohort: Cohort, first: int, stop: int
+) -> tuple[Statistic, Release]:
+    """Return the release of devices ``first`` to ``stop - 1`` of a cohort, and the server's statistic of it."""
+    if (short := _one_loop(query, ratings, cohort)) is None:
+        release = cohort.answer(query, first, stop)
+        return aggregate(query, release), release
+    booked = cohort.book(query, first, stop)
+    bits, counts = short.loop(booked.query, ratings, secret, range(first, stop), booked.answering())
+    release = booked.release(bits)
+    return short.statistic(query, release, counts), release
+
+
+def rehearse(query: Query, ratings: Ratings, secret: bytes, cohort: Cohort) -> None:
+    """Compile the kernels that `answer` needs; nothing is charged and nothing is answered."""
+    if (short := _one_loop(query, ratings, cohort)) is None:
+        cohort.rehearse(query)
+        aggregate(query, no_release(query))
+    else:
+        short.loop(check(query, ratings), ratings, secret, range(cohort.first, cohort.first + 1), None)
+
+
+def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> OneLoop | None:
+    """Return the loop of a query's mechanism; there is none for stored ratings and where some devices lie."""
+    if type(cohort) is not Cohort or not isinstance(ratings, BlockRatings):
+        return None
+    return ONE_LOOP.get(half_of(query.design))
+
+
+Cast = Mapping[str, list[Any]]
+"""The cohorts of each kind of devices."""
+
+
+def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
+    """Conduct a run in so many threads; see `scenarios.backends.session.Backend.run`."""
+    admit(job.plan.own)
+    keeper = Keeper(job.ledger)
+    cast = {name: _device_blocks(group, job.secret, keeper) for name, group in job.device_groups.items()}
+    if query := job.plan.rehearsal():
+        with job.naming():
+            _require_room(query, job)
+            holdings, secret, cohorts = _only(job, cast)
+            rehearse(query, holdings, secret, cohorts[0])
+            load_decoder(query)
+    with ThreadPoolExecutor(workers) as threads:
+        fleet = LocalFleet(job, cast, threads if workers > 1 else None)
+        start = time.perf_counter()
+        conductor = Conductor(job.plan.begin(fleet))
+        fleet.report = lambda count: progress(conductor.progress(count))
+
+        def keep(over: R) -> None:
+            job.records.keep(over)
+            fleet.report_progress(0)
+
+        for over in job.records:
+            conductor.replay(over)
+        outcome = conductor.run(keep)
+        seconds = time.perf_counter() - start
+    return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
+
+
+def _device_blocks(group: DeviceGroup, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
+    return [group.kind.cohort(group.holdings, secret, first, stop, keeper) for first, stop in group.bounds]
+
+
+class LocalExperimenterView:
+    """What only the experimenter may look at; see `scenarios.backends.session.ExperimenterView`."""
+
+    def __init__(self, keeper: LedgerClient, cast: Cast) -> None:
+        self.keeper, self._cast = keeper, cast
+
+    def inspect(self, kind: str, question: Any, stop: int) -> list[Any]:
+        """Return what devices show of a question; see `scenarios.backends.session.ExperimenterView.inspect`."""
+        cohorts = [cohort for cohort in self._cast[kind] if cohort.first < stop]
+        return [cohort.inspect(question, cohort.first, min(cohort.stop, stop)) for cohort in cohorts]
+
+
+class LocalFleet:
+    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
+
+    ``told``: Called with the number of answers, devices or rounds so far.
     """
 
-    name = "inprocess"
-    reason = NAMED
+    def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
+        self._job, self._cast, self._threads = job, cast, threads
+        self._count = 0
+        self.report: Callable[[int], None] = lambda _: None
 
-    def __init__(self, workers: int | None = None) -> None:
-        check_workers(workers)
-        self.workers = workers or os.cpu_count() or 1
+    def hosts(self, kind: str) -> LocalHosts:
+        """Return the devices of a kind."""
+        return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
 
-    def __repr__(self) -> str:
-        return f"InProcess(workers={self.workers})"
+    def queries(self, _: CustomMechanism | None) -> Queries:
+        """Return the transport that carries queries to devices."""
+        return Queries(self._job, self._cast, self._threads, self.report_progress)
 
-    def choose_workers(self, plan: ServerSpec[Any, Any], answers: int) -> int:  # noqa: ARG002 (threads start at once)
-        """Return the number of threads; see `scenarios.backends.session.Backend.choose_workers`."""
-        return self.workers
+    def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
+        """Return the server's own cohorts."""
+        return spread_here(host, shared, bounds, self._threads, self._job.layout.workers)
 
-    def run(self, job: BackendJob[R, O, T], progress: Progress) -> T:
-        """Run a job; see `scenarios.backends.session.Backend.run`."""
-        from scenarios.backends.local_fleet import run_in_threads  # noqa: PLC0415 (`--help` need not wait for what runs load)
+    def report_progress(self, count: int) -> None:
+        """Count answers, and report the sum."""
+        self._count += count
+        self.report(self._count)
 
-        return run_in_threads(job, self.workers, progress)
 
-    def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
-        """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""
-        if self.workers == 1:
-            for place, argument in enumerate(arguments):
-                yield place, function(argument)
-            return
-        todo: queue.SimpleQueue[tuple[int, A]] = queue.SimpleQueue()
-        done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]] = queue.SimpleQueue()
-        stop = threading.Event()
-        for numbered in enumerate(arguments):
-            todo.put(numbered)
-        count = min(self.workers, len(arguments))
-        threads = [threading.Thread(target=work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in arguments:
-                place, result, error = done.get()
-                if error is not None:
-                    raise error
-                yield place, result  # type: ignore[misc] # a result where there is no error
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+class Queries:
+    """Carries queries to devices; both sides of a block share public data, see `scenarios.backends.in_process`."""
+
+    def __init__(
+        self,
+        job: BackendJob[Any, Any, Any],
+        cast: Cast,
+        threads: ThreadPoolExecutor | None,
+        report_progress: Callable[[int], None],
+    ) -> None:
+        self._ratings, self._secret, self._cohorts = _only(job, cast)
+        self._job, self._layout, self._map, self._report_progress = (
+            job,
+            job.layout,
+            map if threads is None else threads.map,
+            report_progress,
+        )
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
+        _require_room(ask.query, self._job)
+        bits = ask.query.bits
+        size = self._layout.block_of(bits)
+        blocks = [
+            (cohort, first, stop)
+            for cohort in self._cohorts
+            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
+        ]
+        total: Statistic | None = None
+        releases: list[Release | Sealed] = []
+        for statistic, release in self._map(
+            lambda block: answer(ask.query, self._ratings, self._secret, *block), blocks
+        ):
+            total = statistic if total is None else merge(total, statistic)
+            releases.append(seal(release))
+            self._report_progress(release.count)
+        return total or aggregate(ask.query, no_release(ask.query)), releases
+
+
+def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:
+    """Refuse a query whose answers do not fit in this machine; see `require_round`."""
+    layout = job.layout
+    devices = min(layout.block_of(query.bits), layout.devices_per_actor, layout.devices, PIECE)
+    require_round(query, devices, min(layout.workers, -(-layout.devices // devices)))
+
+
+def _only(job: BackendJob[Any, Any, Any], cast: Cast) -> tuple[Any, bytes, list[Any]]:
+    """Return the holdings, the secret and the cohorts of the one kind of devices that queries are about."""
+    ((name, group),) = job.device_groups.items()
+    return group.holdings, job.secret, cast[name]

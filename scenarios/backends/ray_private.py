@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.versions import require_tested
+from coordinator.protocol.losses import require_tested
 
 require_tested("ray")
 import ray  # noqa: E402 (what follows is private to it)

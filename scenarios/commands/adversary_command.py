@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.commands.flags import Figure, Json
 from scenarios.show.figures import check_figure, deliver_figure
 from scenarios.show.records import STDOUT, check_target, deliver

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError, PolicyError
-from coordinator.protocol.versions import require_tested
+from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.log import event
 from scenarios.show.columns import Column, mean_of

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.messages import Release
-from coordinator.server.decoding.open_ratings import decode_shares
+from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters

@@ -22,10 +22,19 @@ from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
-from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
 from coordinator.server.moments.pair_moments import PairMoments
 from coordinator.server.moments.sign_moments import SignMoments
-from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, UNTIL_LEARNED
+from coordinator.server.server_half import (
+    FIXED,
+    GROUPS,
+    ONE_ROUND,
+    POSTERIOR,
+    UNTIL_LEARNED,
+    PairTotals,
+    RevealMoments,
+    TotalMoments,
+    YesMoments,
+)
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores

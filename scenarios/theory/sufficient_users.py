@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.open_ratings import NoSignal
-from coordinator.server.server_half import TRUST_LOCAL, ServerHalf
+from coordinator.server.server_half import TRUST_LOCAL, NoSignal, ServerHalf
 from scenarios.config.mechanism_settings import designs
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario

@@ -27,7 +27,7 @@ from coordinator.server.decoding.curator import (
     noisy_totals,
     pair_sensitivity,
 )
-from coordinator.server.decoding.open_ratings import Curator
+from coordinator.server.decoding.line import Curator
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of
 from coordinator.server.mechanisms.toys import Reveal

@@ -20,8 +20,7 @@ from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.anchor import AnchorSettings
 from coordinator.server.mechanisms.maxsense import MaxSense, MaxSenseHalf, MaxSenseSettings
 from coordinator.server.mechanisms.sets import PairsSettings
-from coordinator.server.moments.open_ratings import NoSignal
-from coordinator.server.server_half import Settings
+from coordinator.server.server_half import NoSignal, Settings
 from scenarios.config.mechanism_settings import all_settings
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import known_world

@@ -14,8 +14,7 @@ import ray
 
 from coordinator.protocol import losses
 from coordinator.protocol.errors import InputError, LostError
-from coordinator.protocol.losses import ENDS, FATES, LOST
-from coordinator.protocol.versions import TESTED, require_tested
+from coordinator.protocol.losses import ENDS, FATES, LOST, TESTED, require_tested
 from coordinator.server.fleet import calls as retrying
 from scenarios.backends.on_ray import OnRay
 
@@ -145,6 +144,6 @@ def test_a_version_that_nobody_has_tried_is_refused_in_a_line(name: str, flags: 
     [("2.56.0", False), ("2.57.0", True), ("2.59.0", True), ("2.60.0", True), ("2.60.1", False), ("3.0.0.dev0", False)],
 )
 def test_versions_in_the_range_are_taken(installed: str, fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.protocol.versions.version", lambda _: installed)
+    monkeypatch.setattr("coordinator.protocol.losses.version", lambda _: installed)
     with nullcontext() if fine else pytest.raises(InputError, match=f"ray is {installed}, blindrec was tested"):
         require_tested.__wrapped__("ray")

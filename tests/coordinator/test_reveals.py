@@ -19,7 +19,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import random_subset, reveals
-from coordinator.server.decoding.open_ratings import decode_shares
+from coordinator.server.decoding.line import decode_shares
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.toys import Reveal, toy_share
 from coordinator.server.statistics.pairs import PairStatistic

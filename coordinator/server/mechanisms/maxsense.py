@@ -16,8 +16,7 @@ from coordinator.protocol.channels import LARGEST_EPSILON, bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.design import Decoding, World
-from coordinator.server.moments.open_ratings import NoSignal
-from coordinator.server.server_half import POOLED, POSTERIOR, SETS, ServerHalf, Settings, Theta, check_shape
+from coordinator.server.server_half import POOLED, POSTERIOR, SETS, NoSignal, ServerHalf, Settings, Theta, check_shape
 
 if TYPE_CHECKING:
     from coordinator.server.decoding.estimates import Estimates

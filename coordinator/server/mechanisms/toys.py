@@ -17,8 +17,17 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
 from coordinator.server.design import Decoding, LearnerOptions, World
-from coordinator.server.moments.open_ratings import PairTotals, RevealMoments, TotalMoments, YesMoments
-from coordinator.server.server_half import ONE_ROUND, TRUST_CURATOR, UNTIL_LEARNED, ServerHalf, Settings
+from coordinator.server.server_half import (
+    ONE_ROUND,
+    TRUST_CURATOR,
+    UNTIL_LEARNED,
+    PairTotals,
+    RevealMoments,
+    ServerHalf,
+    Settings,
+    TotalMoments,
+    YesMoments,
+)
 from coordinator.server.statistics.pairs import PairStatistic, check_items
 
 if TYPE_CHECKING:
@@ -142,7 +151,7 @@ class ItemQueryHalf(ServerHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
-        from coordinator.server.decoding.open_ratings import decode_shares
+        from coordinator.server.decoding.line import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
 
@@ -223,7 +232,7 @@ class FullRevealHalf(ServerHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
-        from coordinator.server.decoding.open_ratings import decode_shares
+        from coordinator.server.decoding.line import decode_shares
 
         return decode_shares(statistic, clusters=how.clusters)
 
@@ -242,7 +251,7 @@ class CuratorHalf(ServerHalf):
 
     def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
         """Return the decoder of totals, with the noise that the curator adds."""
-        from coordinator.server.decoding.open_ratings import Curator
+        from coordinator.server.decoding.line import Curator
         from coordinator.server.rounds.learner import SumLearner
 
         curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
@@ -268,7 +277,7 @@ class CuratorItemsHalf(CuratorHalf):
 
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by noisy totals; see `open_ratings.decode_item_totals`."""
-        from coordinator.server.decoding.open_ratings import decode_item_totals
+        from coordinator.server.decoding.line import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
 
@@ -299,7 +308,7 @@ class CuratorPairsHalf(CuratorHalf):
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
         """Cluster items by the spectrum of noisy totals; see `open_ratings.decode_pair_totals`."""
-        from coordinator.server.decoding.open_ratings import decode_pair_totals
+        from coordinator.server.decoding.line import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)
 

@@ -14,7 +14,7 @@ import numpy as np
 from actors.ratings import BlockRatings, Ratings
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.coins import derive
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario

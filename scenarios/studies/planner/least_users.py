@@ -22,7 +22,7 @@ from coordinator.server.custom import KMEANS
 from coordinator.server.moments.probabilities import root_between
 from coordinator.server.moments.sign_moments import AnchorMoments, SignMoments
 from coordinator.server.server_half import POSTERIOR, TRUST_LOCAL, ServerHalf
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import designs, server_half, variants
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario

@@ -11,7 +11,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats
 from coordinator.server.custom import CustomDesign
 from coordinator.server.design import PoolDesign
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.run_spec import RunSpec

@@ -21,7 +21,7 @@ from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import ELIMINATE, ONE_ROUND, POSTERIOR
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import brief
 from scenarios.config.run_spec import RunSpec, load_scenario

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of, still_names
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import file_sha256
 from scenarios.config.settings import validated

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running

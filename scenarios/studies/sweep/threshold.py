@@ -31,7 +31,7 @@ from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ANCHOR, GROUPS
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic, merge
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.mechanism_settings import all_settings
 from scenarios.config.run_spec import RunSpec, half_in

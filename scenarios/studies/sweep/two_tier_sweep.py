@@ -18,7 +18,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow, points_of

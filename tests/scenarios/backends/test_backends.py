@@ -13,8 +13,7 @@ from runs import Command
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
-from scenarios.backends.in_process import InProcess
-from scenarios.backends.selection import AUTO, LONG, Ray, choose, opened
+from scenarios.backends.selection import AUTO, LONG, InProcess, Ray, choose, opened
 from scenarios.config.scenario import Scenario
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.families.online.online_scenario import OnlineScenario

@@ -9,8 +9,8 @@ import pytest
 from runs import small
 
 from coordinator.server.rounds.rounds import QueryPlan
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import BITS_A_WORKER, OnRay
+from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.data.populations import populate, settled
 

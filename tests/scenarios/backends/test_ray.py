@@ -27,9 +27,9 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState
 from scenarios.backends import on_ray as place
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay, await_capacity
 from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent
 from scenarios.config.run_spec import RunSpec
 from scenarios.data.populations import populate

@@ -25,7 +25,7 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
 from coordinator.server.rounds.state import Ask, ServerState
 from coordinator.server.server_half import ONE_ROUND
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent, stop_if_abandoned
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario

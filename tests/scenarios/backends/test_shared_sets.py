@@ -14,7 +14,7 @@ from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
-from scenarios.backends import local_fleet as shared_sets
+from scenarios.backends import in_process as shared_sets
 
 WORLDS = {
     "few rated": worlds.world(items=61, rated=3),

@@ -10,7 +10,7 @@ import pytest
 from runs import Command, claim, refused, small, tree
 
 from actors.keeper import owner_of, read_book
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
 from scenarios.store.manifest import FOLDER
@@ -127,7 +127,7 @@ def test_a_finished_run_tells_its_result_again(
     told = blindrec("resume", out, *FLAGS)
     assert told.result["rounds"] == 4
     before = tree(out)
-    for backend in ("scenarios.backends.in_process.InProcess", "scenarios.backends.ray_instance.on_ray"):
+    for backend in ("scenarios.backends.selection.InProcess", "scenarios.backends.ray_instance.on_ray"):
         monkeypatch.setattr(backend, None)
     again = blindrec("resume", out, "--json", "-")
     assert (again.code, again.out, again.err) == (0, told.out, "")

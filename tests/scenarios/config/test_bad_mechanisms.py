@@ -12,7 +12,7 @@ from foreign_jobs import EPSILON, WORLD, job
 
 from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.protocol.errors import InputError, PolicyError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.admission import admitted_for
 from scenarios.families.main.run import Result, run_job
 

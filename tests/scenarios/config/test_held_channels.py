@@ -23,7 +23,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.custom import CustomDesign
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.admission import FOR_SOME, MOST_SAMPLED, admitted_for
 from scenarios.families.main.run import run_job
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from runs import Command, refused
 
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
 from scenarios.families.main.score import record

@@ -23,9 +23,9 @@ from coordinator.server.fleet.coordinator_actor import start_coordinator
 from coordinator.server.rounds.rounds import Outcome, Round
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends import on_ray as place
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.ray_instance import on_ray
+from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import Job, _packages, run_job
 from scenarios.store.journal import Journal
 from scenarios.store.round_store import InMemoryRounds

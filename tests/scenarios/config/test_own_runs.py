@@ -11,7 +11,7 @@ from foreign_jobs import TRUE, job
 
 from coordinator.protocol.custom import Mechanism
 from coordinator.server.rounds.rounds import Outcome
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import Job, run_job
 from scenarios.store.journal import ROUNDS
 from scenarios.store.record_log import from_bytes, to_bytes

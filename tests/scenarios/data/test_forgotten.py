@@ -16,8 +16,8 @@ from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.policies import Fixed
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import RunProgress
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
+from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import Job, Result, run_job
 
 pytestmark = pytest.mark.cluster

@@ -14,7 +14,7 @@ from rich.console import Console
 from runs import Command, planted_ratings, write_movielens
 
 from scenarios.commands import scrutiny_commands as commands
-from scenarios.commands.bounds_command import show_bounds
+from scenarios.commands.lookup_commands import show_bounds
 from scenarios.config.scenario import Scenario
 from scenarios.families.online.adversaries import show_rows
 from scenarios.show import tables as report

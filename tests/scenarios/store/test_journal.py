@@ -25,7 +25,7 @@ from coordinator.server.mechanisms import server_halves
 from coordinator.server.rounds.rounds import Round
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import variants
 from scenarios.families.main.run import run
 from scenarios.store.journal import ROUNDS, Journal

@@ -17,7 +17,7 @@ from runs import Command, claim, refused, small, tree
 from actors.durable_log import files_of
 from actors.keeper import LEDGER
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import run
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.store.journal import ROUNDS, Journal

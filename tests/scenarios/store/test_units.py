@@ -18,7 +18,7 @@ from squares import Squares
 
 from actors import durable_log
 from coordinator.protocol.errors import BlindrecError, InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.signals import RESUMABLE, ending, resumable
 from scenarios.store.manifest import FOLDER, MANIFEST, read_manifest
 from scenarios.store.record_log import UNITS, count_records

@@ -31,7 +31,7 @@ from coordinator.server.rounds.state import ServerState
 from coordinator.server.server_half import GROUPS
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import merge
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, settle

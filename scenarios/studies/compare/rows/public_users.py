@@ -18,7 +18,7 @@ from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.decoding.count_decoding import PublicCounts
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people
 from scenarios.families.two_tier import two_tier_seed as experiment

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.statistics.counts import GroupStatistic
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
 from scenarios.families.main.liars_plan import collusion_of

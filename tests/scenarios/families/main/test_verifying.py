@@ -12,7 +12,7 @@ from coordinator.server.moments.sign_moments import sign_contrast
 from coordinator.server.rounds.policies import DISPUTED
 from coordinator.server.rounds.rounds import Round, conduct
 from coordinator.server.rounds.setting import users_on_grid
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate

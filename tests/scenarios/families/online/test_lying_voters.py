@@ -12,7 +12,7 @@ from actors.lying.crowds import LyingVoters
 from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import build_world, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import record

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.loss_bounds import loss_bound
 from scenarios.families.online.online_columns import COLUMNS
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online

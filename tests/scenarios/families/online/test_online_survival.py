@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.victims import below
 from coordinator.server.rounds.state import RunProgress
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import record

@@ -14,8 +14,8 @@ from runs import write_movielens
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import OnlineResult, build_world, exact, privacy_losses, proved, run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import client_record, digest, record

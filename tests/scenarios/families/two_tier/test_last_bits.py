@@ -12,7 +12,7 @@ import pytest
 from coordinator.server.completion import batches, weighing
 from coordinator.server.completion import batches as announcing
 from coordinator.server.completion.fitting import FittedModel, iterate
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.two_tier import validation
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import read_table, run, settle, world_of

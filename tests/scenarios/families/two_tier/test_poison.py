@@ -15,7 +15,7 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.server.completion.fitting import ReleaseBook
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import run
 

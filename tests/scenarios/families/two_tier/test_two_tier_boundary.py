@@ -17,7 +17,7 @@ from coordinator.protocol.second_order import Announcement, SecondOrderQuery, Se
 from coordinator.server.completion.batches import PRIVATE
 from coordinator.server.completion.weighing import Weighing
 from scenarios.backends import on_ray
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import run
 

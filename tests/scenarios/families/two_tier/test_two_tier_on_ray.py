@@ -12,8 +12,8 @@ from runs import holds_within
 from benchmarks.victims import alive, below
 from coordinator.server.completion.crowd import cut_users
 from coordinator.server.rounds.state import RunProgress
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
+from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend, Progress, silent
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import read_table, run, world_of

@@ -13,7 +13,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import baseline_errors, squared_errors
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
 from scenarios.families.two_tier.two_tier_scenario import Scale, onto_scale, read_scale, scale_of

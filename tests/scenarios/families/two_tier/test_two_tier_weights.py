@@ -16,7 +16,7 @@ from coordinator.server.completion.batches import CompletionOutcome, announced, 
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import DIGITS, WEIGHTS, Weighing, surest
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable
 from scenarios.families.two_tier.two_tier_run import follow

@@ -12,6 +12,7 @@ from rich.console import Console
 from runs import Command, lines_of_units, planted_ratings, refused, write_movielens
 
 import blindrec as face
+from scenarios.cli import main
 from scenarios.studies.compare import comparison as sweep
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.rows import registered_rows
@@ -23,22 +24,31 @@ HERE = ("--backend", "inprocess")
 FEW = (*HERE, "--like-from", 4, "--seeds", 3, "--neighbours", 5, "--rank", 3, "--ridge", 5, "--top", 20, "--likes", 8)
 
 
+def write_files(folder: Path) -> tuple[Path, Path]:
+    """A file of ratings, and one of its items' kinds."""
+    kinds = folder / "kinds.csv"
+    kinds.write_text(
+        "item,kind\n" + "".join(f"{item + 1},{'ab'[item // 15]}\n" for item in range(30)), encoding="utf-8"
+    )
+    return write_movielens(folder / "ratings.csv", planted_ratings(users=50, items=30, each=16)), kinds
+
+
 @pytest.fixture
 def ratings(tmp_path: Path) -> Path:
-    return write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
+    return write_files(tmp_path)[0]
 
 
-@pytest.fixture
-def features(tmp_path: Path) -> Path:
-    path = tmp_path / "kinds.csv"
-    path.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 15]}\n" for item in range(30)), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def result(blindrec: Command, ratings: Path, features: Path) -> dict[str, Any]:
-    more = ("--epsilon", "2,inf", "--scale", "1,40", "--devices", 100, "--public", "0.2", "--json", "-")
-    return blindrec("compare", ratings, "--features", features, *FEW, *more).result
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The whole comparison, made once for the tests that read it."""
+    folder = tmp_path_factory.mktemp("comparison")
+    ratings, kinds = write_files(folder)
+    words = ("compare", ratings, "--features", kinds, *FEW, "--epsilon", "2,inf", "--scale", "1,40", "--devices", 100)
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in (*words, "--public", "0.2", "--json", folder / "result.json")])
+    assert not end.value.code
+    value: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    return value
 
 
 def test_every_row_is_there_with_its_columns(result: dict[str, Any]) -> None:

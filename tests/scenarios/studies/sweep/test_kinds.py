@@ -14,8 +14,7 @@ from actors.mechanisms import registered as devices_know
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of
 from coordinator.server.anchor.policy import AnchorPolicy
-from coordinator.server.decoding.line import DECODERS
-from coordinator.server.decoding.open_ratings import Curator
+from coordinator.server.decoding.line import DECODERS, Curator
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise

@@ -20,7 +20,7 @@ from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios import cli
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import record

@@ -11,8 +11,7 @@ from rich.console import Console
 from runs import Command
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
-from scenarios.backends.selection import opened
+from scenarios.backends.selection import InProcess, opened
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Running
 from scenarios.experiments import EXPERIMENTS

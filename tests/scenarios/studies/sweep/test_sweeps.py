@@ -17,9 +17,8 @@ from rich.console import Console
 from runs import Command, lines_of_units
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.in_process import InProcess
 from scenarios.backends.on_ray import OnRay
-from scenarios.backends.selection import opened
+from scenarios.backends.selection import InProcess, opened
 from scenarios.config.signals import InterruptedRunError
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of, rendered

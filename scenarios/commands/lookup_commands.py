@@ -1,0 +1,140 @@
+"""The commands that run nothing: `bounds`, `data`, what is in a file of ratings, and `report`, a page of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from coordinator.protocol.budget import as_float, as_json, parse_epsilon
+from scenarios.commands.flags import Figure, Json, with_fields
+from scenarios.show.figures import check_figure, deliver_figure
+from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.show.tables import failing, show_description
+from scenarios.studies.compare.comparison_settings import Comparison
+
+
+def show_bounds(console: Console, record: Mapping[str, Any]) -> None:
+    """Print lower bounds as a table, the one that binds marked, and below it what each of them holds for."""
+    rows: Sequence[Mapping[str, Any]] = record["bounds"]
+    title = f"users that any epsilon-LDP learner needs\n{failing(record['failure'], record['mistakes'])}"
+    table = Table("bound", "users", "source", title=title, title_justify="left")
+    table.columns[1].no_wrap = True
+    holds: dict[str, list[str]] = {}
+    for row in rows:
+        users = f"{row['users']:,.0f}" if row["valid"] else "out of range"
+        table.add_row(row["name"] + (" *" if row["binds"] else ""), users, row["source"])
+        holds.setdefault(row["range"], []).append(row["name"])
+    console.print(table)
+    console.print("* the one that binds")
+    for statement, names in holds.items():
+        console.print(f"{', '.join(names)}: {'hold' if len(names) > 1 else 'holds'} for {statement}", highlight=False)
+
+
+def bounds(
+    items: Annotated[int, typer.Option(help="Items N, up to 10^9 and more.")],
+    rated: Annotated[int, typer.Option(help="Items w that a user rated.")],
+    epsilon: Annotated[str, typer.Option(help="Privacy of a user's answer in nats; inf for none.")] = "1",
+    clusters: Annotated[int, typer.Option(help="Item clusters.")] = 2,
+    failure: Annotated[float, typer.Option(help="Probability of failure that is allowed [0.5].")] = 0.5,
+    mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
+    ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
+    json: Json = None,
+    figure: Figure = None,
+) -> None:
+    """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
+    from scenarios.theory.bounds import all_bounds, bounds_rows
+
+    check_target(json)
+    check_figure(figure)
+    user_bounds = all_bounds(
+        items=items,
+        rated=rated,
+        epsilon=as_float(parse_epsilon(epsilon)),
+        clusters=clusters,
+        failure=failure,
+        mistakes=mistakes,
+        ours=ours,
+    )
+    rows = bounds_rows(user_bounds)
+    settings = {"items": items, "rated": rated, "epsilon": as_json(parse_epsilon(epsilon)), "clusters": clusters}
+    record = {**settings, "failure": failure, "mistakes": mistakes, "bounds": rows}
+    deliver(json, record)
+    deliver_figure(figure, "bounds", record)
+    if json != STDOUT:
+        show_bounds(Console(), record)
+
+
+_READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "features")
+
+
+@with_fields({name: Comparison.model_fields[name] for name in _READ})
+def data(
+    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
+    *,
+    json: Json = None,
+    figure: Figure = None,
+    **read: Any,
+) -> None:
+    """Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
+    from scenarios.config.settings import validated
+    from scenarios.data.datasets import lines_skipped, tell_remarks
+    from scenarios.data.rating_split import describe
+    from scenarios.studies.compare.people_needed import SPLITS, needs_or_why, show_needs
+    from scenarios.studies.compare.worlds import table_of
+    from scenarios.studies.planner.plan_tables import show_learnable
+    from scenarios.studies.planner.request import learnable_of
+
+    check_target(json)
+    check_figure(figure)
+    settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
+    table, like_from = table_of(settings), settings.liked_from
+    described = describe(table, like_from)
+    rows = learnable_of(table, like_from)
+    recipe, why = needs_or_why(settings)
+    record = {
+        **described,
+        **lines_skipped(settings, table),
+        "remarks": table.remarks,
+        "learnable": rows,
+        "worth": recipe,
+        "worth_not": why,
+    }
+    deliver(json, record)
+    deliver_figure(figure, "data", record)
+    if json != STDOUT:
+        show_description(Console(), described, f"blindrec data {file.name}")
+        tell_remarks(table, Console())
+        show_learnable(Console(), rows)
+        show_needs(Console(), recipe, why)
+
+
+HELP = """Make a page to show of results: one HTML file that loads nothing; several results stand side by side.
+
+It tells of runs, two-tier, online, sweeps, plans, comparisons, data and audits: what was asked, who is trusted, what
+epsilon means for one person, what was measured beside what was predicted, what it does not protect against, and the
+command that repeats it. Every number stands in the result's JSON, and the page says where.
+
+\b
+  blindrec report runs/a --out a.html
+  blindrec report runs/a runs/b plan.json --out all.html --pdf all.pdf
+"""
+
+
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Folders of --out, or files of --json.", show_default=False)],
+    *,
+    out: Annotated[Path, typer.Option(help="File for the page, .html.")],
+    pdf: Annotated[Path | None, typer.Option(help="File for the same page as PDF (extra pdf).")] = None,
+) -> None:
+    """Make a page to show of results; see `HELP`."""
+    from scenarios.pages.page import write_report
+
+    write_report(results, out, pdf)
+
+
+report.__doc__ = HELP
