@@ -21,7 +21,7 @@ from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.server_half import TRUST_CURATOR, ServerHalf
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec, half_in
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.studies.scrutiny import checks
 from scenarios.studies.scrutiny.checks import CHECKS, Check, log_ratio
 from scenarios.studies.scrutiny.mechanism import Choice, MechanismUnderTest, choices, subjects
@@ -72,7 +72,7 @@ def cases_of(name: str) -> dict[str, dict[str, Any]]:
     return {" ".join([name, *map(str, one.values())]): {"design": name, **one} for one in told}
 
 
-def same(one: Result, other: Result) -> bool:
+def same(one: MainResult, other: MainResult) -> bool:
     """Whether two runs had the same releases and learned the same."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256

@@ -21,7 +21,7 @@ from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_job import mark_of_run
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.families.main.run_tables import tables_of
 from scenarios.families.main.score import record
 from scenarios.store.manifest import FOLDER
@@ -84,7 +84,7 @@ def of_file(path: Path, **changes: Any) -> Scenario:
 
 def here(
     scenario: Scenario, *, workers: int = 1, devices_per_actor: int | None = None, progress: Progress = silent
-) -> Result:
+) -> MainResult:
     """A run in this process."""
     return run(scenario, InProcess(workers), devices_per_actor=devices_per_actor, progress=progress)
 
@@ -94,7 +94,7 @@ def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     claim_folder(out, mark_of_run(scenario, repeat))
 
 
-def write_run(out: Path, finished: Result) -> dict[str, Any]:
+def write_run(out: Path, finished: MainResult) -> dict[str, Any]:
     """Write the folder of a run that is over; return its result."""
     result = record(finished)
     tables = partial(tables_of, finished)

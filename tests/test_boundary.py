@@ -23,7 +23,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends import in_process
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -60,7 +60,7 @@ def test_devices_load_of_the_server_what_is_public_and_of_experiments_nothing() 
     assert all(name == "coordinator.protocol" or name.startswith("coordinator.protocol.") for name in others), others
 
 
-def all_of(run: Result, tap: Wire) -> list[object]:
+def all_of(run: MainResult, tap: Wire) -> list[object]:
     """What crossed, and what the server holds at the end."""
     return [*tap.crossed, run.outcome]
 

@@ -14,7 +14,7 @@ from coordinator.protocol.mechanisms.oracles import ROWS
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.config.settings import validated
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 
 OURS: dict[str, dict[str, Any]] = {
     "maxsense": {"design": "maxsense"},
@@ -77,7 +77,7 @@ def users_a_second(job: Job, name: str) -> float:
         users *= 2
 
 
-def all_alike(job: Job, name: str) -> Result:
+def all_alike(job: Job, name: str) -> MainResult:
     """Run a design on devices that all like one and the same item, and no other."""
     shares = (1 / job.items, 1 - 1 / job.items)
     world = {"rated": job.items, "like": ((1.0, 0.0),), "cluster_shares": shares, "users": job.users}
@@ -125,7 +125,14 @@ def compare(job: Job, outside: Outside, announce: Callable[[str], None]) -> dict
 
 
 def _row(
-    rival: str, version: str, name: str, figures: Mapping[str, Any], ours_run: Result, *, own_value: int, ours: float
+    rival: str,
+    version: str,
+    name: str,
+    figures: Mapping[str, Any],
+    ours_run: MainResult,
+    *,
+    own_value: int,
+    ours: float,
 ) -> dict[str, Any]:
     statistic: Any = ours_run.statistic
     one = Counts(users=statistic.answered, counts=statistic.sums)

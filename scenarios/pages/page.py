@@ -15,7 +15,7 @@ from scenarios.pages.promise import EVEN, PRIORS
 from scenarios.pages.schema import read_subject
 from scenarios.pages.sections import SECTIONS
 from scenarios.show.figures import check_target, rendered, write_target
-from scenarios.show.panel import Picture
+from scenarios.show.picture import Picture
 
 MOST_SUBJECTS = 24
 _ID = re.compile(r'(\bid="|href="#|url\(#)')

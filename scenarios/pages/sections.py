@@ -18,7 +18,7 @@ from scenarios.pages.promise import Believed, PrivacyPromise, each, in_short, ki
 from scenarios.pages.schema import Subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
 from scenarios.show.figures import pictures_of
-from scenarios.show.panel import Picture
+from scenarios.show.picture import Picture
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
 from scenarios.studies.compare.rows.trusted import CuratorPairs

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.show.panel import Picture
+from scenarios.show.picture import Picture
 from scenarios.store.whole_files import try_file, write_bytes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.show.panel import (
+from scenarios.show.picture import (
     GREY,
     PALETTE,
     Axis,

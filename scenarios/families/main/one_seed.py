@@ -20,7 +20,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, populate
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.main.run import TOP, Result, run
+from scenarios.families.main.run import TOP, MainResult, run
 from scenarios.families.main.run_tables import tables_of
 from scenarios.families.main.score import record
 from scenarios.store.journal import Journal
@@ -97,7 +97,7 @@ def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Jour
         yield journal
 
 
-def _noiseless(last: Result, session: Backend) -> Result | None:
+def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
     if last.population.split is None or last.scenario.epsilon is None:
         return None
     free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})

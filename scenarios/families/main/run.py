@@ -97,7 +97,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result(SessionResult[Outcome]):
+class MainResult(SessionResult[Outcome]):
     """What came of a job."""
 
     job: Job = field(repr=False)  # What was run
@@ -136,19 +136,19 @@ def run_job(
     progress: Progress,
     listed: bool = False,
     features: PublicFeatures | None = None,
-) -> Result:
+) -> MainResult:
     """Run a job; let the first ``advised`` devices draw their own ``top`` recommendations from the model.
 
     If they are ``listed``, devices are handed the model as one cluster, and so rank all items by score; with public
     ``features`` they weigh these scores.
     """
 
-    def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> Result:
+    def finish(outcome: Outcome, backstage: ExperimenterView, costs: Costs) -> MainResult:
         model = outcome.model
         if listed:
             model = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)
         advice = backstage.inspect(RATERS, AdviceRequest(model, top, features), advised)
-        return Result(
+        return MainResult(
             job=job,
             outcome=outcome,
             advice=np.concatenate(advice) if advice else np.empty((0, top), np.int32),
@@ -191,7 +191,7 @@ def run(
     progress: Progress = silent,
     rounds: RoundStore | None = None,
     ledger: Path | None = None,
-) -> Result:
+) -> MainResult:
     """Run a scenario."""
     population = settled(population or populate(scenario))
     filled = population.scenario

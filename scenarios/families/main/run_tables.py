@@ -8,7 +8,7 @@ import numpy as np
 
 from coordinator.protocol.budget import as_json
 from scenarios.data.populations import liked_share
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 from scenarios.families.main.score import ranked, ranks
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LISTED = 1000
 """Devices whose lists are written."""
 
 
-def items_table(run: Result) -> pd.DataFrame:
+def items_table(run: MainResult) -> pd.DataFrame:
     """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
 
     Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
@@ -46,7 +46,7 @@ def items_table(run: Result) -> pd.DataFrame:
     return table
 
 
-def rounds_table(run: Result) -> pd.DataFrame:
+def rounds_table(run: MainResult) -> pd.DataFrame:
     """Return the rounds, in order: what was asked, of which devices, and how many answered."""
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
 
@@ -68,7 +68,7 @@ def rounds_table(run: Result) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"epsilon": float})
 
 
-def lists_table(run: Result) -> pd.DataFrame:
+def lists_table(run: MainResult) -> pd.DataFrame:
     """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file tells it.
 
     In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
@@ -84,7 +84,7 @@ def lists_table(run: Result) -> pd.DataFrame:
     return table
 
 
-def tables_of(run: Result) -> dict[str, pd.DataFrame]:
+def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
     """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
     if run.population.split is not None:

@@ -26,7 +26,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
 from scenarios.data.populations import class_shares, cluster_sizes, liked_share
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 
@@ -80,7 +80,7 @@ def ranked(scenario: Scenario) -> bool:
     return half_in(scenario).ranks or isinstance(scenario.settings, OwnSettings)
 
 
-def list_scores(run: Result) -> dict[str, Any]:
+def list_scores(run: MainResult) -> dict[str, Any]:
     """Return how well a run's list by score is the list by popularity; None where scores rank by something else."""
     if not ranked(run.scenario):
         return {"top_50": None, "rank_correlation": None}
@@ -88,7 +88,7 @@ def list_scores(run: Result) -> dict[str, Any]:
     return {"top_50": top_share(scores, truth), "rank_correlation": rank_correlation(scores, truth)}
 
 
-def lying_scores(run: Result) -> dict[str, Any]:
+def lying_scores(run: MainResult) -> dict[str, Any]:
     """Return what liars did to a run; nothing if nobody lied."""
     collusion, scenario, model = run.job.collusion, run.scenario, run.outcome.model
     if collusion is None:
@@ -139,7 +139,7 @@ def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     return names[labels]
 
 
-def _lies(run: Result, collusion: Collusion) -> float:
+def _lies(run: MainResult, collusion: Collusion) -> float:
     """Return how many answers should be lies, by the rounds that were asked."""
     rounds = zip(run.outcome.state.asked, run.outcome.state.counts, strict=True)
     sizes = (
@@ -148,7 +148,7 @@ def _lies(run: Result, collusion: Collusion) -> float:
     return sum(float(collusion.shares[size]) * counts.answered for size, counts in sizes)
 
 
-def prediction_of(run: Result) -> Prediction | None:
+def prediction_of(run: MainResult) -> Prediction | None:
     """Return what should have come out among liars; None where nobody lies or nothing is predicted."""
     collusion, scenario, answered = run.job.collusion, run.scenario, run.statistic.answered
     if collusion is None:
@@ -171,7 +171,7 @@ def predict(scenario: Scenario, answered: int) -> float | None:
     return prediction.accuracy(answered) if prediction else None
 
 
-def record(run: Result, noiseless: Result | None = None) -> dict[str, Any]:
+def record(run: MainResult, noiseless: MainResult | None = None) -> dict[str, Any]:
     """Return a run's result."""
     scenario, statistic, queries = run.scenario, run.statistic, run.outcome.state.asked
     half = run.spec.half
@@ -249,26 +249,26 @@ def _spent(stretches: Sequence[Spent]) -> dict[str, Any]:
     return {"spent_max": as_json(most), "spent_mean": as_json(mean)}
 
 
-def _bytes_per_answer(run: Result) -> float | None:
+def _bytes_per_answer(run: MainResult) -> float | None:
     """Return how many bytes of messages came through the coordinator for each answer to one question."""
     answers = run.statistic.answered * run.outcome.state.asked[0].query.questions
     return run.outcome.size / answers if answers else None
 
 
-def _unlearned(run: Result) -> int | None:
+def _unlearned(run: MainResult) -> int | None:
     """Return how many items a policy that goes on until every item is learned left unlearned; None for others."""
     if run.scenario.policy != UNTIL_LEARNED or not isinstance(run.statistic, ScoreStatistic):
         return None
     return int((run.statistic.sensed < run.scenario.value("answers_per_item")).sum())
 
 
-def _undecided(run: Result) -> int | None:
+def _undecided(run: MainResult) -> int | None:
     """Return how many items are not decided at the scenario's confidence; None where the server does not know."""
     posterior = run.outcome.posterior
     return None if posterior is None else int((~posterior.decided(1 - run.scenario.confidence)).sum())
 
 
-def _verified(run: Result) -> dict[str, int]:
+def _verified(run: MainResult) -> dict[str, int]:
     """Return about how many items fresh devices were asked again, how many answered, and whose labels they dispute."""
     state, posterior = run.outcome.state, run.outcome.posterior
     nothing = np.zeros(run.outcome.model.cluster.size, np.bool_)
@@ -282,7 +282,7 @@ def _verified(run: Result) -> dict[str, int]:
     }
 
 
-def _known_truth(run: Result) -> dict[str, Any]:
+def _known_truth(run: MainResult) -> dict[str, Any]:
     population, ratings = run.population, run.population.ratings
     assert population.truth is not None and isinstance(ratings, BlockRatings)  # noqa: PT018 (narrows types)
     sizes = cluster_sizes(run.scenario)
@@ -299,14 +299,14 @@ def _known_truth(run: Result) -> dict[str, Any]:
     }
 
 
-def _predicted(run: Result) -> float | None:
+def _predicted(run: MainResult) -> float | None:
     """Return the predicted share of items right, among liars if there are any; None where nothing is predicted."""
     if run.scenario.malicious:
         return prospect.accuracy if (prospect := prediction_of(run)) else None
     return None if _unlearned(run) else predict(run.scenario, run.statistic.answered)
 
 
-def _real(run: Result, noiseless: Result) -> dict[str, Any]:
+def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
     split, ratings = run.population.split, run.population.ratings
     assert split is not None and isinstance(ratings, StoredRatings)  # noqa: PT018 (narrows types)
     follows = what_clusters_follow(run.outcome.model.cluster, noiseless.outcome.model.cluster, split)

@@ -17,7 +17,7 @@ from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.studies.scrutiny.mechanism import MechanismUnderTest, Size
 from scenarios.studies.scrutiny.verdicts import Failed, Unchecked
 from scenarios.theory.predictors import predictor
@@ -75,7 +75,7 @@ def prediction(subject: MechanismUnderTest) -> str:
     return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
 
 
-def _right(result: Result) -> float:
+def _right(result: MainResult) -> float:
     """Return the share of items that a run put right."""
     assert result.population.truth is not None  # a block model
     return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy

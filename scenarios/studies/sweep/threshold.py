@@ -46,7 +46,7 @@ from scenarios.data.populations import (
     settle,
     settled,
 )
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.families.main.score import top_share
 from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
@@ -237,7 +237,7 @@ class Stopped(Successes):
         self._scenario = scenario
         self._run = cache(self._ran)
 
-    def _ran(self, decoder: str) -> Result:
+    def _ran(self, decoder: str) -> MainResult:
         finished = run(self._scenario.model_copy(update={"decoder": decoder}), InProcess(1))
         self.simulated += finished.statistic.devices
         return finished

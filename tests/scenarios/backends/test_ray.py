@@ -33,7 +33,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent
 from scenarios.config.run_spec import RunSpec
 from scenarios.data.populations import populate
-from scenarios.families.main.run import Job, Result, run, run_job
+from scenarios.families.main.run import Job, MainResult, run, run_job
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(users=30_001, like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", seed=SEED)
@@ -44,14 +44,14 @@ OURS = ("ray::DeviceHost", "ray::Coordinator", "ray::Aggregator")
 class Watched:
     """A run, and what was seen of it from outside."""
 
-    finished: Result | None = None
+    finished: MainResult | None = None
     told: list[int] = field(default_factory=list)
     constructor: list[Any] = field(default_factory=list)
     processes: dict[psutil.Process, str] = field(default_factory=dict)
     loaded: dict[str, list[str]] = field(default_factory=dict)
 
     @property
-    def run(self) -> Result:
+    def run(self) -> MainResult:
         """The run."""
         assert self.finished is not None
         return self.finished
@@ -82,7 +82,7 @@ def watched(ray_session: OnRay) -> Watched:
     return seen
 
 
-def same(one: Result, other: Result) -> bool:
+def same(one: MainResult, other: MainResult) -> bool:
     """Whether digest, sums, model and advice are equal to the last bit."""
     return (
         one.outcome.releases_sha256 == other.outcome.releases_sha256
@@ -197,7 +197,7 @@ def test_an_error_of_the_server_arrives_as_it_was_raised(lent: None) -> None:
     assert "\n" not in str(raised.value)
 
 
-def enter_and_run(job: Job) -> Result:
+def enter_and_run(job: Job) -> MainResult:
     """Run a job in a session as `on_ray` yields it, within the instance that runs already."""
     with on_ray(address=None, workers=1) as session:
         return run_job(job, session, advised=0, top=10, progress=silent)

@@ -30,7 +30,7 @@ from scenarios.backends.session import silent, stop_if_abandoned
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
-from scenarios.families.main.run import Job, Result, run_job
+from scenarios.families.main.run import Job, MainResult, run_job
 from scenarios.store.round_store import InMemoryRounds
 
 TWO_CLASSES = small(like="0.9,0.1;0.3,0.6", class_shares="0.3,0.7", users=1201, seed=11)
@@ -49,7 +49,7 @@ def digest_by_hand(scenario: Scenario) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Result:
+def whole() -> MainResult:
     """The run that all layouts must repeat."""
     return here(TWO_CLASSES)
 
@@ -60,12 +60,12 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)
 
 
-def sums(run: Result) -> dict[str, Any]:
+def sums(run: MainResult) -> dict[str, Any]:
     """All that a run's statistic holds."""
     return {field.name: getattr(run.statistic, field.name) for field in fields(run.statistic)}
 
 
-def same(one: Result, other: Result) -> bool:
+def same(one: MainResult, other: MainResult) -> bool:
     """Whether digest, rounds, sums, model and advice are equal to the last bit."""
     return all(
         (
@@ -90,7 +90,7 @@ def test_the_digest_is_that_of_one_device_a_user(users: int, epsilon: str) -> No
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("devices_per_actor", [1, 7, 1000, 1201, None])
-def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: Result) -> None:
+def test_layouts_do_not_change_anything(workers: int, devices_per_actor: int | None, whole: MainResult) -> None:
     run = here(TWO_CLASSES, workers=workers, devices_per_actor=devices_per_actor)
     assert same(run, whole)
     assert run.job.layout.workers == workers
@@ -104,13 +104,13 @@ def test_the_digest_of_other_designs_is_that_of_one_device_a_user(name: str) -> 
 
 
 @pytest.mark.parametrize("changed", [{"seed": 12}, {"epsilon": Fraction(9, 10)}, {"theta": 1.5}, {"users": 1200}])
-def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: Result) -> None:
+def test_what_is_no_layout_changes_the_digest(changed: dict[str, object], whole: MainResult) -> None:
     other = here(Scenario.model_validate({**TWO_CLASSES.flat(), **changed}))
     assert other.outcome.releases_sha256 != whole.outcome.releases_sha256
     assert not same(other, whole)
 
 
-def test_the_decoder_sees_the_same_releases(whole: Result) -> None:
+def test_the_decoder_sees_the_same_releases(whole: MainResult) -> None:
     other = here(TWO_CLASSES.model_copy(update={"decoder": "paper"}))
     assert other.outcome.releases_sha256 == whole.outcome.releases_sha256
     assert not np.array_equal(other.outcome.model.score, whole.outcome.model.score)

@@ -14,7 +14,7 @@ from runs import Command, Rating, here, planted_ratings, small, write_movielens
 
 from scenarios.commands import experiment_commands
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 
 SMALL = ["--backend", "inprocess", "--workers", "1", "--users", "2000", "--items", "40", "--rated", "5"]
 ROWS = planted_ratings(users=25, items=12, each=6)
@@ -107,7 +107,7 @@ def test_on_a_file_every_run_is_held_against_one_without_noise(
 ) -> None:
     seen: list[Scenario] = []
 
-    def watched(scenario: Scenario, *more: Any, **named: Any) -> Result:
+    def watched(scenario: Scenario, *more: Any, **named: Any) -> MainResult:
         seen.append(scenario)
         return run(scenario, *more, **named)
 

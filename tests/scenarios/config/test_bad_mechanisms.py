@@ -14,7 +14,7 @@ from coordinator.protocol.custom import Mechanism, MechanismError
 from coordinator.protocol.errors import InputError, PolicyError
 from scenarios.backends.selection import InProcess
 from scenarios.config.admission import admitted_for
-from scenarios.families.main.run import Result, run_job
+from scenarios.families.main.run import MainResult, run_job
 
 DEVICES = {
     bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
@@ -39,7 +39,7 @@ SERVERS = {
 }
 
 
-def ran(mechanism: Mechanism, **how: Any) -> Result:
+def ran(mechanism: Mechanism, **how: Any) -> MainResult:
     """What a run in this process brings."""
     return run_job(job(mechanism, **how), InProcess(2), advised=0, top=1, progress=lambda _: None)
 

@@ -18,7 +18,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
-from scenarios.families.main.run import Job, Result, run_job
+from scenarios.families.main.run import Job, MainResult, run_job
 
 pytestmark = pytest.mark.cluster
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
@@ -54,12 +54,12 @@ def job() -> Job:
     )
 
 
-def refused(ran: Result) -> list[int]:
+def refused(ran: MainResult) -> list[int]:
     """Refusals, round by round."""
     return [counts.refused for counts in ran.outcome.state.counts]
 
 
-def spent(ran: Result) -> set[object]:
+def spent(ran: MainResult) -> set[object]:
     """What devices spent."""
     return {amount for _, _, amount in ran.spent}
 

@@ -15,7 +15,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.families.main.liars_plan import collusion_of
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.families.main.score import lying_scores, record, renamed
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
@@ -30,7 +30,7 @@ ADAPTIVE: dict[str, Any] = {
 }
 
 
-def ran(**given: Any) -> Result:
+def ran(**given: Any) -> MainResult:
     return run(Scenario(**given), InProcess(1))
 
 

@@ -18,7 +18,7 @@ from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.messages import Model
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_columns import COLUMNS
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 from scenarios.families.main.score import rank_correlation, ranks, record, top_share
 from scenarios.from_python import run as run_scenario
 from scenarios.from_python import sweep
@@ -91,7 +91,7 @@ def test_many_devices_without_noise_learn_the_list(design: str, file: Path) -> N
     assert result["top_50"] == top_share(items["score"].to_numpy(), items["popularity"].to_numpy())
 
 
-def advised(run: Result, model: Model) -> list[list[int]]:
+def advised(run: MainResult, model: Model) -> list[list[int]]:
     """What the advised devices of a run would draw from a model."""
     secret, devices = derive(run.scenario.seed, "devices"), len(run.advice)
     rated = run.population.ratings.rated(as_words(secret), 0, devices)

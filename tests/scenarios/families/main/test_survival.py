@@ -12,7 +12,7 @@ from runs import here, small
 from benchmarks.victims import actors_below
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.on_ray import OnRay
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 
 pytestmark = pytest.mark.cluster
 SCENARIO = small(items=300, rated=40, users=2_000_000, design="sign", policy="fixed", rounds=2, seed=11)
@@ -32,7 +32,7 @@ class Killer:
                 self.killed.append(self.victims.pop(0)[1])
 
 
-def spent(one: Result) -> set[object]:
+def spent(one: MainResult) -> set[object]:
     """What devices spent; all of them were asked alike."""
     return {amount for _, _, amount in one.spent}
 

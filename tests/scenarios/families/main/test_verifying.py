@@ -16,7 +16,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
-from scenarios.families.main.run import Result, run
+from scenarios.families.main.run import MainResult, run
 from scenarios.families.main.score import record
 from scenarios.store.journal import ROUNDS
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
@@ -24,7 +24,7 @@ from scenarios.studies.sweep.threshold import emulate, emulated_devices
 SMALL: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 40, "rated": 8, "users": 200_000}
 
 
-def ran(**given: Any) -> Result:
+def ran(**given: Any) -> MainResult:
     return run(Scenario(**SMALL, **given), InProcess(1))
 
 

@@ -17,7 +17,7 @@ from runs import Command, Ended, here, refused
 from scenarios import cli
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 from scenarios.store.manifest import FOLDER
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 
@@ -108,11 +108,11 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
             assert (threshold <= start) == right(run_of(**kind, users=start, seed=seed))
 
 
-def run_of(**changes: Any) -> Result:
+def run_of(**changes: Any) -> MainResult:
     return here(Scenario.model_validate({**SHARED, **changes}))
 
 
-def right(finished: Result) -> bool:
+def right(finished: MainResult) -> bool:
     truth = finished.population.truth
     assert truth is not None
     return clustering_scores(finished.outcome.model.cluster, truth).exact

@@ -35,7 +35,7 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import liked_share, populate
-from scenarios.families.main.run import Result
+from scenarios.families.main.run import MainResult
 from scenarios.families.main.score import top_share
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import (
@@ -71,7 +71,7 @@ def equal(one: Statistic, other: Statistic) -> bool:
     )
 
 
-def run_with(scenario: Scenario, users: int, **changes: Any) -> Result:
+def run_with(scenario: Scenario, users: int, **changes: Any) -> MainResult:
     return here(scenario.model_copy(update={"users": users, **changes}))
 
 
