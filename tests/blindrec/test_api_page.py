@@ -36,8 +36,11 @@ def examples(title: str) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest(text, {"__name__": "page"}, title, "docs/api.md", 0)
 
 
+ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default `test_calls` starts Ray as this example does
+
+
 @pytest.mark.parametrize(
-    "title", [pytest.param(one, marks=[pytest.mark.cluster] if "Ray(" in SESSIONS[one] else []) for one in SESSIONS]
+    "title", [pytest.param(one, marks=ON_RAY if "Ray(" in SESSIONS[one] else ()) for one in SESSIONS]
 )
 @pytest.mark.usefixtures("headless")
 def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:

@@ -33,6 +33,7 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
+@pytest.mark.thorough  # three quarters of a minute of starting and stopping heads
 @pytest.mark.cluster
 def test_the_commands_for_a_head_by_hand_run_when_they_are_pasted(tmp_path: Path) -> None:
     """On ports of their own, since other heads may run on this machine, and with a job that is over at once."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import here, small
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]  # other tests kill processes by default
 USERS, ROUNDS = 100_000, 40
 HUNGRY = """
 import os, sys, time

@@ -39,6 +39,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough  # `benchmarks.kills` kills nodes, too, and the simulation of faults plays it by default
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_a_node_that_is_killed_in_a_round_changes_nothing(tmp_path: Path) -> None:

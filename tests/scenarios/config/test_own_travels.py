@@ -93,6 +93,7 @@ def test_the_command_runs_it_on_ray_as_in_process(folder: Path) -> None:
     assert (far["mechanism"], far["actors"]) == (near["mechanism"], 2)
 
 
+@pytest.mark.thorough  # by default the class of a module travels
 def test_a_class_of_a_script_runs_on_ray(folder: Path) -> None:
     far, near = ran(folder, "script.py")
     assert far == near

@@ -252,6 +252,7 @@ def kill_from_outside(out: Path, rounds: int, *arguments: str) -> None:
             one.kill()
 
 
+@pytest.mark.thorough  # by default a run goes on whose head died (test_head_killed)
 @pytest.mark.cluster
 def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process(
     lent: None, blindrec: Command, tmp_path: Path
