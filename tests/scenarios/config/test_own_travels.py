@@ -40,7 +40,7 @@ if __name__ == "__main__":
     from scenarios.config.scenario import Scenario
     from scenarios.families.main.run import run
     from scenarios.families.main.score import record
-    from scenarios.backends.in_process import InProcess
+    from scenarios.backends.selection import InProcess
 
     wanted = Scenario(design=GRR(shift=3), items=20, rated=5, users=20_000, epsilon=2)
     with on_ray(address=None, workers=1) as session:

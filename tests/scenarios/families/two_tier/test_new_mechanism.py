@@ -67,7 +67,7 @@ for room in sys.argv[2].split(","):
 
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.second_order_mechanisms import second_order_public_halves
-from scenarios.backends.in_process import InProcess
+from scenarios.backends.selection import InProcess
 from scenarios.families.two_tier.attack import ATTACKED
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import run
