@@ -29,7 +29,8 @@ class RunProgress:
     planned: int | None = None  # How many of them there will be, where that is known beforehand
     # Answers in the rounds that are over; None where units are counted that are whole experiments
     answers: int | None = 0
-    refused: int | None = 0  # Devices in these rounds that refused for lack of budget; None where devices do not say so
+    # Devices in these rounds that refused, for lack of budget or without their keeper; None where they do not say so
+    refused: int | None = 0
     # What a device has spent at most in the rounds that are over, by what it was asked [nats]; infinite where answers
     # have no noise, None as for ``answers``
     epsilon: float | None = 0.0

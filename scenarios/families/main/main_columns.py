@@ -1,4 +1,4 @@
-"""The columns of the main job's record, and the tables of its folder."""
+"""The columns of the main job's record: what `score.record` computes, as tables and means over seeds show it."""
 
 from __future__ import annotations
 
