@@ -211,7 +211,8 @@ class Release(Checked):
     answered : bytes or None
         ``count`` packed bits, 1 where the device answered; None where all did.
     refused : int
-        Devices that refused, for lack of budget or because their keeper did not answer; they are among those that did not answer.
+        Devices that refused, for lack of budget or because their keeper did not answer; they are among those that did
+        not answer.
     pairs : bytes or None
         Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
         -1 of devices without a pair. None where public coins alone decide the question.
