@@ -216,7 +216,7 @@ class LocalFleet:
 
 
 class Queries:
-    """Carries queries to devices; both sides of a block share public data, see `scenarios.backends.in_process`."""
+    """Carries queries to devices, block by block; see `answer`."""
 
     def __init__(
         self,

@@ -239,7 +239,7 @@ class PublicCohort:
         return sweep_of(self._vectors, self._tastes, self._starts, self._items, self._errors, block)
 
     def crossed(self) -> Floats2:
-        """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `coordinator.server.completion.crowd.crossed_of`."""
+        """Return ``sum_i e_i u_i^T``, float64, shape (m, r); see `crossed_of`."""
         return crossed_of(self._tastes, self._starts, self._items, self._errors, self._rows.count)
 
     def sizes(self, features: ItemFeatures, every: int) -> tuple[float, int]:

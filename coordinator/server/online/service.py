@@ -297,17 +297,17 @@ class Serving:
 
 
 class Line:
-    """How a service reaches voters and the client; see `coordinator.server.online.service.ServiceTransport`."""
+    """How a service reaches voters and the client; see `ServiceTransport`."""
 
     def __init__(self, fleet: Fleet, voters: int) -> None:
         self._voters, self._clients, self._count = fleet.hosts(VOTERS), fleet.hosts(CLIENTS), voters
 
     def enter(self, service: Service) -> Indices:
-        """Announce a service; see `coordinator.server.online.service.ServiceTransport`."""
+        """Announce a service; see `ServiceTransport`."""
         return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        """Collect votes; see `coordinator.server.online.service.ServiceTransport`."""
+        """Collect votes; see `ServiceTransport`."""
         blocks = []
         for block in self._voters.blocks(0, self._count):
             own = electors[slice(*np.searchsorted(electors, (block.first, block.stop)))]
@@ -322,7 +322,7 @@ class Line:
         return np.concatenate([answer.votes for answer in self._voters.ask(ballot, blocks, check)], axis=1)
 
     def offer(self, client: int, round_number: int, recommendation: int) -> bool:
-        """Recommend to the client; see `coordinator.server.online.service.ServiceTransport`."""
+        """Recommend to the client; see `ServiceTransport`."""
         offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)

@@ -184,7 +184,7 @@ def conduct(
 class QueryPlan:
     """Which queries are asked, and how the server learns from them; see `conductor.ServerSpec`."""
 
-    policy: Policy  # As for `coordinator.server.rounds.rounds.QueryRounds`
+    policy: Policy  # As for `QueryRounds`
     learner: Learner
     devices: int
     budget: Epsilon = None

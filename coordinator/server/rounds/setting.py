@@ -189,7 +189,7 @@ class Setting:
         return Ask(query=query, first=first, stop=min(first + int(users), state.devices))
 
     def believe(self, state: ServerState) -> Posterior:
-        """Return the posterior of every item's cluster; see `coordinator.server.rounds.setting.beliefs`.
+        """Return the posterior of every item's cluster; see `beliefs`.
 
         Raises
         ------

@@ -224,7 +224,7 @@ HONEST = (
 
 
 def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | None) -> None:
-    """Print the rows of `scenarios.studies.compare.people_needed.needs`, or why there are none."""
+    """Print the rows of `needs`, or why there are none."""
     title = "what private advice takes among people like this file's"
     if not rows:
         remark(console, f"{title}: nothing can be told; {why}")
