@@ -57,6 +57,8 @@ MOST_USERS = 10**15
 BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
 """Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
 so many times more often."""
+SURE = 6
+"""Standard errors by which the first draws must lie below a target to say that it is missed."""
 ROW_SECONDS, MOST_SECONDS = 0.25, 5.0
 """Processor seconds of an estimate that has more than the fewest draws; and most of any, above which none is made."""
 NARROW, EASY, SLOPE, NEAR = 0.2, 0.75, 0.15, 0.1
@@ -128,6 +130,14 @@ class Emulation:
         while (shares := self.shares(size, count)).std() > ERROR * math.sqrt(count) and count < PATIENCE * self.draws:
             count += BATCH
         return float(shares.mean())
+
+    def misses(self, size: int, accuracy: float) -> bool:
+        """Return whether the first draws of a size say already that its mean share of items right is below a target."""
+        for count in range(FEWEST, self.draws + 1, BATCH):
+            shares = self.shares(size, count)
+            if shares.mean() + SURE * shares.std() / math.sqrt(count) < accuracy:
+                return True
+        return False
 
     def exact(self, size: int) -> float:
         """Return the share of draws with all items right."""

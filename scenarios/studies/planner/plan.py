@@ -194,6 +194,8 @@ def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) ->
         targets = goals(one.sizes, accuracy=target.accuracy, success=target.success)
         if any(one.strength(users) * HOPELESS < math.exp(goal.level(goal.target)) for goal in targets):
             return False
+        if target.accuracy is not None and one.misses(users, target.accuracy):
+            return False
     return target.met(prediction, users)
 
 

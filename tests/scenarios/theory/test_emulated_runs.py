@@ -68,6 +68,17 @@ def test_pairs_where_everything_is_rated(items: int, decoder: str, factor: int) 
     assert found.chance(found.value) == pytest.approx(0.98, abs=1e-6)
 
 
+def test_a_target_that_is_missed_by_far_is_so_after_few_draws() -> None:
+    """And one that is met, or nearly met, is drawn to the end before anybody says that it is missed."""
+    one = emulation(items=100, rated=100)
+    met = math.ceil(estimated(one, accuracy=0.9).value)
+    mean = one.accuracy(met)
+    assert not one.misses(met, mean)
+    assert not one.misses(met, mean + 0.01)
+    assert one.misses(met // 8, 0.9)
+    assert one.accuracy(met // 8) < 0.9
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("place", sample(range(12), 4))
 def test_plans_stay_within_three_hundredths_of_devices(place: int) -> None:
