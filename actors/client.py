@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,9 +53,12 @@ class Client:
 
 
 class ClientCohort(DeviceBlock):
-    """The devices of some clients."""
+    """The devices of clients ``first`` to ``stop - 1``, who have no secrets to draw coins from and spend nothing."""
 
-    def __init__(self, clients: Mapping[int, Client], first: int, stop: int) -> None:
+    def __init__(
+        self, clients: Mapping[int, Client], _secret: bytes, first: int, stop: int, keeper: LedgerClient | None = None
+    ) -> None:
+        del keeper
         self.first, self.stop, self._clients = first, stop, clients
 
     def ask(self, question: Any, first: int, stop: int, *_: Any) -> bool:
@@ -65,14 +67,3 @@ class ClientCohort(DeviceBlock):
         if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
             raise InputError("a client is asked who is not here; name one of those who are served")
         return self._clients[offer.client].answer(offer.round, offer.recommendation)
-
-
-@dataclass(frozen=True, slots=True)
-class ClientDevices:
-    """Devices of the clients who are served; see `actors.device_half.DeviceKind`."""
-
-    def cohort(
-        self, holdings: Mapping[int, Client], _secret: bytes, first: int, stop: int, _keeper: LedgerClient | None
-    ) -> ClientCohort:
-        """Return clients numbered ``first`` to ``stop - 1``."""
-        return ClientCohort(holdings, first, stop)

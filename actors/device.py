@@ -221,18 +221,6 @@ class AdviceRequest(NamedTuple):
     features: PublicFeatures | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raters:
-    """Devices that rated items, and answer queries about them; see `actors.device_half.DeviceKind`."""
-
-    budget: Epsilon  # Most epsilon that each device may spend in all [nats]
-    absence: Absence = PRESENT  # How often devices drop out or answer too late
-
-    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> Cohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return Cohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
-
-
 class Device:
     """One user's device."""
 

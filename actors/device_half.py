@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from actors.keeper import LedgerClient
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
@@ -106,9 +106,9 @@ class DeviceBlock:
         raise InputError(f"{type(self).__name__} shows nothing of a {type(question).__name__}")
 
 
-class DeviceKind(Protocol):
-    """A kind of devices, and what all of them agreed to."""
+DeviceKind: TypeAlias = Callable[..., DeviceBlock]
+"""A kind of devices with what all of them agreed to, such as ``partial(Cohort, budget=budget)``.
 
-    def cohort(self, holdings: Any, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> DeviceBlock:
-        """Return devices ``first`` to ``stop - 1``."""
-        ...
+It is called with the holdings and the master secret of all devices, the first device of a block, the one after its
+last, and ``keeper``.
+"""

@@ -36,7 +36,7 @@ class DeviceHost:
         admit(own)
         self._secret = secret
         self._firsts = [first for first, _ in bounds]
-        self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
+        self.cohorts = [kind(holdings, secret, first, stop, keeper=keeper) for first, stop in bounds]
 
     def _cohort(self, device: int) -> DeviceBlock:
         require_whole("first device", device, 0, MOST_DEVICES)

@@ -302,16 +302,3 @@ class VoterCohort(DeviceBlock):
             electors=voters,
             votes=self._voters.cast(self._master, ballot, voters),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotingDevices:
-    """Devices that vote; see `actors.device_half.DeviceKind`."""
-
-    budget: Epsilon  # Epsilon of all that clients together may learn of each voter [nats]
-
-    def cohort(
-        self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> VoterCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return VoterCohort(holdings, secret, first, stop, self.budget, keeper)

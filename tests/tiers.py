@@ -82,7 +82,7 @@ def cohort(
     items: int = 70,
 ) -> PrivateCohort:
     """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
-    return PrivateCohort(private(of, items=items).block(first, stop), secret, first, consent=consent, keeper=keeper)
+    return PrivateCohort(private(of, items=items), secret, first, stop, consent=consent, keeper=keeper)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:

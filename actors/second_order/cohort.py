@@ -206,14 +206,15 @@ class PrivateCohort(DeviceBlock):
         ratings: Rows,
         secret: bytes,
         first: int,
+        stop: int,
         *,
         consent: Consent,
         keeper: LedgerClient | None = None,
     ) -> None:
         self._consent = consent
-        self._ratings, self._master = ratings, as_words(secret)
-        self.first, self.stop = first, first + self._ratings.users
-        self._answers = Answers(self.first, self.stop, keeper)
+        self._ratings, self._master = ratings.block(first, stop), as_words(secret)
+        self.first, self.stop = first, stop
+        self._answers = Answers(first, stop, keeper)
         self._announced = deque[Pin]()
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> list[SecondOrderRelease] | None:
@@ -359,16 +360,3 @@ def _finite(residuals: Floats2) -> Floats2:
 
 DEVICES_A_COHORT = 5
 """Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateDevices:
-    """Devices that answer once about one model; see `actors.device_half.DeviceKind`."""
-
-    consent: Consent  # The consent of all of them
-
-    def cohort(
-        self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> PrivateCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import worlds
 from forging import forged
 from nasty import COSTS
 
-from actors.device import AdviceRequest, Cohort, Raters
+from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.keeper import Charge, Keeper
 from actors.ledger import Ledger
@@ -32,7 +33,7 @@ SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fr
 
 def host(keeper: Keeper) -> DeviceHost:
     """Ten devices with a budget of 1."""
-    return DeviceHost(Raters(budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], keeper)
+    return DeviceHost(partial(Cohort, budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, [(0, 10)], keeper)
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from thoroughness import examples
 from actors.client import ClientCohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters, VotingDevices
+from actors.voters import PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon
@@ -328,7 +329,7 @@ def test_services_of_several_clients_add_up_exactly(
     """Against a sum a device, in one cohort or in two; the client's own device pays nothing."""
     paid = [Fraction(0)] * COUNT
     whole, bounds = cohort(budget), [(0, cut), (cut, COUNT)]
-    host = DeviceHost(VotingDevices(budget=budget), table(), COHORT_SECRET, bounds)
+    host = DeviceHost(partial(VoterCohort, budget=budget), table(), COHORT_SECRET, bounds)
     for number, (epsilon, own) in enumerate(clients):
         service = replace(SERVICE, client=number, epsilon=epsilon, own_device=own)
         taking = [v for v in range(COUNT) if v != own and (budget is None or paid[v] + epsilon <= budget)]
@@ -415,7 +416,7 @@ def voting() -> PlantedVoters:
 def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
     whole = cohort(voters=voting())
     bounds = list(itertools.pairwise([0, *cuts, COUNT]))
-    host = DeviceHost(VotingDevices(budget=None), voting(), COHORT_SECRET, bounds)
+    host = DeviceHost(partial(VoterCohort, budget=None), voting(), COHORT_SECRET, bounds)
     assert whole.enter(SERVICE).tolist() == [device for own in bounds for device in host.ask(SERVICE, *own)]
     for who in ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 4, 9], [7]):
         asked = np.array(who, np.int32)
@@ -442,6 +443,6 @@ def test_a_host_of_clients_knows_them_by_number() -> None:
             return chosen == round_number
 
     fickle: Any = Fickle()  # it does what a client can do
-    host = ClientCohort({3: fickle}, 0, 8)
+    host = ClientCohort({3: fickle}, b"", 0, 8)
     offers = [Offer(client=3, round=0, recommendation=chosen) for chosen in (0, 1)]
     assert [host.ask(offer, 3, 4) for offer in offers] == [True, False]

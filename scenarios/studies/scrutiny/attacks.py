@@ -118,7 +118,7 @@ def _sample(
     secret = coins.random(devices) < 0.5
     rows = _rows(np.where(secret[:, None], pair[0], pair[1]))
     consent = Consent(mechanisms=frozenset({query.mechanism}), epsilon=query.epsilon)
-    cohort = PrivateCohort(rows, SECRET, 0, consent=consent)
+    cohort = PrivateCohort(rows, SECRET, 0, rows.users, consent=consent)
     cohort.pin(query.model, 0, devices)
     releases = [
         release
