@@ -12,29 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from actors.keeper import Charge, Keeper, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.arrays import Indices
+from coordinator.protocol.ballots import Service
 from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import require_block
 from coordinator.protocol.errors import BudgetError
+from coordinator.protocol.messages import Query
 
-
-class Costly(Protocol):
-    """Something that a device can be charged for: a query, or a client's service."""
-
-    @property
-    def id(self) -> bytes:
-        """Digest of its whole content."""
-        ...
-
-    @property
-    def epsilon(self) -> Epsilon:
-        """What it costs [nats]; None without limit."""
-        ...
+Costly: TypeAlias = Query | Service | Charge
+"""Something that a device can be charged for."""
 
 
 @dataclass(frozen=True, slots=True)

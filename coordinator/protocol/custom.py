@@ -19,6 +19,7 @@ from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixCha
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
+from coordinator.protocol.value_channels import value_bits
 
 SECONDS = 60.0
 """Seconds that one call about one block of devices may take, where the class does not say otherwise."""
@@ -383,11 +384,6 @@ def question_of(query: Query) -> Question:
     )
 
 
-def width_of(outputs: int) -> int:
-    """Return the bits that name one of so many outputs."""
-    return max((outputs - 1).bit_length(), 1)
-
-
 def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
     """Refuse a channel whose exact log-ratio is above its query's epsilon, by however little."""
     if isinstance(channel, Likelihood):
@@ -473,7 +469,7 @@ class CustomPublic(PublicHalf):
 
     def answer_bits(self, query: Query) -> int:
         """Return the bits that name an output; see `PublicHalf.answer_bits`."""
-        return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
+        return value_bits(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the class's channel of a query; see `PublicHalf.channel`."""

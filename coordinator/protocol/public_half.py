@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coordinator.protocol.channels import Channel, IndependentBits, Likelihood, flipped_bits
+from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
@@ -59,7 +59,7 @@ class PublicHalf:
         """Return the bits of one question's answer."""
         return 1
 
-    def channel(self, query: Query) -> Channel | Likelihood:
+    def channel(self, query: Query) -> ExactChannel | Likelihood:
         """Return the exact channel that randomizes a device's private sketch, with its sampler.
 
         It is called for every block of devices, so a channel that takes long to make is cached by its parameters.

@@ -111,7 +111,8 @@ def test_a_cost_that_changes_between_looks_is_looked_at_once() -> None:
             return next(self.prices)
 
     ledger = Ledger(0, 10, Fraction(1))
-    assert ledger.charge(Fickle(), 0, 10) == []
+    fickle: Any = Fickle()
+    assert ledger.charge(fickle, 0, 10) == []
     assert ledger.spending() == [(0, 10, Fraction(1))]
 
 
