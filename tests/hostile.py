@@ -23,7 +23,7 @@ from forging import forged
 from nasty import bad_part, heavy, picked
 
 from actors.client import Client, ClientCohort
-from actors.device import AdviceRequest, Cohort, Device
+from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
 from actors.second_order.cohort import PrivateCohort
@@ -105,7 +105,7 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
     alone, permit, looks = (
-        Device(ratings, WORLD.secret, 3, budget),
+        worlds.Device(ratings, WORLD.secret, 3, budget),
         permit_of(WORLD.secret),
         (*ledgers_of(host), budget),
     )

@@ -23,6 +23,7 @@ from coordinator.protocol.checked import (
     require_range,
     require_whole,
 )
+from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
@@ -48,11 +49,6 @@ class Service(Checked):
         Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
     own_device : int or None
         Address of the client's own device, where it is among the voters' devices: it does not vote here.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range.
     """
 
     client: int
@@ -100,8 +96,6 @@ class Service(Checked):
         """
         if self.titles is None:
             return np.zeros(2, np.uint64)
-        from coordinator.protocol.coins import as_words  # noqa: PLC0415 (settings need not load numba)
-
         content = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
         return as_words(hashlib.blake2b(content, digest_size=16).digest())
 
@@ -112,22 +106,9 @@ class Service(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot(Checked):
-    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator.
+    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator."""
 
-    Attributes
-    ----------
-    service : Service
-        What the votes are for.
-    first, stop : int
-        The rounds, at least one.
-
-    Raises
-    ------
-    InputError
-        If the rounds are not all rounds of the service.
-    """
-
-    service: Service
+    service: Service  # What the votes are for
     first: int
     stop: int
 
@@ -152,11 +133,6 @@ class Votes(Checked):
         Who votes, ascending.
     votes : ndarray of uint8, shape (rounds, n)
         Object that each votes for.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or electors do not ascend.
     """
 
     service_id: bytes
@@ -180,26 +156,11 @@ class Votes(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer(Checked):
-    """A recommendation to the client, which answers whether it likes it.
-
-    Attributes
-    ----------
-    client : int
-        Whom it is for.
-    round : int
-        The round.
-    recommendation : int
-        The object.
-
-    Raises
-    ------
-    InputError
-        If it can be none.
-    """
+    """A recommendation to the client, which answers whether it likes it."""
 
     client: int
     round: int
-    recommendation: int
+    recommendation: int  # The object
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""

@@ -42,7 +42,6 @@ class LogRatio:
 
     It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
     1761). So bounds of enough digits decide whether it is within one.
-
     """
 
     # The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite
@@ -62,11 +61,7 @@ class LogRatio:
     @property
     def ratio(self) -> Fraction | None:
         """The ratio itself, multiplied out; None if it is infinite."""
-        return (
-            None
-            if self.factors is None
-            else math.prod((part**times for times, part in self.factors), start=Fraction(1))
-        )
+        return None if self.factors is None else math.prod((one**n for n, one in self.factors), start=Fraction(1))
 
     def bounds(self, digits: int) -> tuple[Fraction, Fraction]:
         """Return rational numbers that a finite log-ratio lies between, apart in the last of so many digits [nats]."""

@@ -74,11 +74,6 @@ class Query(Checked):
         What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``.
     arrays : dict of str to ndarray
         The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range, for any design; see `coordinator.protocol.mechanisms`.
     """
 
     design: str
@@ -216,11 +211,6 @@ class Release(Checked):
     pairs : bytes or None
         Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
         -1 of devices without a pair. None where public coins alone decide the question.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or there are more or fewer bytes than it should have.
     """
 
     query_id: bytes
@@ -254,11 +244,9 @@ class Release(Checked):
 
     def answered_mask(self) -> Bools:
         """Return which devices answered, bool, shape (count,)."""
-        return (
-            np.ones(self.count, np.bool_)
-            if self.answered is None
-            else unpack(self.answered, self.count).astype(np.bool_)
-        )
+        if self.answered is None:
+            return np.ones(self.count, np.bool_)
+        return unpack(self.answered, self.count).astype(np.bool_)
 
     def public_pairs(self) -> Indices2 | None:
         """Return the public pairs of items that the bits are about, int32, shape (count, 2), or None."""
@@ -285,11 +273,6 @@ class Model(Checked):
         Number of clusters L.
     near, tastes : ItemToItem or None, Tastes or None
         What a like of one item says about others, after answers about pairs; or along which directions tastes differ.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, a cluster is none of the L, or a score is no number.
     """
 
     cluster: Indices

@@ -24,15 +24,9 @@ from coordinator.protocol.second_order_mechanisms import check_mechanism, half_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement(Checked):
-    """The one model that private devices will answer about, named before anybody is asked.
+    """The one model that private devices will answer about, named before anybody is asked."""
 
-    Attributes
-    ----------
-    model : bytes
-        `ItemFeatures.digest`.
-    """
-
-    model: bytes
+    model: bytes  # `ItemFeatures.digest`
 
     def check(self) -> None:
         """Refuse what is no digest; see `Checked.check`."""
@@ -106,23 +100,12 @@ class SecondOrderQuery(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondOrderRelease(Checked):
-    """The one thing that a private device ever lets out.
+    """The one thing that a private device ever lets out."""
 
-    Attributes
-    ----------
-    query_id : bytes
-        Which query it answers.
-    device : int
-        Public address of the device.
-    mechanism : str
-        As in the query.
-    payload : bytes
-        In the mechanism's own format; see the modules of `coordinator.protocol.second_order_mechanisms`.
-    """
-
-    query_id: bytes
-    device: int
-    mechanism: str
+    query_id: bytes  # Which query it answers
+    device: int  # Public address of the device
+    mechanism: str  # As in the query
+    # In the mechanism's own format; see the modules of `coordinator.protocol.second_order_mechanisms`
     payload: bytes = field(repr=False)
 
     def check(self) -> None:

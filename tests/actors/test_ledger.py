@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ledger import Ledger
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import BudgetError, InputError
@@ -137,8 +137,8 @@ def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -
     return worlds.maxsense_query(items=30, sensing=sensing, epsilon=epsilon, round_number=round_number)
 
 
-def device(budget: Fraction | None, index: int = 3) -> Device:
-    return Device(RATINGS, WORLD.secret, index, budget)
+def device(budget: Fraction | None, index: int = 3) -> worlds.Device:
+    return worlds.Device(RATINGS, WORLD.secret, index, budget)
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:

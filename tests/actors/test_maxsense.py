@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import BudgetError
@@ -79,7 +79,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
     for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = worlds.Device(ratings, world.secret, device, epsilon).answer(query)
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
@@ -143,7 +143,7 @@ def test_cohorts_of_one_are_the_cohort_of_all() -> None:
     world, query = worlds.world(items=23, rated=12), asked(23, 4, 5, Fraction(5))
     ratings = worlds.block_ratings(world)
     whole = Cohort(ratings, world.secret, 0, 100, None).answer(query, 0, 100).unpacked()
-    alone = [Device(ratings, world.secret, device, None).answer(query).unpacked()[0] for device in range(100)]
+    alone = [worlds.Device(ratings, world.secret, device, None).answer(query).unpacked()[0] for device in range(100)]
     np.testing.assert_array_equal(np.array(alone), whole)
 
 
@@ -159,7 +159,7 @@ def test_all_questions_together_cost_epsilon_once_and_repeats_are_free() -> None
     assert late.refused == 30
     assert not late.unpacked().any()
     with pytest.raises(BudgetError):
-        Device(worlds.block_ratings(world), world.secret, 3, Fraction(99, 100)).answer(query)
+        worlds.Device(worlds.block_ratings(world), world.secret, 3, Fraction(99, 100)).answer(query)
 
 
 def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
@@ -229,7 +229,7 @@ def test_bits_are_the_oracles(name: str, pool: str) -> None:
         release = answer(name, query, 900, 940)
         assert release.unpacked()[:, 0].tolist() == expected
         assert (release.width, release.answered, release.refused) == (1, None, 0)
-        alone = Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
+        alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
         assert alone.unpacked().tolist() == [[expected[11]]]
 
 
