@@ -22,12 +22,11 @@ import worlds
 from forging import forged
 from nasty import bad_part, heavy, picked
 
-from actors.client import Client, ClientCohort
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
 from actors.second_order.cohort import PrivateCohort
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, VoterCohort
+from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError

@@ -17,8 +17,7 @@ from forging import forged
 from runs import planted_ratings, write_movielens
 
 from actors import voters as voters_module
-from actors.client import Client
-from actors.voters import PlantedVoters, RatingVoters, VoterCohort
+from actors.voters import Client, PlantedVoters, RatingVoters, VoterCohort
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter

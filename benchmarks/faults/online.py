@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.client import Client, ClientCohort
-from actors.voters import PlantedVoters, VoterCohort
+from actors.voters import Client, ClientCohort, PlantedVoters, VoterCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging

@@ -86,7 +86,7 @@ class KaryChannel(ExactChannel):
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
-        from coordinator.protocol.kary_kernels import release_values  # noqa: PLC0415 (compiled)
+        from coordinator.protocol.public_draws import release_values  # noqa: PLC0415 (compiled)
 
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:

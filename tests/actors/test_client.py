@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.client import Client
+from actors.voters import Client
 from coordinator.protocol.errors import InputError
 
 LIKES = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]], np.bool_)

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from statistical import binomial_bounds, chi_square_fits
 from thoroughness import examples
 
-from actors.client import ClientCohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
+from actors.voters import ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.client import ClientCohort
-from actors.voters import VoterCohort
+from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
