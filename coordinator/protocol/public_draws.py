@@ -1,4 +1,4 @@
-"""What public coins decide of a question, compiled: sets, signs, pairs, partitions, hashes, rows; and values as bits."""
+"""What public coins decide of a question, compiled: sets, signs, pairs, partitions, hashes, rows; values as bits."""
 
 from __future__ import annotations
 
