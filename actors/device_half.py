@@ -29,28 +29,12 @@ class Sketch(NamedTuple):
 
 
 class DeviceHalf:
-    """What devices do with one kind of query, or several; all of it works on a block of devices at once.
+    """What devices do with one kind of query, or several; all of it works on a block of devices at once."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The designs (`Query.design`) of the queries that it answers.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The designs (`Query.design`) of the queries that it answers
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        """Return the sketches of the devices of ``coins``.
-
-        Parameters
-        ----------
-        query : Query
-            Public; its public half has checked it.
-        ratings : Ratings
-            The population's.
-        coins : Coins
-            Which devices, and their private coins.
-        """
+        """Return the sketches of the devices of ``coins``; the query's public half has checked it."""
         raise NotImplementedError(f"{type(self).__name__} says no sketch; give it a method that makes one")
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:

@@ -154,7 +154,7 @@ class Ledger:
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         self.look()
-        return self._range_of(device).spent
+        return next(block.spent for block in self._ranges if block.first <= device < block.stop)
 
     def refusal(self, query: Costly, device: int) -> BudgetError:
         """Return the error that says why ``device`` refuses ``query``: what it costs, and what is spent and left."""
@@ -163,9 +163,6 @@ class Ledger:
             f"budget spent: {query} costs {as_float(query.epsilon):g} nats, device {device} has {budget - spent:g} of "
             f"{budget:g} left ({spent:g} spent); lower epsilon per round or the number of rounds"
         )
-
-    def _range_of(self, device: int) -> DeviceRange:
-        return next(block for block in self._ranges if block.first <= device < block.stop)
 
 
 def _split(ranges: list[DeviceRange], first: int, stop: int) -> list[DeviceRange]:

@@ -418,17 +418,13 @@ class JudgedPairs(BitLie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where both items are claimed to be alike."""
-        pairs = self._pairs(view)
+        pairs = view.pairs
+        if pairs is None:  # the round's coins ask about pairs of all items
+            public_pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
+            pairs = np.stack(public_pairs, axis=1)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
-
-    @staticmethod
-    def _pairs(view: LiarsView) -> Indices2:
-        if view.pairs is not None:
-            return view.pairs
-        pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
-        return np.stack(pairs, axis=1)[view.liars]
 
 
 class JudgedItems(BitLie):

@@ -229,7 +229,7 @@ class PrivateCohort(DeviceBlock):
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public."""
         require_bytes("digest of a model", model, 16)
-        self._own(first, stop)
+        require_block(first, stop, self.first, self.stop)
         self._announced.append(Pin(model, first, stop))
         with suppress(UnreachableError):  # the model is then booked when a query comes, or they do not answer it
             self._take_announced()
@@ -252,7 +252,7 @@ class PrivateCohort(DeviceBlock):
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
         """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered."""
-        self._own(first, stop)
+        require_block(first, stop, self.first, self.stop)
         query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
         self._consent.require(query)
         query.require(features)
@@ -293,9 +293,6 @@ class PrivateCohort(DeviceBlock):
             return None
         epsilon = "" if answer.epsilon is None else str(answer.epsilon)
         return Spent(device, answer.query_id, answer.model, answer.mechanism, epsilon, answer.guarantee)
-
-    def _own(self, first: int, stop: int) -> None:
-        require_block(first, stop, self.first, self.stop)
 
     def _agree(self, device: int, model: bytes) -> None:
         """Refuse a model other than the one that the device took, or answered."""

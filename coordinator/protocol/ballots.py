@@ -33,30 +33,17 @@ MOST_ROUNDS = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Service(Checked):
-    """One client's service, as the coordinator announces it to voters before the first round.
+    """One client's service, as the coordinator announces it to voters before the first round."""
 
-    Attributes
-    ----------
-    client : int
-        Which client is served.
-    recommender : str
-        Name of the recommender.
-    rounds, objects : int
-        T rounds of m objects each.
-    epsilon : Fraction or None
-        What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved.
-    titles : ndarray of int32, shape (T, m), or None
-        Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
-    own_device : int or None
-        Address of the client's own device, where it is among the voters' devices: it does not vote here.
-    """
-
-    client: int
+    client: int  # Which client is served
     recommender: str
-    rounds: int
-    objects: int
+    rounds: int  # Number of rounds T
+    objects: int  # Objects m of each round
+    # What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved
     epsilon: Epsilon
+    # Where objects are titles of a catalogue: which ones, shape (T, m); else a round's objects are new, without names
     titles: Indices2 | None = field(default=None, repr=False)
+    # Address of the client's own device, where it is among the voters' devices: it does not vote here
     own_device: int | None = None
 
     def check(self) -> None:
@@ -121,24 +108,12 @@ class Ballot(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes(Checked):
-    """What voters answer to a ballot: one object each in every round.
+    """What voters answer to a ballot: one object each in every round."""
 
-    Attributes
-    ----------
-    service_id : bytes
-        Which service they are for.
-    first : int
-        First round.
-    electors : ndarray of int32, shape (n,)
-        Who votes, ascending.
-    votes : ndarray of uint8, shape (rounds, n)
-        Object that each votes for.
-    """
-
-    service_id: bytes
-    first: int
-    electors: Indices
-    votes: Bits2
+    service_id: bytes  # Which service they are for
+    first: int  # First round
+    electors: Indices  # Who votes, ascending; shape (n,)
+    votes: Bits2  # Object that each votes for, shape (rounds, n)
 
     def check(self) -> None:
         """Refuse votes whose arrays do not fit each other; see `Checked.check`."""

@@ -352,17 +352,22 @@ class CustomMechanism:
         return MechanismError(f"{where(self.mechanism, method, round_number)}: {complaint}")
 
 
-_ADMITTED: dict[str, CustomMechanism] = {}
+_ADMITTED: dict[str, CustomPublic] = {}
 
 
 def admit(own: CustomMechanism | None) -> None:
     """Make a mechanism known to this process, by its name; only who starts the process calls it."""
     if own is not None:
-        _ADMITTED[own.name] = own
+        _ADMITTED[own.name] = CustomPublic(own)
 
 
 def admitted(name: str) -> CustomMechanism | None:
     """Return the mechanism of that name that was admitted here, or None."""
+    return half.own if (half := _ADMITTED.get(name)) else None
+
+
+def public_of(name: str) -> PublicHalf | None:
+    """Return the public half of the mechanism of that name that was admitted here, or None."""
     return _ADMITTED.get(name)
 
 
@@ -474,13 +479,3 @@ class CustomPublic(PublicHalf):
     def channel(self, query: Query) -> CustomChannel:
         """Return the class's channel of a query; see `PublicHalf.channel`."""
         return _channel(self.own, query)
-
-
-@lru_cache(maxsize=16)
-def _public_half(own: CustomMechanism) -> CustomPublic:
-    return CustomPublic(own)
-
-
-def public_of(name: str) -> PublicHalf | None:
-    """Return the public half of a mechanism that was admitted here, or None."""
-    return _public_half(own) if (own := admitted(name)) else None

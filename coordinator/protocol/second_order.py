@@ -35,28 +35,16 @@ class Announcement(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SecondOrderQuery(Checked):
-    """What the server asks of private devices, once; all of it is public.
+    """What the server asks of private devices, once; all of it is public."""
 
-    Attributes
-    ----------
-    model : bytes
-        `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone
-        answers, and the only one that a device will ever answer.
-    mechanism : str
-        A name of `coordinator.protocol.second_order_mechanisms.second_order_public_halves`.
-    epsilon : Fraction or None
-        The mechanism's privacy parameter [nats]; None where it has none.
-    batch : int
-        Which batch of devices, from 0.
-    own_h : bool
-        Signs of one size: the device releases its own h instead of the public one, in full precision; nothing is
-        private then.
-    """
-
+    # `ItemFeatures.digest` of the one model that devices complete their vectors with; announced before anyone answers,
+    # and the only one that a device will ever answer
     model: bytes
-    mechanism: str
-    epsilon: Epsilon = None
-    batch: int = 0
+    mechanism: str  # A name of `second_order_public_halves`
+    epsilon: Epsilon = None  # The mechanism's privacy parameter [nats]; None where it has none
+    batch: int = 0  # Which batch of devices, from 0
+    # Signs of one size: the device releases its own h instead of the public one, in full precision; nothing is private
+    # then
     own_h: bool = False
 
     def check(self) -> None:
