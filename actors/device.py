@@ -83,8 +83,6 @@ class ChargedQuery:
 
 
 MOST_ADVISED = 1 << 16  # Most items that one recommendation may have
-
-
 PIECE = 1 << 16  # Devices, a multiple of 8, whose sketches are in memory at the same time
 
 
@@ -173,10 +171,6 @@ class Cohort(DeviceBlock):
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)
 
-    def spent(self, device: int) -> Epsilon:
-        """Return what a device has spent [nats]; None if it has answered without noise."""
-        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
-
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
         query = check(query, self._ratings)
@@ -196,7 +190,7 @@ class Cohort(DeviceBlock):
     ) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
 
-        With public ``features`` of items see `featured.recommend_featured`. In a deployment this never leaves the
+        With public ``features`` of items see `advice.recommend_featured`. In a deployment this never leaves the
         device; a simulation reads it to score it.
         """
         model = Model.arrived(model)

@@ -77,10 +77,6 @@ class DeviceBlock:
         """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
         raise NotImplementedError
 
-    def spent(self, device: int) -> Any:
-        """Return what the book says of a device: what it has spent, or what it has answered."""
-        raise InputError(f"{type(self).__name__} books nothing of device {device}")
-
     def rehearse(self, question: Query) -> None:
         """Compile what a question will need; nothing is answered or charged."""
         raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")

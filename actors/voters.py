@@ -276,10 +276,6 @@ class VoterCohort(DeviceBlock):
         participants: Indices = devices[taking & (devices != service.own_device)]
         return participants
 
-    def spent(self, device: int) -> Epsilon:
-        """Return what clients may have learned about a voter [nats]; None if a recommender had no proved bound."""
-        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
-
     def _others(self, own: int | None) -> list[tuple[int, int]]:
         """Return this cohort's devices except one, as ranges."""
         if own is None or not self.first <= own < self.stop:

@@ -114,7 +114,6 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
         Target("DeviceHost.ask, Cohort", host.ask, blocks, *looks),
-        Target("DeviceHost.spent, Cohort", host.spent, [(2,), (7,)], *looks),
         Target("DeviceHost.inspect, Cohort", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
@@ -175,13 +174,13 @@ def private_targets() -> list[Target]:
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._answers._pinned), dict(one._answers._by_device)) for one in host.cohorts]
+        return [(dict(one.answers._pinned), dict(one.answers._by_device)) for one in host.cohorts]
 
     def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host.cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
-            host.cohorts[0]._answers._by_device = {}
+            host.cohorts[0].answers._pinned = dict.fromkeys(range(4), features.digest)
+            host.cohorts[0].answers._by_device = {}
         told = host.ask(query, first, stop, features)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
@@ -192,7 +191,6 @@ def private_targets() -> list[Target]:
         Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
         Target("DeviceHost.ask, PrivateCohort", answer, good, lambda: None),
         Target("DeviceHost.ask, PrivateCohort, as it is", host.ask, good, books),
-        Target("DeviceHost.spent, PrivateCohort", host.spent, [(2,)], books),
     ]
 
 

@@ -254,7 +254,7 @@ class BitChannel(ExactChannel):
 
     @property
     def threshold(self) -> np.uint64:
-        """`flips` as the word that a coin is held against."""
+        """`flips` as the word that a coin is compared with."""
         return np.uint64(self.flips)
 
 
@@ -283,7 +283,7 @@ class IndependentBits(ExactChannel):
     count: int  # Number of bits
     if_one: int  # Of the 2**64 coins those that release a private 1 as 1
     if_zero: int  # Of the 2**64 coins those that release a private 0 as 1, not more of them
-    ones: int | None = None  # A private sketch has at most so many ones; None: any number
+    ones: int | None = None  # Largest number of ones in a private sketch; None: any
 
     def __post_init__(self) -> None:
         """Refuse what is no channel, or releases the opposite."""
@@ -356,7 +356,7 @@ def independent_bits(
     epsilon : Fraction or None
         What the whole answer claims [nats]; None for no claim.
     ones : int or None
-        A private sketch has at most so many ones; None: any number.
+        Largest number of ones in a private sketch; None: any.
 
     Raises
     ------
@@ -508,7 +508,7 @@ class MatrixChannel(ExactChannel):
 class Likelihood:
     """A channel that its author states as a likelihood, given a device's public coins, with the author's own sampler.
 
-    Its epsilon is claimed, not checked, but where `matrix` holds it against an enumeration.
+    Its epsilon is claimed, not checked, but where `matrix` compares it with an enumeration.
     """
 
     claimed: Epsilon  # Epsilon that the author claims [nats]

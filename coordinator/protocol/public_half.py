@@ -13,7 +13,7 @@ NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 
 
 class PublicHalf:
-    """What anyone may know of one kind of query; both sides hold a query against it before they use it."""
+    """What anyone may know of one kind of query; both sides check a query by it before they use it."""
 
     name: str  # What queries of this kind are called, `Query.design`
     promise: ClassVar[str] = LOCAL  # What a device is promised at a finite epsilon, in words

@@ -167,7 +167,7 @@ class ChoiceChannel(ExactChannel):
 
     @property
     def threshold(self) -> np.uint64:
-        """`misses` as the word that a coin is held against."""
+        """`misses` as the word that a coin is compared with."""
         return np.uint64(self.misses)
 
 
