@@ -12,10 +12,7 @@ import pytest
 import reference
 import worlds
 from forging import forged
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference import World
-from thoroughness import examples
 
 from actors.device import Cohort, check
 from actors.ratings import Ratings
@@ -91,30 +88,6 @@ def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) 
     assert set(expected) == {0, 1}
 
 
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 300), max_size=8), cohorts=st.lists(st.integers(1, 299), max_size=3, unique=True))
-def test_every_cut_into_cohorts_and_blocks_gives_the_same_bits(cuts: list[int], cohorts: list[int]) -> None:
-    world = worlds.world(items=50, rated=6)
-    query = worlds.maxsense_query(items=50, sensing=1 / 6, epsilon=Fraction(1))
-    ratings = worlds.block_ratings(world)
-    whole = released(ratings, query, 0, 300)
-    pieces: list[int] = []
-    for start, end in zip([0, *sorted(cohorts)], [*sorted(cohorts), 300], strict=True):
-        cohort = Cohort(ratings, world.secret, start, end, None)
-        marks = [start, *sorted(cut for cut in cuts if start <= cut <= end), end]
-        for first, stop in itertools.pairwise(marks):
-            pieces += cohort.answer(query, first, stop).unpacked()[:, 0].tolist()
-    assert pieces == whole
-
-
-def test_blocks_may_be_asked_in_any_order() -> None:
-    world = worlds.world(items=50, rated=6)
-    query = worlds.maxsense_query(items=50, sensing=1 / 6, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 90, None)
-    parts = {first: cohort.answer(query, first, first + 30).unpacked()[:, 0].tolist() for first in (60, 0, 30)}
-    assert parts[0] + parts[30] + parts[60] == worlds.expected_bits(world, query, range(90))
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2**64])
 def test_another_population_and_another_public_seed_are_the_oracles_too(seed: int) -> None:
     world = worlds.world(items=30, rated=6, secret=reference.derive(seed, "devices"))
@@ -142,15 +115,6 @@ def test_devices_of_another_cohort_are_not_answered_for() -> None:
     assert cohort.ledger.spent(10) == 0
 
 
-def test_a_rehearsal_costs_nothing_and_changes_nothing() -> None:
-    world = worlds.world(items=30, rated=6)
-    query = worlds.maxsense_query(items=30, sensing=1 / 6, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 40, Fraction(1))
-    assert cohort.rehearse(query) is None  # type: ignore[func-returns-value]  # nothing may leave
-    assert cohort.ledger.spent(0) == 0
-    assert cohort.answer(query, 0, 40).unpacked()[:, 0].tolist() == worlds.expected_bits(world, query, range(40))
-
-
 @pytest.mark.parametrize(("design", "items"), [("minsense", 30), ("maxsense", 31)])
 def test_a_query_about_something_else_is_refused_in_one_line(design: str, items: int) -> None:
     world = worlds.world(items=30, rated=6)
@@ -175,7 +139,8 @@ def test_a_release_holds_one_bit_a_device_and_no_more() -> None:
 ITEMS = 12
 OPEN = tuple(name for name, half in public_halves().items() if not half.private)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
-USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=8)
+EVERY = dict.fromkeys(range(ITEMS), True)
+STORED = worlds.stored_ratings([{}, {4: True}, {0: True, 8: False, 5: True}, EVERY], [k % 4 for k in range(60)], ITEMS)
 
 
 QUERIES = {
@@ -209,6 +174,27 @@ def test_every_design_is_answered_and_added_up(name: str) -> None:
     nobody = aggregate(query, no_release(query))
     assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
     assert cohort.answer(query, 9, 9).count == 0
+
+
+@pytest.mark.parametrize("kind", ["drawn", "stored"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_design_has_the_same_releases_however_devices_are_cut(name: str, kind: str) -> None:
+    """In cohorts of any size, and in blocks in any order; a rehearsal charges nothing, and repeats are free."""
+    query, ratings = QUERIES[name], RATINGS if kind == "drawn" else STORED
+    cohort = Cohort(ratings, worlds.SECRET, 0, 60, query.epsilon)
+    cohort.rehearse(query)
+    assert cohort.ledger.spent(0) == 0
+    whole = cohort.answer(query, 0, 60)
+    for cuts in ([7, 7, 8, 31], [1, 59], range(1, 60)):
+        blocks = list(itertools.pairwise([0, *cuts, 60]))
+        apart = [Cohort(ratings, worlds.SECRET, *block, None).answer(query, *block) for block in blocks]
+        again = [cohort.answer(query, *block) for block in reversed(blocks)]
+        for parts in (apart, again[::-1]):
+            assert np.concatenate([part.unpacked() for part in parts]).tolist() == whole.unpacked().tolist()
+            assert np.concatenate([part.answered_mask() for part in parts]).tolist() == whole.answered_mask().tolist()
+            pairs = [part.public_pairs() for part in parts if part.public_pairs() is not None]
+            assert (b"".join(map(bytes, pairs)) if pairs else None) == whole.pairs  # type: ignore[arg-type] # arrays
+    assert cohort.ledger.spending() == [(0, 60, query.epsilon)]
 
 
 def refused(query: Query, *, items: int = ITEMS) -> str:

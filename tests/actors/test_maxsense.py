@@ -23,7 +23,6 @@ from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
-from coordinator.server.statistics.statistic import merge
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 ITEMS = 11
@@ -120,31 +119,6 @@ def test_long_blocks_keep_devices_apart(kind: str) -> None:
     bits = cohort.answer(query, 0, 600).unpacked()
     assert bits[::7].tolist() == told
     assert 0 < int(bits.sum()) < 600
-
-
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 120), max_size=6), stored=st.booleans())
-def test_every_cut_gives_the_same_release(cuts: list[int], stored: bool) -> None:
-    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(5))
-    ratings = (
-        worlds.stored_ratings([world.ratings(user) for user in range(5)], [k % 5 for k in range(120)], 23)
-        if stored
-        else worlds.block_ratings(world)
-    )
-    whole = Cohort(ratings, world.secret, 0, 120, None).answer(query, 0, 120).unpacked()
-    pieces = [
-        Cohort(ratings, world.secret, a, b, None).answer(query, a, b).unpacked()
-        for a, b in itertools.pairwise([0, *sorted(cuts), 120])
-    ]
-    np.testing.assert_array_equal(np.concatenate(pieces), whole)
-
-
-def test_cohorts_of_one_are_the_cohort_of_all() -> None:
-    world, query = worlds.world(items=23, rated=12), asked(23, 4, 5, Fraction(5))
-    ratings = worlds.block_ratings(world)
-    whole = Cohort(ratings, world.secret, 0, 100, None).answer(query, 0, 100).unpacked()
-    alone = [worlds.Device(ratings, world.secret, device, None).answer(query).unpacked()[0] for device in range(100)]
-    np.testing.assert_array_equal(np.array(alone), whole)
 
 
 def test_all_questions_together_cost_epsilon_once_and_repeats_are_free() -> None:
@@ -266,20 +240,6 @@ def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     one, other = (aggregate(query, release) for query, release in zip((named, plain), releases, strict=True))
     assert worlds.scores_of(one).scores.tolist() == worlds.scores_of(other).scores.tolist()
     assert named.id != plain.id
-
-
-@settings(max_examples=examples(20))
-@given(cuts=st.lists(st.integers(0, 200), max_size=8))
-def test_every_cut_gives_the_same_bits_and_sums(cuts: list[int]) -> None:
-    query = worlds.maxsense_query(items=150, sensing=0.2, epsilon=Fraction(1), pool=range(0, 150, 4))
-    whole = answer("few rated", query, 0, 200)
-    parts = [answer("few rated", query, first, stop) for first, stop in itertools.pairwise([0, *sorted(cuts), 200])]
-    assert [row for part in parts for row in part.unpacked().tolist()] == whole.unpacked().tolist()
-    merged, total = (
-        worlds.scores_of(one) for one in (merge(*(aggregate(query, p) for p in parts)), aggregate(query, whole))
-    )
-    assert (merged.sensed.tolist(), merged.scores.tolist()) == (total.sensed.tolist(), total.scores.tolist())
-    assert (merged.devices, merged.answered, merged.ones) == (200, 200, total.ones)
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:

@@ -156,18 +156,6 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         assert alone.unpacked().tolist() == [expected[7]]
 
 
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 200), max_size=8), vectors=st.sampled_from([1, 4]))
-def test_every_cut_gives_the_same_bits(cuts: list[int], vectors: int) -> None:
-    world = WORLDS["few rated"]
-    query = worlds.sign_query(range(9, 140), items=150, vectors=vectors, kept=1, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 200, None)
-    whole = cohort.answer(query, 0, 200).unpacked().tolist()
-    blocks = list(itertools.pairwise([0, *sorted(cuts), 200]))
-    found = {block: cohort.answer(query, *block).unpacked().tolist() for block in reversed(blocks)}
-    assert [row for block in blocks for row in found[block]] == whole
-
-
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     world = WORLDS["half rated"]
     query = worlds.sign_query(range(40), items=40, vectors=4, kept=2, epsilon=Fraction(1, 2))
@@ -201,15 +189,6 @@ def test_a_question_that_differs_anywhere_is_a_new_one(change: dict[str, object]
     cohort = Cohort(worlds.block_ratings(WORLDS["half rated"]), worlds.SECRET, 0, 64, Fraction(2))
     assert cohort.answer(query, 0, 64).bits != cohort.answer(other, 0, 64).bits
     assert cohort.ledger.spent(5) == 2
-
-
-def test_a_rehearsal_costs_nothing_and_changes_nothing() -> None:
-    query = worlds.sign_query(range(40), items=40, vectors=2, epsilon=Fraction(1))
-    ratings = worlds.block_ratings(WORLDS["half rated"])
-    cohort = Cohort(ratings, worlds.SECRET, 0, 64, Fraction(1))
-    cohort.rehearse(query)
-    assert cohort.ledger.spent(0) == 0
-    assert cohort.answer(query, 0, 64) == Cohort(ratings, worlds.SECRET, 0, 64, None).answer(query, 0, 64)
 
 
 @pytest.mark.parametrize("vectors", [1, 64])
