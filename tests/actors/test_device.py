@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import statistical
 import worlds
 from forging import forged
 from reference import World
 
+from actors.absence import PRESENT, Absence
 from actors.device import Cohort, check
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
@@ -24,6 +27,7 @@ from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
+from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from scenarios.studies.scrutiny.mechanism import Size, subjects
 
@@ -373,3 +377,57 @@ def test_names_of_a_query_are_few() -> None:
         query = forged(QUERIES["maxsense"], **{name: {f"name-{place}": 1.0 for place in range(200_000)}})
         with pytest.raises(InputError, match=f"^a query has 200,000 {name}; give at most 64$"):
             cohort.answer(query, 0, 8)
+
+
+# Who is missing: as many devices as said, whatever they rated, and the same ones when asked again.
+USERS = 40_000
+QUERY = MaxSense(items=40, rated=5).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+HALF = Absence(dropout=0.3, stragglers=0.5, delay=20, deadline=10)
+
+
+def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS) -> Cohort:
+    """Devices of a world."""
+    row = tuple(float(part) for part in like.split(","))
+    world = worlds.world(items=40, rated=5, like=(row,))
+    return Cohort(worlds.block_ratings(world, USERS), worlds.SECRET, first, stop, None, absence=absence)
+
+
+def test_the_share_that_is_missing() -> None:
+    assert pytest.approx(0.3 + 0.7 * 0.5 * math.exp(-0.5)) == HALF.missing
+    assert Absence(dropout=0.1, stragglers=1.0).missing == 0.1
+    assert PRESENT.missing == 0
+
+
+@pytest.mark.statistical
+def test_as_many_are_missing_as_said() -> None:
+    """False-alarm probability 1e-6; the twin: a tenth more stragglers would be noticed."""
+    answered = int(cohort("0.9,0.1").answer(QUERY, 0, USERS).answered_mask().sum())
+    assert statistical.rate_fits(answered, USERS, 1 - HALF.missing)
+    wrong = Absence(dropout=0.3, stragglers=0.6, delay=20, deadline=10)
+    assert not statistical.rate_fits(answered, USERS, 1 - wrong.missing)
+
+
+def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
+    """The same devices are silent whatever they rated, in any cohort, and however often they are asked."""
+    one = cohort("0.9,0.1")
+    release = one.answer(QUERY, 0, USERS)
+    assert one.answer(QUERY, 0, USERS) == release
+    mask = release.answered_mask()
+    assert np.array_equal(cohort("0.1,0.1").answer(QUERY, 0, USERS).answered_mask(), mask)
+    part = cohort("0.9,0.1", first=1000, stop=3000).answer(QUERY, 1000, 3000)
+    assert np.array_equal(part.answered_mask(), mask[1000:3000])
+    assert np.array_equal(part.unpacked(), release.unpacked()[1000:3000])
+    assert not release.unpacked()[~mask].any()
+
+
+def test_who_is_missing_counts_as_asked_and_not_as_answering() -> None:
+    statistic = aggregate(QUERY, cohort("0.9,0.1").answer(QUERY, 0, USERS))
+    assert (statistic.devices, statistic.refused) == (USERS, 0)
+    assert statistic.missing == USERS - statistic.answered > USERS * 0.4
+
+
+def test_another_query_meets_other_coins() -> None:
+    other = MaxSense(items=40, rated=5).query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+    devices = cohort("0.9,0.1")
+    masks = [devices.answer(query, 0, USERS).answered_mask() for query in (QUERY, other)]
+    assert 0.1 < np.mean(masks[0] != masks[1]) < 0.6

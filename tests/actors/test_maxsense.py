@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +18,6 @@ from thoroughness import examples
 from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
@@ -119,21 +117,6 @@ def test_long_blocks_keep_devices_apart(kind: str) -> None:
     bits = cohort.answer(query, 0, 600).unpacked()
     assert bits[::7].tolist() == told
     assert 0 < int(bits.sum()) < 600
-
-
-def test_all_questions_together_cost_epsilon_once_and_repeats_are_free() -> None:
-    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 30, Fraction(1))
-    first = cohort.answer(query, 0, 30)
-    assert cohort.answer(query, 0, 30) == first
-    again = [row for a in range(0, 30, 10) for row in cohort.answer(query, a, a + 10).unpacked().tolist()]
-    assert again == first.unpacked().tolist()
-    assert {cohort.ledger.spent(device) for device in range(30)} == {Fraction(1)}
-    late = cohort.answer(asked(23, 4, 5, Fraction(1, 10**9), round_number=1), 0, 30)
-    assert late.refused == 30
-    assert not late.unpacked().any()
-    with pytest.raises(BudgetError):
-        worlds.Device(worlds.block_ratings(world), world.secret, 3, Fraction(99, 100)).answer(query)
 
 
 def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
@@ -240,16 +223,6 @@ def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     one, other = (aggregate(query, release) for query, release in zip((named, plain), releases, strict=True))
     assert worlds.scores_of(one).scores.tolist() == worlds.scores_of(other).scores.tolist()
     assert named.id != plain.id
-
-
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    query = worlds.maxsense_query(items=40, sensing=0.2, epsilon=Fraction(1), pool=range(7, 30))
-    cohort = Cohort(worlds.block_ratings(WORLDS["half rated"]), worlds.SECRET, 0, 64, Fraction(1))
-    first = cohort.answer(query, 0, 64)
-    assert cohort.answer(query, 0, 64) == first
-    assert cohort.ledger.spent(0) == 1
-    smaller = replace(query, pool=np.arange(7, 29, dtype=np.int32))
-    assert cohort.answer(smaller, 0, 64).refused == 64
 
 
 def brute_force(query: Query, bits: Sequence[int], silent: set[int]) -> tuple[list[int], list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -154,22 +153,6 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         assert (release.width, release.answered, release.refused, release.pairs) == (query.bits, None, 0, None)
         alone = worlds.Device(ratings, worlds.SECRET, 507, None).answer(query)
         assert alone.unpacked().tolist() == [expected[7]]
-
-
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    world = WORLDS["half rated"]
-    query = worlds.sign_query(range(40), items=40, vectors=4, kept=2, epsilon=Fraction(1, 2))
-    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 64, Fraction(1))
-    first = cohort.answer(query, 0, 64)
-    for again in (query, pickle.loads(pickle.dumps(query))):
-        assert cohort.answer(again, 0, 64) == first
-        assert cohort.ledger.spent(63) == Fraction(1, 2)
-    dearer = replace(query, epsilon=Fraction(3, 4))
-    refusal = cohort.answer(dearer, 0, 64)
-    assert (refusal.refused, refusal.bits) == (64, bytes(24))
-    other = cohort.answer(replace(query, round=1), 0, 64)
-    assert other.bits != first.bits
-    assert cohort.ledger.spent(0) == 1
 
 
 @pytest.mark.parametrize(
