@@ -17,7 +17,7 @@ from actors.mechanisms import half_of
 from actors.packed_releases import wipe
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
@@ -83,8 +83,6 @@ class ChargedQuery:
 
 
 MOST_ADVISED = 1 << 16  # Most items that one recommendation may have
-
-
 PIECE = 1 << 16  # Devices, a multiple of 8, whose sketches are in memory at the same time
 
 
@@ -173,10 +171,6 @@ class Cohort(DeviceBlock):
     def _coins(self, query: Query, first: int, stop: int) -> Coins:
         return Coins(self._master, first, stop - first, query.words)
 
-    def spent(self, device: int) -> Epsilon:
-        """Return what a device has spent [nats]; None if it has answered without noise."""
-        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
-
     def rehearse(self, query: Query) -> None:
         """Compile what ``query`` needs by answering it on one device; the bit is dropped, and nothing is charged."""
         query = check(query, self._ratings)
@@ -196,7 +190,7 @@ class Cohort(DeviceBlock):
     ) -> Indices2:
         """Return each device's own top ``k``, int32, shape (stop - first, k); see `advice.recommend`.
 
-        With public ``features`` of items see `featured.recommend_featured`. In a deployment this never leaves the
+        With public ``features`` of items see `advice.recommend_featured`. In a deployment this never leaves the
         device; a simulation reads it to score it.
         """
         model = Model.arrived(model)
@@ -219,40 +213,3 @@ class AdviceRequest(NamedTuple):
     model: Model
     k: int
     features: PublicFeatures | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raters:
-    """Devices that rated items, and answer queries about them; see `actors.device_half.DeviceKind`."""
-
-    budget: Epsilon  # Most epsilon that each device may spend in all [nats]
-    absence: Absence = PRESENT  # How often devices drop out or answer too late
-
-    def cohort(self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> Cohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return Cohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
-
-
-class Device:
-    """One user's device."""
-
-    def __init__(self, ratings: Ratings, secret: bytes, index: int, budget: Epsilon) -> None:
-        self.index = index
-        self._cohort = Cohort(ratings, secret, index, index + 1, budget)
-
-    @property
-    def spent(self) -> Epsilon:
-        """What this device has spent [nats]; None if it has answered without noise."""
-        return self._cohort.ledger.spent(self.index)
-
-    def answer(self, query: Query) -> Release:
-        """Answer ``query``, or repeat the answer."""
-        release = self._cohort.answer(query, self.index, self.index + 1)
-        if release.refused:
-            raise self._cohort.ledger.refusal(query, self.index)
-        return release
-
-    def recommend(self, model: Model, k: int = 10) -> Indices:
-        """Return this device's own top ``k`` items, best first, from the public model and its own ratings."""
-        top: Indices = self._cohort.recommend(model, self.index, self.index + 1, k)[0]
-        return top

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from actors.keeper import LedgerClient
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
@@ -29,28 +29,12 @@ class Sketch(NamedTuple):
 
 
 class DeviceHalf:
-    """What devices do with one kind of query, or several; all of it works on a block of devices at once.
+    """What devices do with one kind of query, or several; all of it works on a block of devices at once."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The designs (`Query.design`) of the queries that it answers.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The designs (`Query.design`) of the queries that it answers
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        """Return the sketches of the devices of ``coins``.
-
-        Parameters
-        ----------
-        query : Query
-            Public; its public half has checked it.
-        ratings : Ratings
-            The population's.
-        coins : Coins
-            Which devices, and their private coins.
-        """
+        """Return the sketches of the devices of ``coins``; the query's public half has checked it."""
         raise NotImplementedError(f"{type(self).__name__} says no sketch; give it a method that makes one")
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
@@ -93,10 +77,6 @@ class DeviceBlock:
         """Answer a question for devices ``first`` to ``stop - 1``; nothing but these answers ever leaves them."""
         raise NotImplementedError
 
-    def spent(self, device: int) -> Any:
-        """Return what the book says of a device: what it has spent, or what it has answered."""
-        raise InputError(f"{type(self).__name__} books nothing of device {device}")
-
     def rehearse(self, question: Query) -> None:
         """Compile what a question will need; nothing is answered or charged."""
         raise InputError(f"{type(self).__name__} rehearses no {type(question).__name__}; ask it")
@@ -106,9 +86,9 @@ class DeviceBlock:
         raise InputError(f"{type(self).__name__} shows nothing of a {type(question).__name__}")
 
 
-class DeviceKind(Protocol):
-    """A kind of devices, and what all of them agreed to."""
+DeviceKind: TypeAlias = Callable[..., DeviceBlock]
+"""A kind of devices with what all of them agreed to, such as ``partial(Cohort, budget=budget)``.
 
-    def cohort(self, holdings: Any, secret: bytes, first: int, stop: int, keeper: LedgerClient | None) -> DeviceBlock:
-        """Return devices ``first`` to ``stop - 1``."""
-        ...
+It is called with the holdings and the master secret of all devices, the first device of a block, the one after its
+last, and ``keeper``.
+"""

@@ -36,15 +36,12 @@ class DeviceHost:
         admit(own)
         self._secret = secret
         self._firsts = [first for first, _ in bounds]
-        self.cohorts = [kind.cohort(holdings, secret, first, stop, keeper) for first, stop in bounds]
-
-    def _cohort(self, device: int) -> DeviceBlock:
-        require_whole("first device", device, 0, MOST_DEVICES)
-        return self.cohorts[bisect_right(self._firsts, device) - 1]
+        self.cohorts = [kind(holdings, secret, first, stop, keeper=keeper) for first, stop in bounds]
 
     def _cohort_of(self, first: int, stop: int) -> DeviceBlock:
         """Return the cohort of devices ``first`` to ``stop - 1``; refuse if they do not all belong to one cohort."""
-        cohort = self._cohort(first)
+        require_whole("first device", first, 0, MOST_DEVICES)
+        cohort = self.cohorts[bisect_right(self._firsts, first) - 1]
         require_block(first, stop, cohort.first, cohort.stop)
         return cohort
 
@@ -56,10 +53,6 @@ class DeviceHost:
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> Any:
         """Answer for devices of one cohort; see `actors.device_half.DeviceBlock.ask`."""
         return self._cohort_of(first, stop).ask(question, first, stop, *public)
-
-    def spent(self, device: int) -> Any:
-        """Return what a device has spent; see `actors.device_half.DeviceBlock.spent`."""
-        return self._cohort(device).spent(device)
 
     def inspect(self, permit: bytes, question: Any, first: int, stop: int) -> Any:
         """Let the experimenter look at devices of one cohort; see `actors.device_half.DeviceBlock.inspect`.

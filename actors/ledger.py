@@ -12,29 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from actors.keeper import Charge, Keeper, LedgerClient, UnreachableError, read_charge
 from coordinator.protocol.arrays import Indices
+from coordinator.protocol.ballots import Service
 from coordinator.protocol.budget import Epsilon, add, as_float, require_epsilon, within
 from coordinator.protocol.checked import require_block
 from coordinator.protocol.errors import BudgetError
+from coordinator.protocol.messages import Query
 
-
-class Costly(Protocol):
-    """Something that a device can be charged for: a query, or a client's service."""
-
-    @property
-    def id(self) -> bytes:
-        """Digest of its whole content."""
-        ...
-
-    @property
-    def epsilon(self) -> Epsilon:
-        """What it costs [nats]; None without limit."""
-        ...
+Costly: TypeAlias = Query | Service | Charge
+"""Something that a device can be charged for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +154,7 @@ class Ledger:
     def spent(self, device: int) -> Epsilon:
         """Return what ``device`` has spent so far [nats]; None if it has answered without noise."""
         self.look()
-        return self._range_of(device).spent
+        return next(block.spent for block in self._ranges if block.first <= device < block.stop)
 
     def refusal(self, query: Costly, device: int) -> BudgetError:
         """Return the error that says why ``device`` refuses ``query``: what it costs, and what is spent and left."""
@@ -172,9 +163,6 @@ class Ledger:
             f"budget spent: {query} costs {as_float(query.epsilon):g} nats, device {device} has {budget - spent:g} of "
             f"{budget:g} left ({spent:g} spent); lower epsilon per round or the number of rounds"
         )
-
-    def _range_of(self, device: int) -> DeviceRange:
-        return next(block for block in self._ranges if block.first <= device < block.stop)
 
 
 def _split(ranges: list[DeviceRange], first: int, stop: int) -> list[DeviceRange]:

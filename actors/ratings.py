@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,33 +27,6 @@ from actors.block_model import (
 from coordinator.protocol.arrays import Bits2, Bools2, Floats, Indices, Indices2, Ints, Words
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.rating_table import Likes, RowTable
-
-
-class Ratings(Protocol):
-    """What a cohort needs of its devices' ratings."""
-
-    @property
-    def items(self) -> int:
-        """Number of items N."""
-        ...
-
-    @property
-    def users(self) -> int:
-        """Number of users U that have ratings here: devices 0 to U - 1."""
-        ...
-
-    @property
-    def rated_public(self) -> bool:
-        """Whether it is public which items a device rated; how it rated them never is."""
-        ...
-
-    def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
-        """Return what devices from ``first`` on think of ``items``, shape (devices, k): unrated, disliked or liked."""
-        ...
-
-    def rated(self, master: Words, first: int, count: int) -> Likes:
-        """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""
-        ...
 
 
 def _in_63_bits(probability: float) -> int:
@@ -93,7 +66,7 @@ class BlockRatings:
         return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:
-        """Return rated items and likes; see `Ratings.rated`."""
+        """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""
         items = np.empty((count, self.rated_items), np.int32)
         likes = np.empty((count, self.rated_items), np.bool_)
         block_model_rated(self.model(), master, first, items, likes)
@@ -101,7 +74,7 @@ class BlockRatings:
         return RowTable(starts=starts, items=items.ravel(), values=likes.ravel(), count=self.items)
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
-        """Return what devices think of items; see `Ratings.opinions`."""
+        """Return what devices from ``first`` on think of ``items``, shape (devices, k): unrated, disliked or liked."""
         opinions = np.empty(items.shape, np.uint8)
         block_model_opinions(self.model(), master, first, items, opinions)
         return opinions
@@ -148,11 +121,11 @@ class StoredRatings:
         return StoredLikes(self.items, liked.starts, liked.items, self.user)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:  # noqa: ARG002 (stored)
-        """Return rated items and likes; see `Ratings.rated`."""
+        """Return rated items and likes; see `BlockRatings.rated`."""
         return self.rows.of(self.user[first : first + count])
 
     def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:  # noqa: ARG002 (stored)
-        """Return what devices think of items; see `Ratings.opinions`."""
+        """Return what devices think of items; see `BlockRatings.opinions`."""
         if not self.rows.items.size:
             return np.full(items.shape, UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
@@ -165,6 +138,10 @@ class StoredRatings:
     def _keys(self) -> Ints:
         """One ascending number a rating, user by user, item by item."""
         return self.rows.owners * self.items + self.rows.items
+
+
+Ratings: TypeAlias = BlockRatings | StoredRatings
+"""What a cohort needs of its devices' ratings."""
 
 
 def of_kind(

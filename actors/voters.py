@@ -1,7 +1,8 @@
-"""Voters: planted peers, real ratings or a table, the compiled loops that cast votes, and the devices that vote."""
+"""Devices of the online family: voters, the compiled loops that cast votes, and the devices of clients."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from actors.keeper import LedgerClient
 from actors.ledger import Ledger
 from actors.seeds import VOTE
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Floats, Indices, Indices2, Ints, Words
-from coordinator.protocol.ballots import Ballot, Service, Votes, check_electors
+from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_electors
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.checked import require_block, require_whole
 from coordinator.protocol.coins import as_words
@@ -275,10 +276,6 @@ class VoterCohort(DeviceBlock):
         participants: Indices = devices[taking & (devices != service.own_device)]
         return participants
 
-    def spent(self, device: int) -> Epsilon:
-        """Return what clients may have learned about a voter [nats]; None if a recommender had no proved bound."""
-        return self.ledger.spent(require_whole("device", device, self.first, self.stop - 1))
-
     def _others(self, own: int | None) -> list[tuple[int, int]]:
         """Return this cohort's devices except one, as ranges."""
         if own is None or not self.first <= own < self.stop:
@@ -304,14 +301,55 @@ class VoterCohort(DeviceBlock):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotingDevices:
-    """Devices that vote; see `actors.device_half.DeviceKind`."""
+class Client:
+    """One client.
 
-    budget: Epsilon  # Epsilon of all that clients together may learn of each voter [nats]
+    Shapes: ``likes`` (T, m).
+    """
 
-    def cohort(
-        self, holdings: Voters, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> VoterCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return VoterCohort(holdings, secret, first, stop, self.budget, keeper)
+    def __init__(self, number: int, likes: Bools2) -> None:
+        nothing = np.flatnonzero(~likes.any(axis=1))
+        if nothing.size:
+            raise InputError(
+                f"round {nothing[0]}: client {number} likes none of {likes.shape[1]} objects (so in {nothing.size} "
+                "rounds); leave such rounds out"
+            )
+        self.number = number
+        self._likes = likes
+
+    def answer(self, round_number: int, object_number: int) -> bool:
+        """Return whether the client likes the object that is recommended."""
+        rounds, objects = self._likes.shape
+        require_whole("round", round_number, 0, rounds - 1)
+        require_whole("recommended object", object_number, 0, objects - 1)
+        return bool(self._likes[round_number, object_number])
+
+    @property
+    def likes(self) -> Bools2:
+        """What the client likes, bool, shape (T, m); for the experimenter, who lets liars know it."""
+        return self._likes
+
+    @property
+    def random_loss(self) -> float:
+        """Expected number of disliked recommendations if objects were recommended at random; for the experimenter."""
+        return float((1 - self._likes.mean(axis=1)).sum())
+
+    def __repr__(self) -> str:
+        return f"Client(number={self.number}, rounds={len(self._likes)})"
+
+
+class ClientCohort(DeviceBlock):
+    """The devices of clients ``first`` to ``stop - 1``, who have no secrets to draw coins from and spend nothing."""
+
+    def __init__(
+        self, clients: Mapping[int, Client], _secret: bytes, first: int, stop: int, keeper: LedgerClient | None = None
+    ) -> None:
+        del keeper
+        self.first, self.stop, self._clients = first, stop, clients
+
+    def ask(self, question: Any, first: int, stop: int, *_: Any) -> bool:
+        """Return whether a client likes what it is offered; see `Client.answer`."""
+        offer = Offer.arrived(question)
+        if (first, stop) != (offer.client, offer.client + 1) or offer.client not in self._clients:
+            raise InputError("a client is asked who is not here; name one of those who are served")
+        return self._clients[offer.client].answer(offer.round, offer.recommendation)

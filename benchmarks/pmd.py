@@ -61,7 +61,7 @@ def world(items: int, rank: int, devices: int, rated: int) -> tuple[ItemFeatures
     values = draws.choice(SCALE, rated_items.size)
     ratings = Rows(starts=starts, items=rated_items.ravel().astype(np.int32), values=values, count=items)
     consent = Consent(mechanisms=frozenset({"pmd", "pmc"}), epsilon=None)
-    cohort = PrivateCohort(ratings, bytes(16), 0, consent=consent)
+    cohort = PrivateCohort(ratings, bytes(16), 0, ratings.users, consent=consent)
     cohort.pin(model.digest, 0, devices)
     return model, cohort
 

@@ -12,7 +12,6 @@ import pytest
 from ray import cloudpickle
 from ray.actor import ActorHandle
 
-from actors import device
 from actors.device import Cohort
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.protocol.coins import derive
@@ -268,7 +267,7 @@ def tap(monkeypatch: pytest.MonkeyPatch) -> Wire:
         wire.crossed += [query, release, statistic]
         return statistic
 
-    monkeypatch.setattr(device, "Cohort", Tapped)
+    monkeypatch.setattr("scenarios.families.main.run.Cohort", Tapped)
     monkeypatch.setattr(together, "aggregate", tapped)
     monkeypatch.setattr(together, "_one_loop", lambda *_: None)
     monkeypatch.setattr("coordinator.server.fleet.cohorts.SMALLEST_BLOCK", 64)

@@ -22,12 +22,11 @@ import worlds
 from forging import forged
 from nasty import bad_part, heavy, picked
 
-from actors.client import Client, ClientDevices
-from actors.device import AdviceRequest, Device, Raters
+from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
-from actors.second_order.cohort import PrivateDevices
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, VotingDevices
+from actors.second_order.cohort import PrivateCohort
+from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.budget import Epsilon, within
 from coordinator.protocol.errors import BlindrecError
@@ -103,9 +102,9 @@ def ledgers_of(host: Any) -> tuple[Callable[[], object], Callable[[], Books]]:
 
 def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
-    host = DeviceHost(Raters(budget=budget), ratings, WORLD.secret, BOUNDS)
+    host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
     alone, permit, looks = (
-        Device(ratings, WORLD.secret, 3, budget),
+        worlds.Device(ratings, WORLD.secret, 3, budget),
         permit_of(WORLD.secret),
         (*ledgers_of(host), budget),
     )
@@ -114,9 +113,8 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     own = lambda: alone._cohort.ledger._ranges  # noqa: E731 (a look)
     return [
         Target("DeviceHost.warm_up", host.warm_up, [(query,) for query in known], *looks),
-        Target("DeviceHost.ask, Raters", host.ask, blocks, *looks),
-        Target("DeviceHost.spent, Raters", host.spent, [(2,), (7,)], *looks),
-        Target("DeviceHost.inspect, Raters", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
+        Target("DeviceHost.ask, Cohort", host.ask, blocks, *looks),
+        Target("DeviceHost.inspect, Cohort", host.inspect, [(permit, AdviceRequest(MODEL, 5), 4, 9)], *looks),
         Target("Device.answer", alone.answer, [(query,) for query in known], own, lambda: {3: alone.spent}, budget),
         Target("Device.recommend", alone.recommend, [(MODEL, 4)], own),
     ]
@@ -142,12 +140,12 @@ def voter_targets() -> list[Target]:
         return host.ask(ballot, *rest)
 
     for voters, service in kinds:
-        host = DeviceHost(VotingDevices(budget=Fraction(6)), voters, WORLD.secret, BOUNDS)
+        host = DeviceHost(partial(VoterCohort, budget=Fraction(6)), voters, WORLD.secret, BOUNDS)
         looks, name = (*ledgers_of(host), Fraction(6)), type(voters).__name__
         host.ask(service, *BOUNDS[0])
         ballot, some = Ballot(service=service, first=1, stop=4), np.array([0, 3], np.int32)
         asked = (ballot, *BOUNDS[0])
-        first = VotingDevices(budget=Fraction(6)).cohort(voters, WORLD.secret, *BOUNDS[0], None)
+        first = VoterCohort(voters, WORLD.secret, *BOUNDS[0], Fraction(6))
         first.enter(service)
         found += [
             Target(f"DeviceHost.ask to enter, {name}", host.ask, [(service, *one) for one in BOUNDS], *looks),
@@ -158,31 +156,31 @@ def voter_targets() -> list[Target]:
         ]
     client = Client(7, taste.T == 0) if (taste.T == 0).any(axis=1).all() else Client(7, np.ones((ROUNDS, 2), np.bool_))
     clients, offer = (
-        DeviceHost(ClientDevices(), {7: client}, WORLD.secret, [(0, 8)]),
+        DeviceHost(ClientCohort, {7: client}, WORLD.secret, [(0, 8)]),
         Offer(client=7, round=3, recommendation=1),
     )
     return [
         *found,
-        Target("DeviceHost.ask, ClientDevices", clients.ask, [(offer, 7, 8)]),
+        Target("DeviceHost.ask, ClientCohort", clients.ask, [(offer, 7, 8)]),
         Target("Client.answer", client.answer, [(3, 1)]),
     ]
 
 
 def private_targets() -> list[Target]:
     """Methods of private devices; a model that was changed is announced and asked about, where it has a digest."""
-    kind: Any = PrivateDevices(consent=tiers.WILLING)
+    kind: Any = partial(PrivateCohort, consent=tiers.WILLING)
     host: Any = DeviceHost(kind, tiers.private(OF, items=ITEMS), tiers.SECRET, BOUNDS)
     asked = [tiers.query(FEATURES, name) for name in second_order_public_halves()]
     asked.append(forged(tiers.query(FEATURES, "pmc"), own_h=True))
 
     def books() -> object:
-        return [(dict(one._answers._pinned), dict(one._answers._by_device)) for one in host.cohorts]
+        return [(dict(one.answers._pinned), dict(one.answers._by_device)) for one in host.cohorts]
 
     def answer(query: Any, first: Any, stop: Any, features: Any) -> object:
         with suppress(Exception):  # else it arrives as it is
             query = forged(query, model=features.digest)
-            host.cohorts[0]._answers._pinned = dict.fromkeys(range(4), features.digest)
-            host.cohorts[0]._answers._by_device = {}
+            host.cohorts[0].answers._pinned = dict.fromkeys(range(4), features.digest)
+            host.cohorts[0].answers._by_device = {}
         told = host.ask(query, first, stop, features)
         for release in told:
             SecondOrderRelease.arrived(release).require(query, features)
@@ -191,9 +189,8 @@ def private_targets() -> list[Target]:
     good = [(query, first, 4, FEATURES) for query in asked for first in (0, 3)]
     return [
         Target("DeviceHost.ask to take a model", host.ask, [(Announcement(model=FEATURES.digest), 5, 9)], books),
-        Target("DeviceHost.ask, PrivateDevices", answer, good, lambda: None),
-        Target("DeviceHost.ask, PrivateDevices, as it is", host.ask, good, books),
-        Target("DeviceHost.spent, PrivateDevices", host.spent, [(2,)], books),
+        Target("DeviceHost.ask, PrivateCohort", answer, good, lambda: None),
+        Target("DeviceHost.ask, PrivateCohort, as it is", host.ask, good, books),
     ]
 
 
@@ -201,7 +198,7 @@ def server_targets() -> list[Target]:
     """Methods of aggregators; a release of a query that was changed is made to name it, where it has an id."""
     aggregator, host = (
         Aggregator(),
-        DeviceHost(Raters(budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)]),
+        DeviceHost(partial(Cohort, budget=None), worlds.block_ratings(WORLD), WORLD.secret, [(0, 40)]),
     )
     pairs = [(query, host.ask(query, 0, 40), 0, 40) for query in QUERIES]
     statistics = [aggregator.aggregate(*pair)[0] for pair in pairs]

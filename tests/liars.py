@@ -13,7 +13,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits2, Indices2, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.channels import COIN, LogRatio, odds_within
+from coordinator.protocol.channels import COIN, ExactChannel, LogRatio, odds_within
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 from coordinator.server.server_half import ServerHalf
@@ -23,7 +23,7 @@ HONEST = Fraction(1)
 
 
 @dataclass(frozen=True)
-class Unary:
+class Unary(ExactChannel):
     """Bits of which one at most is 1: it is told by a fair coin, a 0 becomes 1 with ``zero`` of 2**64 coins."""
 
     zero: int
@@ -31,10 +31,6 @@ class Unary:
     @property
     def log_ratio(self) -> LogRatio:
         return LogRatio.of(Fraction(COIN - self.zero, self.zero))
-
-    @property
-    def epsilon(self) -> float:
-        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         row = [Fraction(1)]
@@ -45,7 +41,7 @@ class Unary:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class Matrix(ExactChannel):
     """Tell one of ``values`` as it is with ``own`` of 2**64 coins, any other one with ``other`` each."""
 
     values: int
@@ -55,10 +51,6 @@ class Matrix:
     @property
     def log_ratio(self) -> LogRatio:
         return LogRatio.of(Fraction(self.own, self.other))
-
-    @property
-    def epsilon(self) -> float:
-        return float(self.log_ratio)
 
     def chances(self, private: Ints) -> list[Fraction]:
         return [Fraction(self.own if value == private[0] else self.other, COIN) for value in range(self.values)]

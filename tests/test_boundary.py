@@ -154,7 +154,15 @@ def test_the_search_for_secrets_would_find_them() -> None:
 def test_the_list_would_stop_ratings_and_other_strangers() -> None:
     run = here(small())
     query = here(small(design="item-query", users=50)).outcome.state.asked[0].query
-    strangers = [run.population, run.population.ratings, run.scenario, np.zeros(41), np.zeros(40, bool), {1: 0.5}, {0}]
+    strangers: list[object] = [
+        run.population,
+        run.population.ratings,
+        run.scenario,
+        np.zeros(41),
+        np.zeros(40, bool),
+        {1: 0.5},
+        {0},
+    ]
     strangers += [np.zeros((40, 41)), {"likes": "3"}, forged(query, pool=np.array([3, 1], np.int32))]
     for stranger in strangers:
         with pytest.raises(AssertionError):

@@ -16,9 +16,7 @@ from boundary import SEED, shows_a_secret
 from forging import forged
 from runs import planted_ratings, write_movielens
 
-from actors import voters as voters_module
-from actors.client import Client
-from actors.voters import PlantedVoters, RatingVoters, VoterCohort
+from actors.voters import Client, PlantedVoters, RatingVoters, VoterCohort
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
@@ -105,7 +103,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
         tap.handed += [service, promise, served]
         return served
 
-    monkeypatch.setattr(voters_module, "VoterCohort", Tapped)
+    monkeypatch.setattr("scenarios.families.online.online_run.VoterCohort", Tapped)
     monkeypatch.setattr(serving, "serve", tapped)
     monkeypatch.setattr(Client, "answer", answer)
     return tap

@@ -328,4 +328,4 @@ def test_a_round_that_does_not_fit_is_refused_before_anybody_is_asked(monkeypatc
     query = Oue(items=12, rated=4).query(round_number=0, public_seed=bytes(16), epsilon=Fraction(1))
     with pytest.raises(InputError, match=r"13 bits a device, takes about .* and 1 kB are left"):
         cohort.answer(query, 0, 4096)
-    assert cohort.spent(0) == 0
+    assert cohort.ledger.spent(0) == 0

@@ -9,7 +9,7 @@ import numpy as np
 import reference
 
 from actors.keeper import LedgerClient
-from actors.second_order.cohort import Consent, PrivateCohort
+from actors.second_order.cohort import Answer, Consent, PrivateCohort
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.coins import as_words
@@ -82,7 +82,13 @@ def cohort(
     items: int = 70,
 ) -> PrivateCohort:
     """Devices ``first`` to ``stop - 1`` of those that rated; by default they agree to everything."""
-    return PrivateCohort(private(of, items=items).block(first, stop), secret, first, consent=consent, keeper=keeper)
+    return PrivateCohort(private(of, items=items), secret, first, stop, consent=consent, keeper=keeper)
+
+
+def answer_of(cohort: PrivateCohort, device: int) -> Answer | None:
+    """What the book says that a device has answered."""
+    cohort.answers.look()
+    return cohort.answers.get(device)
 
 
 def coins(devices: int, *, seed: int = 0, first: int = 0) -> Coins:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from actors.keeper import LedgerClient
 from actors.lying.lies import liars_among
-from actors.second_order.cohort import PrivateCohort, PrivateDevices
+from actors.second_order.cohort import PrivateCohort
 from actors.seeds import LIARS, Coins, private_coins
 from actors.voters import Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Words
@@ -87,28 +87,15 @@ class Poison:
 class PoisoningCohort(PrivateCohort):
     """Private devices each of which lies or not by its own coin; the local randomizer stays."""
 
-    poison: Poison
+    def __init__(self, *block: Any, poison: Poison, **settings: Any) -> None:
+        super().__init__(*block, **settings)
+        self.poison = poison
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:
         vectors = super()._vectors(features, own, coins)
         which = liars_among(coins, self.poison.share)
         vectors[which] = LOUD * features.common_h * self.poison.signs
         return vectors
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Poisoners(PrivateDevices):
-    """Private devices some of which lie."""
-
-    poison: Poison = field(repr=False)  # The agreement of the liars
-
-    def cohort(
-        self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> PoisoningCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        block = PoisoningCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)
-        block.poison = self.poison
-        return block
 
 
 def poisoned(poison: Poison, master: Words, devices: int) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from actors.device import Cohort, Raters, Reports, reports_of
-from actors.keeper import LedgerClient
+from actors.device import Cohort, Reports, reports_of
 from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, lie_about, put_rows, rows_of
 from actors.mechanisms import half_of
-from actors.ratings import Ratings, StoredRatings
+from actors.ratings import StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices2, Ints
 from coordinator.protocol.messages import Query
@@ -59,7 +59,9 @@ def _in_turn(items: Ints, each: int) -> Indices2:
 class LyingCohort(Cohort):
     """Devices as in `Cohort`; each lies or not by its own coin, and liars follow their `Collusion`."""
 
-    collusion: Collusion
+    def __init__(self, *block: Any, collusion: Collusion, **settings: Any) -> None:
+        super().__init__(*block, **settings)
+        self.collusion = collusion
 
     def _reports(self, query: Query, first: int, stop: int) -> Reports:
         coins = self._coins(query, first, stop)
@@ -112,18 +114,3 @@ class LyingCohort(Cohort):
 def _about(view: LiarsView, pairs: Indices2 | None) -> LiarsView:
     """Return the liars' view with their pairs, if there are any."""
     return view if pairs is None else replace(view, pairs=pairs[view.liars])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Liars(Raters):
-    """Devices that rated items, some of which lie."""
-
-    collusion: Collusion = field(repr=False)  # The agreement of the liars
-
-    def cohort(
-        self, holdings: Ratings, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> LyingCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        block = LyingCohort(holdings, secret, first, stop, self.budget, keeper=keeper, absence=self.absence)
-        block.collusion = self.collusion
-        return block

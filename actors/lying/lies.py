@@ -21,6 +21,7 @@ from numba import int64, uint8, uint64
 from actors.custom import device_half
 from actors.mechanisms import pairwise
 from actors.packed_releases import release_unary
+from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
 from coordinator.protocol.arrays import (
     Bits,
@@ -59,7 +60,7 @@ from coordinator.protocol.public_draws import (
     signs_of,
     word_coins,
 )
-from coordinator.protocol.rating_table import Likes, RowTable
+from coordinator.protocol.rating_table import RowTable
 from coordinator.protocol.sensing import SensingTable, sensing_of
 from coordinator.protocol.value_channels import SubsetChannel
 
@@ -417,17 +418,13 @@ class JudgedPairs(BitLie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where both items are claimed to be alike."""
-        pairs = self._pairs(view)
+        pairs = view.pairs
+        if pairs is None:  # the round's coins ask about pairs of all items
+            public_pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
+            pairs = np.stack(public_pairs, axis=1)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
-
-    @staticmethod
-    def _pairs(view: LiarsView) -> Indices2:
-        if view.pairs is not None:
-            return view.pairs
-        pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
-        return np.stack(pairs, axis=1)[view.liars]
 
 
 class JudgedItems(BitLie):
@@ -453,7 +450,7 @@ def wished_values(view: LiarsView) -> Indices:
 class NamedValue(Lie):
     """k-ary randomized response: a random one of the promoted values is named."""
 
-    names = ("grr",)
+    names: tuple[str, ...] = ("grr",)
 
     def _values(self, view: LiarsView) -> Ints:
         """Return one promoted value for each liar, "none" if there are none."""
@@ -488,49 +485,24 @@ class UnaryBits(NamedValue):
         return bits
 
 
-class CrowdedCodes(NamedValue, ABC):
-    """Codes that public coins give to values: the code that most promoted values share is named."""
+class CrowdedCodes(NamedValue):
+    """Codes that public coins give to values, a hash's buckets or signs: the one that most promoted values share."""
 
-    @abstractmethod
-    def _codes(self, query: Query) -> int:
-        """Return the number of codes."""
-
-    @abstractmethod
-    def _encode(self, streams: Words, values: Indices, query: Query, codes: Indices) -> None:
-        """Write each device's code of its value."""
+    names = ("olh", "hadamard")
 
     def _values(self, view: LiarsView) -> Ints:
         query, wishes, streams = view.query, wished_values(view), view.streams
-        crowds, codes = np.zeros((streams.size, self._codes(query)), np.int64), np.empty(streams.size, np.int32)
-        rows = np.arange(streams.size)
+        rows = query.parameters.get(ROWS)
+        count = int(query.parameters[BUCKETS]) if rows is None else 1 << int(rows)
+        crowds, codes = np.zeros((streams.size, count), np.int64), np.empty(streams.size, np.int32)
         for value in np.flatnonzero(wishes):
-            self._encode(streams, np.full(streams.size, value, np.int32), query, codes)
-            crowds[rows, codes] += wishes[value]
+            values = np.full(streams.size, value, np.int32)
+            if rows is None:
+                buckets_of(streams, values, count, codes)
+            else:
+                signs_of(streams, values, int(rows), columns(query), codes)
+            crowds[np.arange(streams.size), codes] += wishes[value]
         return largest(crowds, view.choices)
-
-
-class HashedValues(CrowdedCodes):
-    """Local hashing: codes are the buckets of the device's hash."""
-
-    names = ("olh",)
-
-    def _codes(self, query: Query) -> int:
-        return int(query.parameters[BUCKETS])
-
-    def _encode(self, streams: Words, values: Indices, query: Query, codes: Indices) -> None:
-        buckets_of(streams, values, self._codes(query), codes)
-
-
-class SignedRows(CrowdedCodes):
-    """Hadamard response: codes are the signs in the device's rows."""
-
-    names = ("hadamard",)
-
-    def _codes(self, query: Query) -> int:
-        return 1 << int(query.parameters[ROWS])
-
-    def _encode(self, streams: Words, values: Indices, query: Query, codes: Indices) -> None:
-        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes)
 
 
 @compiled
@@ -631,26 +603,6 @@ class ChosenPairs(ChosenSet):
 DUST = 1e-12  # Smaller differences of probabilities count as 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OnlyOne:
-    """Ratings of devices of which each rated one item only, and all the same one."""
-
-    item: int
-    liked: bool
-    items: int
-    users: int
-    rated_public: bool = field(default=False)
-
-    def opinions(self, master: Words, first: int, items: Indices2) -> Bits2:
-        """Refuse; custom mechanisms read rows."""
-        raise NotImplementedError
-
-    def rated(self, master: Words, first: int, count: int) -> Likes:
-        """Return rated items and likes; see `actors.ratings.Ratings.rated`."""
-        items, likes = np.full(count, self.item, np.int32), np.full(count, self.liked)
-        return RowTable(starts=np.arange(count + 1, dtype=np.int64), items=items, values=likes, count=self.items)
-
-
 class CustomLie(Lie):
     """The lie about one custom mechanism, by a search for the worst release."""
 
@@ -658,7 +610,10 @@ class CustomLie(Lie):
         self.names, self._half = (own.name,), device_half(own)
 
     def _sketch(self, view: LiarsView, item: int, coins: Coins, *, liked: bool) -> Bits2 | Indices2:
-        ratings = _OnlyOne(item=item, liked=liked, items=view.query.items, users=coins.first + coins.devices)
+        """Return what the liars would sketch if each had rated this item only."""
+        ends, only = np.array([0, 1]), np.array([item], np.int32)
+        row = RowTable(starts=ends, items=only, values=np.array([liked]), count=view.query.items)
+        ratings = StoredRatings(rows=row, user=np.zeros(coins.first + coins.devices, np.int32))
         return self._half.sketch(view.query, ratings, coins).private[view.liars]
 
     def _sway(self, view: LiarsView) -> Floats2:
@@ -706,7 +661,7 @@ def _chances(channel: object, private: Bits2 | Indices2, streams: Words) -> Floa
 
 LIES = (
     *(SensedSets(), PartitionedSets(), SignedSums(), PairedSigns(), TurnedSigns(), JudgedPairs(), JudgedItems()),
-    *(NamedValue(), UnaryBits(), HashedValues(), SignedRows(), ChosenSubset(), ChosenSet(), ChosenPairs()),
+    *(NamedValue(), UnaryBits(), CrowdedCodes(), ChosenSubset(), ChosenSet(), ChosenPairs()),
 )
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class Answers:
                 and self._by_device.setdefault(record.device, record) != record
             ):
                 raise LedgerError(
-                    f"private device {record.device} answered in two ways, as its ledger tells; what it said is not "
+                    f"private device {record.device} answered in two ways, as its ledger says; what it said is not "
                     "known: put the ledger's files back as they were, or start in a new folder"
                 )
 
@@ -175,22 +175,11 @@ class Consent:
                 f"{query.mechanism} at {as_float(query.epsilon):g}"
             )
         if query.own_h and not self.own_h:
-            raise ConsentError("private devices agreed to the public h only; they refuse to tell their own (own_h)")
+            raise ConsentError("private devices agreed to the public h only; they refuse to release their own (own_h)")
 
 
 BLOCK = 1 << 19
 """Most completed ratings, or numbers of moments, in memory at a time, over the devices that answer together."""
-
-
-class Spent(NamedTuple):
-    """What a device's ledger says: its one release, and the kind of guarantee that it was released under."""
-
-    device: int
-    query_id: bytes
-    model: bytes  # Digest of the model that it answered
-    mechanism: str
-    epsilon: str  # Privacy parameter as a fraction [nats]; empty where the mechanism has none
-    guarantee: str
 
 
 class PrivateCohort(DeviceBlock):
@@ -206,14 +195,15 @@ class PrivateCohort(DeviceBlock):
         ratings: Rows,
         secret: bytes,
         first: int,
+        stop: int,
         *,
         consent: Consent,
         keeper: LedgerClient | None = None,
     ) -> None:
         self._consent = consent
-        self._ratings, self._master = ratings, as_words(secret)
-        self.first, self.stop = first, first + self._ratings.users
-        self._answers = Answers(self.first, self.stop, keeper)
+        self._ratings, self._master = ratings.block(first, stop), as_words(secret)
+        self.first, self.stop = first, stop
+        self.answers = Answers(first, stop, keeper)
         self._announced = deque[Pin]()
 
     def ask(self, question: Any, first: int, stop: int, *public: Any) -> list[SecondOrderRelease] | None:
@@ -228,7 +218,7 @@ class PrivateCohort(DeviceBlock):
     def pin(self, model: bytes, first: int, stop: int) -> None:
         """Take the digest of the one model that devices ``first`` to ``stop - 1`` will answer; it is public."""
         require_bytes("digest of a model", model, 16)
-        self._own(first, stop)
+        require_block(first, stop, self.first, self.stop)
         self._announced.append(Pin(model, first, stop))
         with suppress(UnreachableError):  # the model is then booked when a query comes, or they do not answer it
             self._take_announced()
@@ -244,14 +234,14 @@ class PrivateCohort(DeviceBlock):
             except InputError:
                 self._announced.popleft()
                 raise
-            if all(self._answers.model(device) for device in devices) or self._answers.keep([pin]):
+            if all(self.answers.model(device) for device in devices) or self.answers.keep([pin]):
                 self._announced.popleft()
 
     def answer(
         self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
     ) -> list[SecondOrderRelease]:
         """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered."""
-        self._own(first, stop)
+        require_block(first, stop, self.first, self.stop)
         query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
         self._consent.require(query)
         query.require(features)
@@ -262,13 +252,13 @@ class PrivateCohort(DeviceBlock):
             )
         with suppress(UnreachableError):  # those who have not booked an answer refuse
             self._take_announced()
-            if not all(self._answers.model(device) for device in range(first, stop)):
-                self._answers.look()
+            if not all(self.answers.model(device) for device in range(first, stop)):
+                self.answers.look()
             while not self._book_answers(query, features, first, stop):
                 continue  # others have booked something about these devices meanwhile
         return [
             self._release(answer)
-            for answer in map(self._answers.get, range(first, stop))
+            for answer in map(self.answers.get, range(first, stop))
             if answer and answer.query_id == query.id
         ]
 
@@ -282,25 +272,13 @@ class PrivateCohort(DeviceBlock):
         for device in range(first, stop):
             self._admit(device, query)
         blocks = list(self._silent(first, stop, public_half_of(query.mechanism).numbers(features)))
-        return all(self._answers.keep(self._answer_block(query, features, start, end)) for start, end in blocks)
-
-    def spent(self, device: int) -> Spent | None:
-        """Return what a device of this cohort has released, and under which guarantee; None before it has."""
-        require_whole("device", device, self.first, self.stop - 1)
-        self._answers.look()
-        if (answer := self._answers.get(device)) is None:
-            return None
-        epsilon = "" if answer.epsilon is None else str(answer.epsilon)
-        return Spent(device, answer.query_id, answer.model, answer.mechanism, epsilon, answer.guarantee)
-
-    def _own(self, first: int, stop: int) -> None:
-        require_block(first, stop, self.first, self.stop)
+        return all(self.answers.keep(self._answer_block(query, features, start, end)) for start, end in blocks)
 
     def _agree(self, device: int, model: bytes) -> None:
         """Refuse a model other than the one that the device took, or answered."""
-        current = self._answers.model(device)
+        current = self.answers.model(device)
         if current is not None and current != model:
-            did = "took" if self._answers.get(device) is None else "answered"
+            did = "took" if self.answers.get(device) is None else "answered"
             raise InputError(
                 f"private device {device} {did} model {current.hex()[:8]}; it refuses model {model.hex()[:8]}, a "
                 "device accepts one model only"
@@ -309,7 +287,7 @@ class PrivateCohort(DeviceBlock):
     def _admit(self, device: int, query: SecondOrderQuery) -> None:
         """Refuse a query that the device must not answer."""
         self._agree(device, query.model)
-        answered = self._answers.get(device)
+        answered = self.answers.get(device)
         if answered is not None and answered.query_id != query.id:
             raise InputError(
                 f"private device {device} has answered query {answered.query_id.hex()[:8]} ({answered.mechanism}); it "
@@ -321,7 +299,7 @@ class PrivateCohort(DeviceBlock):
         start, most = first, max(1, BLOCK // width)
         while start < stop:
             end = start
-            while end < stop and end - start < most and self._answers.model(end) and not self._answers.get(end):
+            while end < stop and end - start < most and self.answers.model(end) and not self.answers.get(end):
                 end += 1
             if end > start:
                 yield start, end
@@ -359,16 +337,3 @@ def _finite(residuals: Floats2) -> Floats2:
 
 DEVICES_A_COHORT = 5
 """Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateDevices:
-    """Devices that answer once about one model; see `actors.device_half.DeviceKind`."""
-
-    consent: Consent  # The consent of all of them
-
-    def cohort(
-        self, holdings: Rows, secret: bytes, first: int, stop: int, keeper: LedgerClient | None
-    ) -> PrivateCohort:
-        """Return devices ``first`` to ``stop - 1``."""
-        return PrivateCohort(holdings.block(first, stop), secret, first, consent=self.consent, keeper=keeper)

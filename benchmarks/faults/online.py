@@ -6,14 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.client import Client, ClientDevices
-from actors.voters import PlantedVoters, VotingDevices
+from actors.voters import Client, ClientCohort, PlantedVoters, VoterCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Charging
@@ -63,8 +62,10 @@ def _world(
     return World(
         plan=ServingPlan(clients=tuple(plans), voters=DEVICES),
         crews={
-            VOTERS: DeviceGroup(kind=VotingDevices(budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)),
-            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, len(own))]),
+            VOTERS: DeviceGroup(
+                kind=partial(VoterCohort, budget=budget), holdings=voters, bounds=cut(0, DEVICES, each)
+            ),
+            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=clients, bounds=[(0, len(own))]),
         },
         secret=SECRET,
     )
@@ -87,7 +88,7 @@ class OnlineWitness(Charging):
     """See `benchmarks.faults.witness.Witness`."""
 
     def __init__(self, world: World, disk: Disk) -> None:
-        super().__init__(disk, world.crews[VOTERS].kind.budget)  # type: ignore[attr-defined] # it has one
+        super().__init__(disk, world.crews[VOTERS].kind.keywords["budget"])  # type: ignore[attr-defined] # it has one
         self._world = world
         self._offered: dict[tuple[int, int], int] = {}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from actors.device import Cohort, Raters
+from actors.device import Cohort
 from actors.ratings import BlockRatings
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
@@ -69,7 +69,7 @@ def query_of(number: int, epsilon: Fraction) -> Query:
 
 def _world(*rounds: tuple[Fraction, int, int], budget: Fraction, each: int, block: int, window: int) -> World:
     """Return a world of devices in cohorts of so many ``each``."""
-    crew = DeviceGroup(kind=Raters(budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
+    crew = DeviceGroup(kind=partial(Cohort, budget=budget), holdings=RATINGS, bounds=cut(0, USERS, each))
     plan = QueryPlan(policy=Rounds(rounds), learner=LEARNER, devices=USERS, budget=budget)
     return World(plan=plan, crews={"devices": crew}, secret=SECRET, block=block, window=window)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from actors.second_order.cohort import Consent, PrivateCohort, PrivateDevices
+from actors.second_order.cohort import Consent, PrivateCohort
 from benchmarks.faults.disk import Disk
 from benchmarks.faults.scheduler import Violation
 from benchmarks.faults.witness import Witness
@@ -43,7 +43,7 @@ def _world(mechanism: str, epsilon: Fraction, *, batch: int, each: int) -> World
     """Return a world of private devices in batches, and in cohorts of so many ``each``."""
     rows = _rows(PRIVATES, 2)
     crew = DeviceGroup(
-        kind=PrivateDevices(consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
+        kind=partial(PrivateCohort, consent=Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)),
         holdings=rows,
         bounds=cut(0, PRIVATES, each),
     )
@@ -79,7 +79,7 @@ def truth(world: World, query: SecondOrderQuery, features: ItemFeatures) -> list
     key = query.id, features.digest
     if key not in _TRUTH:
         crew = world.crews[PRIVATE]
-        cohort = PrivateCohort(crew.holdings, SECRET, 0, consent=crew.kind.consent)  # type: ignore[attr-defined] # it has one
+        cohort = cast("PrivateCohort", crew.kind(crew.holdings, SECRET, 0, crew.holdings.users))
         cohort.pin(query.model, 0, PRIVATES)
         _TRUTH[key] = [one.payload for one in cohort.answer(query, features, 0, PRIVATES)]
     return _TRUTH[key]

@@ -23,6 +23,7 @@ from coordinator.protocol.checked import (
     require_range,
     require_whole,
 )
+from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
@@ -32,35 +33,17 @@ MOST_ROUNDS = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Service(Checked):
-    """One client's service, as the coordinator announces it to voters before the first round.
+    """One client's service, as the coordinator announces it to voters before the first round."""
 
-    Attributes
-    ----------
-    client : int
-        Which client is served.
-    recommender : str
-        Name of the recommender.
-    rounds, objects : int
-        T rounds of m objects each.
-    epsilon : Fraction or None
-        What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved.
-    titles : ndarray of int32, shape (T, m), or None
-        Where objects are titles of a catalogue: which ones; else a round's objects are new and have no names.
-    own_device : int or None
-        Address of the client's own device, where it is among the voters' devices: it does not vote here.
-
-    Raises
-    ------
-    InputError
-        If a field is of another type, or out of range.
-    """
-
-    client: int
+    client: int  # Which client is served
     recommender: str
-    rounds: int
-    objects: int
+    rounds: int  # Number of rounds T
+    objects: int  # Objects m of each round
+    # What the client may learn about a voter, in all rounds together [nats]; None where nothing is proved
     epsilon: Epsilon
+    # Where objects are titles of a catalogue: which ones, shape (T, m); else a round's objects are new, without names
     titles: Indices2 | None = field(default=None, repr=False)
+    # Address of the client's own device, where it is among the voters' devices: it does not vote here
     own_device: int | None = None
 
     def check(self) -> None:
@@ -100,8 +83,6 @@ class Service(Checked):
         """
         if self.titles is None:
             return np.zeros(2, np.uint64)
-        from coordinator.protocol.coins import as_words  # noqa: PLC0415 (settings need not load numba)
-
         content = f"client {self.client}".encode() + self.titles.astype("<i4").tobytes()
         return as_words(hashlib.blake2b(content, digest_size=16).digest())
 
@@ -112,22 +93,9 @@ class Service(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ballot(Checked):
-    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator.
+    """Rounds ``first`` to ``stop - 1`` of a service, for voters to vote in; public among voters and coordinator."""
 
-    Attributes
-    ----------
-    service : Service
-        What the votes are for.
-    first, stop : int
-        The rounds, at least one.
-
-    Raises
-    ------
-    InputError
-        If the rounds are not all rounds of the service.
-    """
-
-    service: Service
+    service: Service  # What the votes are for
     first: int
     stop: int
 
@@ -140,29 +108,12 @@ class Ballot(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Votes(Checked):
-    """What voters answer to a ballot: one object each in every round.
+    """What voters answer to a ballot: one object each in every round."""
 
-    Attributes
-    ----------
-    service_id : bytes
-        Which service they are for.
-    first : int
-        First round.
-    electors : ndarray of int32, shape (n,)
-        Who votes, ascending.
-    votes : ndarray of uint8, shape (rounds, n)
-        Object that each votes for.
-
-    Raises
-    ------
-    InputError
-        If the arrays do not fit each other, or electors do not ascend.
-    """
-
-    service_id: bytes
-    first: int
-    electors: Indices
-    votes: Bits2
+    service_id: bytes  # Which service they are for
+    first: int  # First round
+    electors: Indices  # Who votes, ascending; shape (n,)
+    votes: Bits2  # Object that each votes for, shape (rounds, n)
 
     def check(self) -> None:
         """Refuse votes whose arrays do not fit each other; see `Checked.check`."""
@@ -180,26 +131,11 @@ class Votes(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer(Checked):
-    """A recommendation to the client, which answers whether it likes it.
-
-    Attributes
-    ----------
-    client : int
-        Whom it is for.
-    round : int
-        The round.
-    recommendation : int
-        The object.
-
-    Raises
-    ------
-    InputError
-        If it can be none.
-    """
+    """A recommendation to the client, which answers whether it likes it."""
 
     client: int
     round: int
-    recommendation: int
+    recommendation: int  # The object
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""

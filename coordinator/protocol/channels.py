@@ -42,13 +42,9 @@ class LogRatio:
 
     It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
     1761). So bounds of enough digits decide whether it is within one.
-
-    Attributes
-    ----------
-    factors : tuple of (int, Fraction), or None
-        The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite.
     """
 
+    # The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite
     factors: tuple[tuple[int, Fraction], ...] | None
 
     @classmethod
@@ -65,12 +61,12 @@ class LogRatio:
     @property
     def ratio(self) -> Fraction | None:
         """The ratio itself, multiplied out; None if it is infinite."""
-        return None if self.factors is None else math.prod((one**many for many, one in self.factors), start=Fraction(1))
+        return None if self.factors is None else math.prod((one**n for n, one in self.factors), start=Fraction(1))
 
     def bounds(self, digits: int) -> tuple[Fraction, Fraction]:
         """Return rational numbers that a finite log-ratio lies between, apart in the last of so many digits [nats]."""
         low = high = Fraction(0)
-        for many, ratio in self.factors or ():
+        for times, ratio in self.factors or ():
             with localcontext() as context:
                 context.prec = digits
                 context.rounding = ROUND_FLOOR
@@ -78,8 +74,8 @@ class LogRatio:
                 context.rounding = ROUND_CEILING
                 above = Decimal(ratio.numerator) / Decimal(ratio.denominator)
                 # The standard library rounds logarithms correctly, to the nearest: the next ones lie on either side.
-                low += many * (Fraction(below.ln().next_minus()) if below > 1 else 0)
-                high += many * Fraction(above.ln().next_plus())
+                low += times * (Fraction(below.ln().next_minus()) if below > 1 else 0)
+                high += times * Fraction(above.ln().next_plus())
         return low, high
 
     def within(self, epsilon: Epsilon) -> bool:
@@ -110,33 +106,19 @@ class LogRatio:
 
 
 class ExactChannel:
-    """Base of channels whose epsilon follows from whole numbers of coins."""
+    """The local randomizer of a device's private sketch, or of a part of it: exact, in whole numbers of coins."""
 
     __slots__ = ()
 
     @property
     def log_ratio(self) -> LogRatio:
-        """Largest log-ratio of one release's probabilities, over all pairs of private inputs, exact."""
+        """Largest log-ratio of one release's probabilities, over all pairs of private sketches, exact."""
         raise NotImplementedError
 
     @property
     def epsilon(self) -> float:
         """`log_ratio` as the next float [nats]."""
         return float(self.log_ratio)
-
-
-class Channel(Protocol):
-    """The local randomizer of a device's whole private sketch: exact, in whole numbers of coins."""
-
-    @property
-    def log_ratio(self) -> LogRatio:
-        """Largest log-ratio of one release's probabilities, over all pairs of private sketches, exact."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """`log_ratio` as the next float [nats]."""
-        ...
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release, given one device's private sketch; they sum to 1.
@@ -152,11 +134,11 @@ class Channel(Protocol):
             Place ``i`` is the release whose bits, most significant first, are the whole number ``i``; releases beyond
             the last one never happen.
         """
-        ...
+        raise NotImplementedError
 
 
 @runtime_checkable
-class Sampled(Channel, Protocol):
+class Sampled(Protocol):
     """A channel that knows how to draw releases from coins; a device half need not say how."""
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
@@ -245,14 +227,9 @@ class BitChannel(ExactChannel):
     """Randomized response on one bit: flip it when the device's 64-bit coin is below ``flips``.
 
     Source: Banerjee, Hegde, Massoulié, Proposition 4 [2.4]; Warner (1965).
-
-    Attributes
-    ----------
-    flips : int
-        Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise.
     """
 
-    flips: int
+    flips: int  # Of the 2**64 coins those that flip, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise
 
     @property
     def flip_probability(self) -> Fraction:
@@ -277,28 +254,16 @@ class BitChannel(ExactChannel):
 
     @property
     def threshold(self) -> np.uint64:
-        """`flips` as the word that a coin is held against."""
+        """`flips` as the word that a coin is compared with."""
         return np.uint64(self.flips)
 
 
 def bit_channel(epsilon: Epsilon) -> BitChannel:
-    """Return the epsilon-differentially private channel of one bit.
+    """Return the epsilon-differentially private channel of one bit; None [nats] for no noise.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of this bit in nats; None for no noise.
-
-    Returns
-    -------
-    BitChannel
-        Its epsilon is at most the one asked for, and less than it by no more than one coin of 2**64 makes: below a
-        millionth of it from 1e-12 on. What is too small for one coin gets the fair coin, epsilon 0.
-
-    Raises
-    ------
-    InputError
-        If epsilon is finite and above `LARGEST_EPSILON`: 64-bit coins cannot express it.
+    Its epsilon is at most ``epsilon``, and less by no more than one coin of 2**64 makes: below a millionth of it from
+    1e-12 on. What is too small for one coin gets the fair coin, epsilon 0; what is finite and above `LARGEST_EPSILON`
+    is refused.
 
     Examples
     --------
@@ -313,21 +278,12 @@ class IndependentBits(ExactChannel):
     """Every bit is released as 1 with one of two probabilities, by its private value: flips, or unary encoding.
 
     Source: Wang, Blocki, Li and Jha (2017), section 4.2, where ``count`` bits hold at most one 1.
-
-    Attributes
-    ----------
-    count : int
-        Number of bits.
-    if_one, if_zero : int
-        Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first.
-    ones : int or None
-        A private sketch has at most so many ones; None: any number.
     """
 
-    count: int
-    if_one: int
-    if_zero: int
-    ones: int | None = None
+    count: int  # Number of bits
+    if_one: int  # Of the 2**64 coins those that release a private 1 as 1
+    if_zero: int  # Of the 2**64 coins those that release a private 0 as 1, not more of them
+    ones: int | None = None  # Largest number of ones in a private sketch; None: any
 
     def __post_init__(self) -> None:
         """Refuse what is no channel, or releases the opposite."""
@@ -356,7 +312,7 @@ class IndependentBits(ExactChannel):
         return worst_of_bits(self.count, Fraction(self.if_one, COIN), Fraction(self.if_zero, COIN), self.ones)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`."""
+        """Return the exact probability of every release; see `ExactChannel.chances`."""
         if 1 << min(self.count, 64) > MOST_RELEASES:
             raise InputError(f"{self.count} bits have more than {MOST_RELEASES} releases; look at fewer bits")
         coins = [1]
@@ -400,7 +356,7 @@ def independent_bits(
     epsilon : Fraction or None
         What the whole answer claims [nats]; None for no claim.
     ones : int or None
-        A private sketch has at most so many ones; None: any number.
+        Largest number of ones in a private sketch; None: any.
 
     Raises
     ------
@@ -449,19 +405,13 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel(ExactChannel):
-    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`."""
 
-    Attributes
-    ----------
-    encoded : IndependentBits
-        The channel of the bits.
-    """
-
-    encoded: IndependentBits
+    encoded: IndependentBits  # The channel of the bits
 
     @property
     def log_ratio(self) -> LogRatio:
-        """Largest log-ratio of two values' probabilities of one release, exact: what the channel really gives away."""
+        """Largest log-ratio of two values' probabilities of one release; see `ExactChannel.log_ratio`."""
         return self.encoded.log_ratio
 
     @property
@@ -470,7 +420,7 @@ class UnaryChannel(ExactChannel):
         return Fraction(self.encoded.if_one, COIN), Fraction(self.encoded.if_zero, COIN)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one value."""
+        """Return the exact probability of every release; see `ExactChannel.chances`. ``private`` holds one value."""
         count, value = self.encoded.count, int(np.ravel(private)[0])
         if 1 << min(count, 64) > MOST_RELEASES:
             raise InputError(f"{count} bits have more than {MOST_RELEASES} releases; look at fewer values")
@@ -489,17 +439,7 @@ def unary_channel(epsilon: Epsilon, *, values: int) -> UnaryChannel:
     The bit of the device's own value is a fair coin; another one is 1 with probability ``1 / (e**epsilon + 1)``.
     Source: Wang, Blocki, Li and Jha (2017), section 4.2.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of the whole answer in nats; None: no other value's bit is 1.
-    values : int
-        Number of values K.
-
-    Raises
-    ------
-    InputError
-        If the coins cannot express epsilon.
+    ``epsilon`` is that of the whole answer in nats; where it is None, no other value's bit is 1.
 
     Examples
     --------
@@ -517,15 +457,9 @@ _SCALE = 256  # Stated probabilities are held in units of two to minus this, far
 
 @dataclass(frozen=True, slots=True)
 class MatrixChannel(ExactChannel):
-    """One of a few private values becomes one of a few releases, by one coin.
+    """One of a few private values becomes one of a few releases, by one coin."""
 
-    Attributes
-    ----------
-    rows : tuple of tuples of int
-        Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64.
-    """
-
-    rows: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]  # Of the 2**64 coins those of every release, a row for each private value
 
     def __post_init__(self) -> None:
         """Refuse what is no channel."""
@@ -549,7 +483,7 @@ class MatrixChannel(ExactChannel):
         return LogRatio.of(_largest_ratio(self.rows))
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number."""
+        """Return the exact probability of every release; see `ExactChannel.chances`. ``private`` holds one number."""
         return [Fraction(coins, COIN) for coins in self.rows[int(np.ravel(private)[0])]]
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
@@ -574,24 +508,15 @@ class MatrixChannel(ExactChannel):
 class Likelihood:
     """A channel that its author states as a likelihood, given a device's public coins, with the author's own sampler.
 
-    Its epsilon is claimed, not checked, but where `matrix` holds it against an enumeration.
-
-    Attributes
-    ----------
-    claimed : Fraction or None
-        Epsilon that the author claims [nats].
-    bits : int
-        Number of released bits.
-    likelihood : callable
-        From one device's private sketch and its public stream to the probability of every release, in the order of
-        `Channel.chances`, floats or Fractions.
-    sampler : callable
-        From private sketches of a block of devices, their public streams, and their coins to the released bits.
+    Its epsilon is claimed, not checked, but where `matrix` compares it with an enumeration.
     """
 
-    claimed: Epsilon
-    bits: int
+    claimed: Epsilon  # Epsilon that the author claims [nats]
+    bits: int  # Number of released bits
+    # From one device's private sketch and its public stream to the probability of every release, as in
+    # `ExactChannel.chances`
     likelihood: Callable[[Ints, np.uint64], Sequence[float | Fraction]]
+    # From private sketches of a block of devices, their public streams, and their coins to the released bits
     sampler: Callable[[Bits2 | Indices2, Words, CoinOf], Bits2]
 
     def __post_init__(self) -> None:

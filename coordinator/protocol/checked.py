@@ -33,7 +33,7 @@ _PUBLIC: dict[str, type[np.generic]] = {
 
 
 class Checked:
-    """A message that is checked when it is built, and by `arrived` where it arrives."""
+    """A message that is checked when it is built, and by `arrived` where it arrives; an InputError says why not."""
 
     __slots__ = ()
 
@@ -121,9 +121,7 @@ def shown(value: object) -> str:
 
 def require_whole(name: str, value: object, least: int, most: int) -> int:
     """Return a whole number of Python's own type that lies between ``least`` and ``most``."""
-    if type(value) is not int:
-        raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
-    if not least <= value <= most:
+    if type(value) is not int or not least <= value <= most:
         raise InputError(f"{name} is {shown(value)}; give a whole number, {least} to {most}")
     return value
 

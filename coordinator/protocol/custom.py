@@ -19,6 +19,7 @@ from coordinator.protocol.channels import IndependentBits, Likelihood, MatrixCha
 from coordinator.protocol.errors import BlindrecError, InputError, PolicyError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
+from coordinator.protocol.value_channels import value_bits
 
 SECONDS = 60.0
 """Seconds that one call about one block of devices may take, where the class does not say otherwise."""
@@ -351,17 +352,22 @@ class CustomMechanism:
         return MechanismError(f"{where(self.mechanism, method, round_number)}: {complaint}")
 
 
-_ADMITTED: dict[str, CustomMechanism] = {}
+_ADMITTED: dict[str, CustomPublic] = {}
 
 
 def admit(own: CustomMechanism | None) -> None:
     """Make a mechanism known to this process, by its name; only who starts the process calls it."""
     if own is not None:
-        _ADMITTED[own.name] = own
+        _ADMITTED[own.name] = CustomPublic(own)
 
 
 def admitted(name: str) -> CustomMechanism | None:
     """Return the mechanism of that name that was admitted here, or None."""
+    return half.own if (half := _ADMITTED.get(name)) else None
+
+
+def public_of(name: str) -> PublicHalf | None:
+    """Return the public half of the mechanism of that name that was admitted here, or None."""
     return _ADMITTED.get(name)
 
 
@@ -381,11 +387,6 @@ def question_of(query: Query) -> Question:
         public_seed=query.public_seed,
         round=query.round,
     )
-
-
-def width_of(outputs: int) -> int:
-    """Return the bits that name one of so many outputs."""
-    return max((outputs - 1).bit_length(), 1)
 
 
 def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
@@ -473,18 +474,8 @@ class CustomPublic(PublicHalf):
 
     def answer_bits(self, query: Query) -> int:
         """Return the bits that name an output; see `PublicHalf.answer_bits`."""
-        return width_of(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
+        return value_bits(int(query.parameters[OUTPUTS])) if OUTPUTS in query.parameters else 1
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the class's channel of a query; see `PublicHalf.channel`."""
         return _channel(self.own, query)
-
-
-@lru_cache(maxsize=16)
-def _public_half(own: CustomMechanism) -> CustomPublic:
-    return CustomPublic(own)
-
-
-def public_of(name: str) -> PublicHalf | None:
-    """Return the public half of a mechanism that was admitted here, or None."""
-    return _public_half(own) if (own := admitted(name)) else None

@@ -103,18 +103,10 @@ def _dual(
 def tastes_of(
     vectors: Floats2, kappa: float, degree_share: float, starts: Ints, items: Indices, centred: Floats
 ) -> Floats2:
-    """Return every user's u of equation 4, float64, shape (users, r).
+    """Return every user's u of equation 4, float64, shape (users, r), of V, ``vectors``, shape (m, r).
 
-    Parameters
-    ----------
-    vectors : ndarray of float64, shape (m, r)
-        V.
-    kappa : float
-        Regularisation, above 0.
-    degree_share : float
-        0, or for the weighted trace norm 1 over the mean number of ratings: kappa times d times this of a user with d.
-    starts, items, centred
-        Users in compressed sparse rows; ratings less the items' means.
+    ``degree_share`` is 0, or for the weighted trace norm 1 over the mean number of ratings: a user with d ratings has
+    kappa times d times this. ``centred`` are ratings less the items' means.
     """
     rank = vectors.shape[1]
     tastes = np.zeros((starts.size - 1, rank))
@@ -262,19 +254,9 @@ class ItemFeatures(Checked):
 
 
 def residuals(features: ItemFeatures, rows: Rows) -> Floats2:
-    """Complete users' ratings (equation 4 in low rank), less the items' means; observed ratings are kept.
+    """Return r' = r - mu, users' ratings completed by equation 4 in low rank less the items' means, not clipped.
 
-    Parameters
-    ----------
-    features : ItemFeatures
-        The public model.
-    rows : Rows
-        Ratings of some users, each item once a user.
-
-    Returns
-    -------
-    ndarray of float64, shape (users, m)
-        r' = r - mu, in the scale of the ratings; not clipped.
+    Observed ratings stay; shape (users, m).
 
     Examples
     --------

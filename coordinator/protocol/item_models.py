@@ -86,8 +86,8 @@ class Tastes(Checked):
             raise InputError(f"tastes are of {self.rated.size} items; give 1 to {MOST_ITEMS}")
         require_array("mean ratings of tastes", self.liked, np.float64, self.rated.shape)
         require_array("directions of tastes", self.vectors, np.float64, [self.rated.size, None])
-        if (many := self.vectors.shape[1]) > MOST_DIRECTIONS:
-            raise InputError(f"tastes have {many} directions; devices take {MOST_DIRECTIONS} at most")
+        if (count := self.vectors.shape[1]) > MOST_DIRECTIONS:
+            raise InputError(f"tastes have {count} directions; devices take {MOST_DIRECTIONS} at most")
         require_range("shares of tastes", self.rated, LEAST_SPREAD, 1 - LEAST_SPREAD)
         require_range("mean ratings of tastes", self.liked, LEAST_SPREAD - 1, 1 - LEAST_SPREAD)
         require_range("directions of tastes", self.vectors, -LARGEST, LARGEST)

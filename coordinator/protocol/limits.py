@@ -23,7 +23,7 @@ _VERSIONS = {
 """By the name of the hierarchy: the limit, what is in use, and which part of that is given back on demand."""
 _PART = 1 << 20
 _SHARE = 4
-"""A file is read whole only if so many times its size fit in memory: it is decoded, split and kept beside itself."""
+"""A file is read whole only if this multiple of its size fits in memory: it is decoded, and split beside itself."""
 
 
 _ALWAYS = 64 << 20  # Bytes that nobody looks for room for

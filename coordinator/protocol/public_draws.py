@@ -1,13 +1,13 @@
-"""What public coins decide of a question, compiled: sensing sets, signs, pairs, partitions, hashes, rows."""
+"""What public coins decide of a question, compiled: sets, signs, pairs, partitions, hashes, rows; values as bits."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 import numpy as np
-from numba import int64, uint32, uint64
+from numba import int64, uint8, uint32, uint64
 
-from coordinator.protocol.arrays import Bools, Counts, Indices, Indices2, Ints, Words, Words2
+from coordinator.protocol.arrays import Bits2, Bools, Counts, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import LOW, below, device_streams, draw
 from coordinator.protocol.sensing import DRAWN, SensingTable
@@ -288,3 +288,30 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
             keep[starts[k] : starts[k + 1]] = False
             keep[starts[k] + np.argsort(ranks)[:most]] = True
     return keep
+
+
+@compiled
+def release_values(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
+    """Write what each device releases as bits, most significant first: uint8, shape (devices, bits).
+
+    Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
+    ones release the value itself.
+    """
+    miss, width = uint64(values - 1) * other, bits.shape[1]
+    for k in range(value.size):
+        answer = uint64(value[k])
+        if coins[k] < miss:
+            place = coins[k] // other
+            answer = place + uint64(place >= answer)
+        for bit in range(width):
+            bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
+
+
+@compiled
+def values_of(bits: Bits2, values: Indices) -> None:
+    """Write the whole numbers that rows of bits name, most significant first."""
+    for k in range(len(bits)):
+        number = 0
+        for bit in range(bits.shape[1]):
+            number = 2 * number + bits[k, bit]
+        values[k] = number

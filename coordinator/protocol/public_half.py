@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coordinator.protocol.channels import Channel, IndependentBits, Likelihood, flipped_bits
+from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 
@@ -13,43 +13,21 @@ NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 
 
 class PublicHalf:
-    """What anyone may know of one kind of query; both sides hold a query against it before they use it.
+    """What anyone may know of one kind of query; both sides check a query by it before they use it."""
 
-    Attributes
-    ----------
-    name : str
-        What queries of this kind are called, `Query.design`.
-    promise : str
-        What a device is promised at a finite epsilon, in words.
-    private : bool
-        Whether answers go through a local randomizer; what is not private is asked without an epsilon only.
-    names_rated : bool
-        Whether the release names items that the device rated; only where that is public.
-    parameters, arrays : frozenset of str
-        Names of the numbers and of the public arrays that a query must bring, no more and no less.
-    pooled : bool or None
-        Whether the query must name a pool of items (True), must not (False), or may (None).
-    centred : bool
-        Whether the query may bring centres that ratings of the pool's items are counted from.
-    """
-
-    name: str
-    promise: ClassVar[str] = LOCAL
+    name: str  # What queries of this kind are called, `Query.design`
+    promise: ClassVar[str] = LOCAL  # What a device is promised at a finite epsilon, in words
+    # Whether answers go through a local randomizer; what is not private is asked without an epsilon only
     private: ClassVar[bool] = True
-    names_rated: bool = False
+    names_rated: bool = False  # Whether the release names items that the device rated; only where that is public
+    # Names of the numbers and of the public arrays that a query must bring, no more and no less
     parameters: ClassVar[frozenset[str]] = frozenset()
     arrays: ClassVar[frozenset[str]] = frozenset()
-    pooled: ClassVar[bool | None] = False
-    centred: ClassVar[bool] = False
+    pooled: ClassVar[bool | None] = False  # Whether the query must name a pool of items (True), must not, or may (None)
+    centred: ClassVar[bool] = False  # Whether it may bring centres that ratings of the pool's items are counted from
 
     def check(self, query: Query) -> None:
-        """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before.
-
-        Raises
-        ------
-        InputError
-            One line that names the value and the remedy.
-        """
+        """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before."""
 
     def questions(self, query: Query) -> range:
         """Return the numbers of questions that a query may ask."""
@@ -59,15 +37,11 @@ class PublicHalf:
         """Return the bits of one question's answer."""
         return 1
 
-    def channel(self, query: Query) -> Channel | Likelihood:
+    def channel(self, query: Query) -> ExactChannel | Likelihood:
         """Return the exact channel that randomizes a device's private sketch, with its sampler.
 
         It is called for every block of devices, so a channel that takes long to make is cached by its parameters.
-
-        Raises
-        ------
-        InputError
-            If the coins cannot express it, or the mechanism is not private and has no channel.
+        An InputError says that coins cannot express it, or that the mechanism is not private and has no channel.
         """
         if not self.private:
             raise InputError(f"{query} is not private: ratings are told as they are, through no channel")

@@ -1,4 +1,4 @@
-"""Exact channels of two-tier rivals: PrivUnit's caps over public candidates, and Laplace noise on a grid."""
+"""Exact channels of two-tier rivals: PrivUnit's caps over public candidates, moments, and Laplace noise on a grid."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coordinator.protocol.arrays import Words
+from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, SMALLEST_EPSILON, ExactChannel, LogRatio, odds_within
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rounding import significant
 from coordinator.protocol.value_channels import ChoiceChannel, choice_channel
+
+if TYPE_CHECKING:
+    from coordinator.protocol.features import ItemFeatures
+
 
 FEWEST, MOST = 5, 13
 """There are 2 to the power ``FEWEST + ceil(3 epsilon / 4)`` vectors, `MOST` at most in the exponent."""
@@ -185,3 +190,25 @@ def _coins_of_sizes(odds: int, steps: int, beyond: int) -> list[int]:
         sizes.append(-(-sizes[size - steps] * _ODDS_UNIT // odds))
     last = sum(sizes[beyond - 1 :])
     return [*sizes, -(-last * _ODDS_UNIT // (odds - _ODDS_UNIT))]
+
+
+def basis_of(features: ItemFeatures) -> Floats2:
+    """Return the model's own directions: V's columns, which are orthogonal, at length 1, shape (m, r); 0 stays 0."""
+    lengths = np.sqrt(np.square(features.vectors).sum(axis=0))
+    return features.vectors / np.where(lengths > 0, lengths, 1.0)
+
+
+def pack_moment(moment: Floats2) -> Floats:
+    """Return the lower triangle of a symmetric matrix with its inner product: off the diagonal times sqrt(2)."""
+    rows, columns = np.tril_indices(moment.shape[0])
+    packed: Floats = moment[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+    return packed
+
+
+def unpack_moment(packed: Floats, rank: int) -> Floats2:
+    """Return the symmetric matrix behind `pack_moment`, shape (r, r)."""
+    rows, columns = np.tril_indices(rank)
+    moment = np.zeros((rank, rank))
+    moment[rows, columns] = packed / np.where(rows == columns, 1.0, math.sqrt(2))
+    moment[columns, rows] = moment[rows, columns]
+    return moment

@@ -99,7 +99,7 @@ def _law(mean: Decimal) -> tuple[int, list[int]]:
         for share in shares:
             past += share
             # Weights are differences of rounded cumulative shares: no rounding adds up, and they sum to 2^64 exactly,
-            # since at the last share ``past`` has gone through the same additions as ``total``, so that their ratio is
+            # since at the last share ``past`` is the result of the same additions as ``total``, so that their ratio is
             # 1.
             marks.append(int((past / total * _COINS).to_integral_value()))
     return mode - len(below), [high - low for low, high in pairwise(marks)]

@@ -52,17 +52,10 @@ class KaryChannel(ExactChannel):
     """One of ``values`` values becomes one of them, by one coin and in closed form: there is no matrix.
 
     Source: Warner (1965); Kairouz, Bonawitz and Ramage (2016), k-ary randomized response.
-
-    Attributes
-    ----------
-    values : int
-        Number of values k, private and released.
-    other : int
-        Number of the 2**64 coins that release one other value, rounded up: towards more noise.
     """
 
-    values: int
-    other: int
+    values: int  # Number of values k, private and released
+    other: int  # Of the 2**64 coins those that release one other value, rounded up: towards more noise
 
     def __post_init__(self) -> None:
         """Refuse what is no channel."""
@@ -85,7 +78,7 @@ class KaryChannel(ExactChannel):
         return LogRatio.of(Fraction(self.own, self.other) if self.other else None)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. ``private`` holds one number."""
+        """Return the exact probability of every release; see `ExactChannel.chances`. ``private`` holds one number."""
         if self.values > MOST_RELEASES:
             raise InputError(f"{self.values} values are more than {MOST_RELEASES} releases; look at fewer values")
         own, other = Fraction(self.own, COIN), Fraction(self.other, COIN)
@@ -93,7 +86,7 @@ class KaryChannel(ExactChannel):
 
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are whole numbers below ``values``."""
-        from coordinator.protocol.kary_kernels import release_values  # noqa: PLC0415 (compiled)
+        from coordinator.protocol.public_draws import release_values  # noqa: PLC0415 (compiled)
 
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
@@ -104,19 +97,7 @@ class KaryChannel(ExactChannel):
 
 
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
-    """Return the epsilon-differentially private channel of one of ``values`` values.
-
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter in nats; None for no noise.
-    values : int
-        Number of values k, at least 2.
-
-    Raises
-    ------
-    InputError
-        If 64-bit coins cannot express epsilon among so many values.
+    """Return the epsilon-differentially private channel of one of ``values`` values; None [nats] for no noise.
 
     Examples
     --------
@@ -142,18 +123,11 @@ class ChoiceChannel(ExactChannel):
 
     Each of the best is equally likely, and so is each of the others.
     Source: Ye and Barg (2018), with the subset found by ranking public candidates.
-
-    Attributes
-    ----------
-    choices, best_count : int
-        Number of answers, and of the best among them.
-    misses : int
-        Number of the 2**64 coins that release one of the others, rounded up: towards more noise.
     """
 
-    choices: int
-    best_count: int
-    misses: int
+    choices: int  # Number of answers
+    best_count: int  # Number of the best among them
+    misses: int  # Of the 2**64 coins those that release one of the others, rounded up: towards more noise
 
     @property
     def probabilities(self) -> tuple[Fraction, Fraction]:
@@ -174,13 +148,10 @@ class ChoiceChannel(ExactChannel):
         return LogRatio.of(best / other if other else None)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every signed vector, given one device's sums; see `Channel.chances`.
+        """Return the exact probability of every signed vector; see `ExactChannel.chances`.
 
-        Parameters
-        ----------
-        private : ndarray of int32, shape (choices / 2,)
-            Signed sums, one a sign vector: choices are these and their negatives, ranked by falling sum, and ties are
-            broken in every order alike.
+        ``private`` holds signed sums, one a sign vector: choices are these and their negatives, ranked by falling sum,
+        and ties are broken in every order alike.
         """
         sums = [int(total) for total in private]
         if 2 * len(sums) != self.choices:
@@ -196,25 +167,15 @@ class ChoiceChannel(ExactChannel):
 
     @property
     def threshold(self) -> np.uint64:
-        """`misses` as the word that a coin is held against."""
+        """`misses` as the word that a coin is compared with."""
         return np.uint64(self.misses)
 
 
 def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> ChoiceChannel:
-    """Return the epsilon-differentially private channel of one choice.
+    """Return the epsilon-differentially private channel of one choice; None [nats] for no noise.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter in nats; None for no noise.
-    choices, best_count : int
-        Number of answers, and of the best among them, which is smaller.
-
-    Raises
-    ------
-    InputError
-        As `bit_channel`; if ``best_count`` is not between 1 and ``choices - 1``; or if the number of choices is no
-        power of two and epsilon so small that the nearest whole number of coins exceeds it.
+    An epsilon is refused as in `bit_channel`, and where the number of choices is no power of two and epsilon so small
+    that the nearest whole number of coins exceeds it.
     """
     if not 1 <= best_count < choices:
         raise InputError(
@@ -232,19 +193,12 @@ class SubsetChannel(ExactChannel):
 
     Which subset is uniform among those that meet them, or avoid them. Sources: Wang et al., *PrivSet* (2018); Wang et
     al., *Set-valued data publication with local privacy* (PVLDB 2020); with one private value Ye and Barg (2018).
-
-    Attributes
-    ----------
-    values, padded, subset_size : int
-        Number of values, of those that are a device's own, exactly, and of those in a release.
-    misses : int
-        Number of the 2**64 coins that release a subset which avoids the device's values, rounded up: more noise.
     """
 
-    values: int
-    padded: int
-    subset_size: int
-    misses: int
+    values: int  # Number of values N
+    padded: int  # Number of those that are a device's own, exactly
+    subset_size: int  # Number of those in a release
+    misses: int  # Of the 2**64 coins those that release a subset which avoids the device's values, rounded up
 
     @property
     def avoiding(self) -> Fraction:
@@ -292,7 +246,7 @@ class SubsetChannel(ExactChannel):
         return subset_form(self.values, self.subset_size)
 
     def chances(self, private: Ints) -> list[Fraction]:
-        """Return the exact probability of every release; see `Channel.chances`. It holds the device's values."""
+        """Return the exact probability of every release; see `ExactChannel.chances`. It holds the device's values."""
         if math.prod(self.form) > MOST_RELEASES.bit_length() - 1:
             raise InputError(
                 f"subsets of {math.prod(self.form)} bits are more than {MOST_RELEASES}; look at fewer values"
@@ -331,17 +285,7 @@ def _avoiding(values: int, padded: int, subset_size: int) -> Fraction:
 def subset_channel(epsilon: Epsilon, *, values: int, padded: int, subset_size: int) -> SubsetChannel:
     """Return the epsilon-differentially private channel of subsets; every device holds exactly ``padded`` values.
 
-    Parameters
-    ----------
-    epsilon : Fraction or None
-        Privacy parameter of the whole subset in nats; None: it always meets the device's values.
-    values, padded, subset_size : int
-        Number of values N, of a device's own w, and of those in a release k; ``w + k <= N``, both at least 1.
-
-    Raises
-    ------
-    InputError
-        If the numbers are none of the above, or coins cannot express epsilon.
+    ``epsilon`` is that of the whole subset in nats; where it is None, subsets always meet the device's values.
 
     Examples
     --------

@@ -22,11 +22,11 @@ from coordinator.protocol.custom import (
     Tally,
     guarded,
     question_of,
-    width_of,
 )
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
+from coordinator.protocol.value_channels import value_bits
 from coordinator.server.design import Decoding, LearnerOptions, World
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 from coordinator.server.statistics.counts import CountStatistic
@@ -75,7 +75,7 @@ class CustomDesign:
         items = np.arange(world.items, dtype=np.int32) if pool is None else pool
         catalogue = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=items)
         question = self._checked(guarded(mechanism, "query", round_number, catalogue), round_number)
-        width = question.bits or width_of(question.outputs)  # an output is named by so many bits
+        width = question.bits or value_bits(question.outputs)  # an output is named by so many bits
         what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
         require_memory(round_bytes(1, width), what, "ask for less at once")
         sizes = {OUTPUTS: question.outputs, VALUES: question.values}
@@ -88,7 +88,7 @@ class CustomDesign:
             questions=question.bits or 1,
             parameters={**question.parameters, **{name: float(size) for name, size in sizes.items() if size}},
             pool=None if whole else pool,
-            answer_bits=width_of(question.outputs) if question.outputs else 1,
+            answer_bits=value_bits(question.outputs) if question.outputs else 1,
             arrays=dict(question.arrays),
         )
 

@@ -171,7 +171,7 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
 
 
 def _device_blocks(group: DeviceGroup, secret: bytes, keeper: LedgerClient) -> list[DeviceBlock]:
-    return [group.kind.cohort(group.holdings, secret, first, stop, keeper) for first, stop in group.bounds]
+    return [group.kind(group.holdings, secret, first, stop, keeper=keeper) for first, stop in group.bounds]
 
 
 class LocalExperimenterView:

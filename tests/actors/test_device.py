@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -10,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import statistical
 import worlds
 from forging import forged
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reference import World
-from thoroughness import examples
 
-from actors.device import Cohort, Device, check
+from actors.absence import PRESENT, Absence
+from actors.device import Cohort, check
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
@@ -27,6 +27,7 @@ from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms import server_halves as servers_know
+from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from scenarios.studies.scrutiny.mechanism import Size, subjects
 
@@ -67,7 +68,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     expected = worlds.expected_bits(world, query, devices)
     assert released(ratings, query, devices.start, devices.stop) == expected
     for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = worlds.Device(ratings, world.secret, device, epsilon).answer(query)
         assert (alone.first, alone.count) == (device, 1)
         assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
@@ -89,30 +90,6 @@ def test_long_blocks_keep_devices_apart(items: int, rated: int, sensing: float) 
     expected = worlds.expected_bits(world, query, range(600))
     assert released(worlds.block_ratings(world), query, 0, 600) == expected
     assert set(expected) == {0, 1}
-
-
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 300), max_size=8), cohorts=st.lists(st.integers(1, 299), max_size=3, unique=True))
-def test_every_cut_into_cohorts_and_blocks_gives_the_same_bits(cuts: list[int], cohorts: list[int]) -> None:
-    world = worlds.world(items=50, rated=6)
-    query = worlds.maxsense_query(items=50, sensing=1 / 6, epsilon=Fraction(1))
-    ratings = worlds.block_ratings(world)
-    whole = released(ratings, query, 0, 300)
-    pieces: list[int] = []
-    for start, end in zip([0, *sorted(cohorts)], [*sorted(cohorts), 300], strict=True):
-        cohort = Cohort(ratings, world.secret, start, end, None)
-        marks = [start, *sorted(cut for cut in cuts if start <= cut <= end), end]
-        for first, stop in itertools.pairwise(marks):
-            pieces += cohort.answer(query, first, stop).unpacked()[:, 0].tolist()
-    assert pieces == whole
-
-
-def test_blocks_may_be_asked_in_any_order() -> None:
-    world = worlds.world(items=50, rated=6)
-    query = worlds.maxsense_query(items=50, sensing=1 / 6, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 90, None)
-    parts = {first: cohort.answer(query, first, first + 30).unpacked()[:, 0].tolist() for first in (60, 0, 30)}
-    assert parts[0] + parts[30] + parts[60] == worlds.expected_bits(world, query, range(90))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64])
@@ -142,15 +119,6 @@ def test_devices_of_another_cohort_are_not_answered_for() -> None:
     assert cohort.ledger.spent(10) == 0
 
 
-def test_a_rehearsal_costs_nothing_and_changes_nothing() -> None:
-    world = worlds.world(items=30, rated=6)
-    query = worlds.maxsense_query(items=30, sensing=1 / 6, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 40, Fraction(1))
-    assert cohort.rehearse(query) is None  # type: ignore[func-returns-value]  # nothing may leave
-    assert cohort.ledger.spent(0) == 0
-    assert cohort.answer(query, 0, 40).unpacked()[:, 0].tolist() == worlds.expected_bits(world, query, range(40))
-
-
 @pytest.mark.parametrize(("design", "items"), [("minsense", 30), ("maxsense", 31)])
 def test_a_query_about_something_else_is_refused_in_one_line(design: str, items: int) -> None:
     world = worlds.world(items=30, rated=6)
@@ -158,7 +126,7 @@ def test_a_query_about_something_else_is_refused_in_one_line(design: str, items:
         design=design, items=items, round=0, public_seed=worlds.PUBLIC, epsilon=None, parameters={"sensing": 0.5}
     )
     with pytest.raises(InputError) as caught:
-        Device(worlds.block_ratings(world), world.secret, 0, None).answer(query)
+        worlds.Device(worlds.block_ratings(world), world.secret, 0, None).answer(query)
     assert "\n" not in str(caught.value)
     assert design in str(caught.value) or "31" in str(caught.value)
 
@@ -175,7 +143,8 @@ def test_a_release_holds_one_bit_a_device_and_no_more() -> None:
 ITEMS = 12
 OPEN = tuple(name for name, half in public_halves().items() if not half.private)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=4))
-USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=8)
+EVERY = dict.fromkeys(range(ITEMS), True)
+STORED = worlds.stored_ratings([{}, {4: True}, {0: True, 8: False, 5: True}, EVERY], [k % 4 for k in range(60)], ITEMS)
 
 
 QUERIES = {
@@ -209,6 +178,27 @@ def test_every_design_is_answered_and_added_up(name: str) -> None:
     nobody = aggregate(query, no_release(query))
     assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
     assert cohort.answer(query, 9, 9).count == 0
+
+
+@pytest.mark.parametrize("kind", ["drawn", "stored"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_every_design_has_the_same_releases_however_devices_are_cut(name: str, kind: str) -> None:
+    """In cohorts of any size, and in blocks in any order; a rehearsal charges nothing, and repeats are free."""
+    query, ratings = QUERIES[name], RATINGS if kind == "drawn" else STORED
+    cohort = Cohort(ratings, worlds.SECRET, 0, 60, query.epsilon)
+    cohort.rehearse(query)
+    assert cohort.ledger.spent(0) == 0
+    whole = cohort.answer(query, 0, 60)
+    for cuts in ([7, 7, 8, 31], [1, 59], range(1, 60)):
+        blocks = list(itertools.pairwise([0, *cuts, 60]))
+        apart = [Cohort(ratings, worlds.SECRET, *block, None).answer(query, *block) for block in blocks]
+        again = [cohort.answer(query, *block) for block in reversed(blocks)]
+        for parts in (apart, again[::-1]):
+            assert np.concatenate([part.unpacked() for part in parts]).tolist() == whole.unpacked().tolist()
+            assert np.concatenate([part.answered_mask() for part in parts]).tolist() == whole.answered_mask().tolist()
+            pairs = [part.public_pairs() for part in parts if part.public_pairs() is not None]
+            assert (b"".join(map(bytes, pairs)) if pairs else None) == whole.pairs  # type: ignore[arg-type] # arrays
+    assert cohort.ledger.spending() == [(0, 60, query.epsilon)]
 
 
 def refused(query: Query, *, items: int = ITEMS) -> str:
@@ -387,3 +377,57 @@ def test_names_of_a_query_are_few() -> None:
         query = forged(QUERIES["maxsense"], **{name: {f"name-{place}": 1.0 for place in range(200_000)}})
         with pytest.raises(InputError, match=f"^a query has 200,000 {name}; give at most 64$"):
             cohort.answer(query, 0, 8)
+
+
+# Who is missing: as many devices as said, whatever they rated, and the same ones when asked again.
+USERS = 40_000
+QUERY = MaxSense(items=40, rated=5).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+HALF = Absence(dropout=0.3, stragglers=0.5, delay=20, deadline=10)
+
+
+def cohort(like: str, absence: Absence = HALF, first: int = 0, stop: int = USERS) -> Cohort:
+    """Devices of a world."""
+    row = tuple(float(part) for part in like.split(","))
+    world = worlds.world(items=40, rated=5, like=(row,))
+    return Cohort(worlds.block_ratings(world, USERS), worlds.SECRET, first, stop, None, absence=absence)
+
+
+def test_the_share_that_is_missing() -> None:
+    assert pytest.approx(0.3 + 0.7 * 0.5 * math.exp(-0.5)) == HALF.missing
+    assert Absence(dropout=0.1, stragglers=1.0).missing == 0.1
+    assert PRESENT.missing == 0
+
+
+@pytest.mark.statistical
+def test_as_many_are_missing_as_said() -> None:
+    """False-alarm probability 1e-6; the twin: a tenth more stragglers would be noticed."""
+    answered = int(cohort("0.9,0.1").answer(QUERY, 0, USERS).answered_mask().sum())
+    assert statistical.rate_fits(answered, USERS, 1 - HALF.missing)
+    wrong = Absence(dropout=0.3, stragglers=0.6, delay=20, deadline=10)
+    assert not statistical.rate_fits(answered, USERS, 1 - wrong.missing)
+
+
+def test_silence_tells_nothing_of_ratings_and_is_repeated() -> None:
+    """The same devices are silent whatever they rated, in any cohort, and however often they are asked."""
+    one = cohort("0.9,0.1")
+    release = one.answer(QUERY, 0, USERS)
+    assert one.answer(QUERY, 0, USERS) == release
+    mask = release.answered_mask()
+    assert np.array_equal(cohort("0.1,0.1").answer(QUERY, 0, USERS).answered_mask(), mask)
+    part = cohort("0.9,0.1", first=1000, stop=3000).answer(QUERY, 1000, 3000)
+    assert np.array_equal(part.answered_mask(), mask[1000:3000])
+    assert np.array_equal(part.unpacked(), release.unpacked()[1000:3000])
+    assert not release.unpacked()[~mask].any()
+
+
+def test_who_is_missing_counts_as_asked_and_not_as_answering() -> None:
+    statistic = aggregate(QUERY, cohort("0.9,0.1").answer(QUERY, 0, USERS))
+    assert (statistic.devices, statistic.refused) == (USERS, 0)
+    assert statistic.missing == USERS - statistic.answered > USERS * 0.4
+
+
+def test_another_query_meets_other_coins() -> None:
+    other = MaxSense(items=40, rated=5).query(round_number=1, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+    devices = cohort("0.9,0.1")
+    masks = [devices.answer(query, 0, USERS).answered_mask() for query in (QUERY, other)]
+    assert 0.1 < np.mean(masks[0] != masks[1]) < 0.6

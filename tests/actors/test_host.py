@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import worlds
 from deaf import Deaf
 from forging import forged
 
-from actors.device import AdviceRequest, Cohort, Raters
+from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
 from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.errors import InputError
@@ -24,7 +25,7 @@ QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))
 
 
 def host(keeper: LedgerClient | None = None) -> DeviceHost:
-    return DeviceHost(Raters(budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, keeper)
+    return DeviceHost(partial(Cohort, budget=Fraction(1)), worlds.block_ratings(WORLD), WORLD.secret, BOUNDS, keeper)
 
 
 @pytest.mark.parametrize(("first", "stop"), [(10, 30), (29, 30), (50, 51), (60, 61), (64, 100)])

@@ -15,7 +15,7 @@ from anchored import oracle_coins, pair_query, turned_query
 from statistical import chi_square_fits, rate_fits
 
 from actors.device import Cohort
-from actors.lying.devices import Liars, LyingCohort, made_up
+from actors.lying.devices import LyingCohort, made_up
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, LiarsView, lie_about
 from actors.mechanisms import registered
 from actors.ratings import BlockRatings
@@ -55,7 +55,7 @@ def plot_of(share: float = 0.3, makes_up: str = ANSWERS, **more: Any) -> Collusi
 def cohort_of(plot: Collusion | None, ratings: BlockRatings, first: int = 0, stop: int = DEVICES) -> Cohort:
     if plot is None:
         return Cohort(ratings, derive(0, "devices"), first, stop, None)
-    return Liars(budget=None, collusion=plot).cohort(ratings, derive(0, "devices"), first, stop, None)
+    return LyingCohort(ratings, derive(0, "devices"), first, stop, None, collusion=plot)
 
 
 def rows_of(release: Release) -> np.ndarray[Any, Any]:

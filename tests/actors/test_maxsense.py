@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,14 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MaxSense, MultiMaxSense
-from coordinator.server.statistics.statistic import merge
 
 MANY = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 ITEMS = 11
@@ -79,7 +76,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
     for device in (devices[0], devices[7], devices[-1]):
-        alone = Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = worlds.Device(ratings, world.secret, device, epsilon).answer(query)
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
@@ -120,46 +117,6 @@ def test_long_blocks_keep_devices_apart(kind: str) -> None:
     bits = cohort.answer(query, 0, 600).unpacked()
     assert bits[::7].tolist() == told
     assert 0 < int(bits.sum()) < 600
-
-
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 120), max_size=6), stored=st.booleans())
-def test_every_cut_gives_the_same_release(cuts: list[int], stored: bool) -> None:
-    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(5))
-    ratings = (
-        worlds.stored_ratings([world.ratings(user) for user in range(5)], [k % 5 for k in range(120)], 23)
-        if stored
-        else worlds.block_ratings(world)
-    )
-    whole = Cohort(ratings, world.secret, 0, 120, None).answer(query, 0, 120).unpacked()
-    pieces = [
-        Cohort(ratings, world.secret, a, b, None).answer(query, a, b).unpacked()
-        for a, b in itertools.pairwise([0, *sorted(cuts), 120])
-    ]
-    np.testing.assert_array_equal(np.concatenate(pieces), whole)
-
-
-def test_cohorts_of_one_are_the_cohort_of_all() -> None:
-    world, query = worlds.world(items=23, rated=12), asked(23, 4, 5, Fraction(5))
-    ratings = worlds.block_ratings(world)
-    whole = Cohort(ratings, world.secret, 0, 100, None).answer(query, 0, 100).unpacked()
-    alone = [Device(ratings, world.secret, device, None).answer(query).unpacked()[0] for device in range(100)]
-    np.testing.assert_array_equal(np.array(alone), whole)
-
-
-def test_all_questions_together_cost_epsilon_once_and_repeats_are_free() -> None:
-    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 30, Fraction(1))
-    first = cohort.answer(query, 0, 30)
-    assert cohort.answer(query, 0, 30) == first
-    again = [row for a in range(0, 30, 10) for row in cohort.answer(query, a, a + 10).unpacked().tolist()]
-    assert again == first.unpacked().tolist()
-    assert {cohort.ledger.spent(device) for device in range(30)} == {Fraction(1)}
-    late = cohort.answer(asked(23, 4, 5, Fraction(1, 10**9), round_number=1), 0, 30)
-    assert late.refused == 30
-    assert not late.unpacked().any()
-    with pytest.raises(BudgetError):
-        Device(worlds.block_ratings(world), world.secret, 3, Fraction(99, 100)).answer(query)
 
 
 def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
@@ -229,7 +186,7 @@ def test_bits_are_the_oracles(name: str, pool: str) -> None:
         release = answer(name, query, 900, 940)
         assert release.unpacked()[:, 0].tolist() == expected
         assert (release.width, release.answered, release.refused) == (1, None, 0)
-        alone = Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
+        alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
         assert alone.unpacked().tolist() == [[expected[11]]]
 
 
@@ -266,30 +223,6 @@ def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     one, other = (aggregate(query, release) for query, release in zip((named, plain), releases, strict=True))
     assert worlds.scores_of(one).scores.tolist() == worlds.scores_of(other).scores.tolist()
     assert named.id != plain.id
-
-
-@settings(max_examples=examples(20))
-@given(cuts=st.lists(st.integers(0, 200), max_size=8))
-def test_every_cut_gives_the_same_bits_and_sums(cuts: list[int]) -> None:
-    query = worlds.maxsense_query(items=150, sensing=0.2, epsilon=Fraction(1), pool=range(0, 150, 4))
-    whole = answer("few rated", query, 0, 200)
-    parts = [answer("few rated", query, first, stop) for first, stop in itertools.pairwise([0, *sorted(cuts), 200])]
-    assert [row for part in parts for row in part.unpacked().tolist()] == whole.unpacked().tolist()
-    merged, total = (
-        worlds.scores_of(one) for one in (merge(*(aggregate(query, p) for p in parts)), aggregate(query, whole))
-    )
-    assert (merged.sensed.tolist(), merged.scores.tolist()) == (total.sensed.tolist(), total.scores.tolist())
-    assert (merged.devices, merged.answered, merged.ones) == (200, 200, total.ones)
-
-
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    query = worlds.maxsense_query(items=40, sensing=0.2, epsilon=Fraction(1), pool=range(7, 30))
-    cohort = Cohort(worlds.block_ratings(WORLDS["half rated"]), worlds.SECRET, 0, 64, Fraction(1))
-    first = cohort.answer(query, 0, 64)
-    assert cohort.answer(query, 0, 64) == first
-    assert cohort.ledger.spent(0) == 1
-    smaller = replace(query, pool=np.arange(7, 29, dtype=np.int32))
-    assert cohort.answer(smaller, 0, 64).refused == 64
 
 
 def brute_force(query: Query, bits: Sequence[int], silent: set[int]) -> tuple[list[int], list[int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -18,7 +17,7 @@ from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.mechanisms import half_of
 from actors.mechanisms.sign import OUTSIDE, choose, places_in
 from actors.ratings import Ratings
@@ -152,36 +151,8 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         release = Cohort(ratings, worlds.SECRET, 500, 516, None).answer(query, 500, 516)
         assert release.unpacked().tolist() == expected
         assert (release.width, release.answered, release.refused, release.pairs) == (query.bits, None, 0, None)
-        alone = Device(ratings, worlds.SECRET, 507, None).answer(query)
+        alone = worlds.Device(ratings, worlds.SECRET, 507, None).answer(query)
         assert alone.unpacked().tolist() == [expected[7]]
-
-
-@settings(max_examples=examples(25))
-@given(cuts=st.lists(st.integers(0, 200), max_size=8), vectors=st.sampled_from([1, 4]))
-def test_every_cut_gives_the_same_bits(cuts: list[int], vectors: int) -> None:
-    world = WORLDS["few rated"]
-    query = worlds.sign_query(range(9, 140), items=150, vectors=vectors, kept=1, epsilon=Fraction(1))
-    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 200, None)
-    whole = cohort.answer(query, 0, 200).unpacked().tolist()
-    blocks = list(itertools.pairwise([0, *sorted(cuts), 200]))
-    found = {block: cohort.answer(query, *block).unpacked().tolist() for block in reversed(blocks)}
-    assert [row for block in blocks for row in found[block]] == whole
-
-
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    world = WORLDS["half rated"]
-    query = worlds.sign_query(range(40), items=40, vectors=4, kept=2, epsilon=Fraction(1, 2))
-    cohort = Cohort(worlds.block_ratings(world), worlds.SECRET, 0, 64, Fraction(1))
-    first = cohort.answer(query, 0, 64)
-    for again in (query, pickle.loads(pickle.dumps(query))):
-        assert cohort.answer(again, 0, 64) == first
-        assert cohort.ledger.spent(63) == Fraction(1, 2)
-    dearer = replace(query, epsilon=Fraction(3, 4))
-    refusal = cohort.answer(dearer, 0, 64)
-    assert (refusal.refused, refusal.bits) == (64, bytes(24))
-    other = cohort.answer(replace(query, round=1), 0, 64)
-    assert other.bits != first.bits
-    assert cohort.ledger.spent(0) == 1
 
 
 @pytest.mark.parametrize(
@@ -201,15 +172,6 @@ def test_a_question_that_differs_anywhere_is_a_new_one(change: dict[str, object]
     cohort = Cohort(worlds.block_ratings(WORLDS["half rated"]), worlds.SECRET, 0, 64, Fraction(2))
     assert cohort.answer(query, 0, 64).bits != cohort.answer(other, 0, 64).bits
     assert cohort.ledger.spent(5) == 2
-
-
-def test_a_rehearsal_costs_nothing_and_changes_nothing() -> None:
-    query = worlds.sign_query(range(40), items=40, vectors=2, epsilon=Fraction(1))
-    ratings = worlds.block_ratings(WORLDS["half rated"])
-    cohort = Cohort(ratings, worlds.SECRET, 0, 64, Fraction(1))
-    cohort.rehearse(query)
-    assert cohort.ledger.spent(0) == 0
-    assert cohort.answer(query, 0, 64) == Cohort(ratings, worlds.SECRET, 0, 64, None).answer(query, 0, 64)
 
 
 @pytest.mark.parametrize("vectors", [1, 64])

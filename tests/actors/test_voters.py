@@ -1,4 +1,4 @@
-"""Where votes come from, against the oracle's streams; peers' distances, fair coins, and that the split is nobody's."""
+"""Voters' opinions against the oracle's streams, what services cost voters' devices, and the client's own device."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,9 @@ from hypothesis import strategies as st
 from statistical import binomial_bounds, chi_square_fits
 from thoroughness import examples
 
-from actors.client import ClientCohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, UnreachableError
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters, VotingDevices
+from actors.voters import Client, ClientCohort, PlantedVoters, RatingVoters, TableVoters, VoterCohort, Voters
 from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.budget import Epsilon
@@ -328,7 +328,7 @@ def test_services_of_several_clients_add_up_exactly(
     """Against a sum a device, in one cohort or in two; the client's own device pays nothing."""
     paid = [Fraction(0)] * COUNT
     whole, bounds = cohort(budget), [(0, cut), (cut, COUNT)]
-    host = DeviceHost(VotingDevices(budget=budget), table(), COHORT_SECRET, bounds)
+    host = DeviceHost(partial(VoterCohort, budget=budget), table(), COHORT_SECRET, bounds)
     for number, (epsilon, own) in enumerate(clients):
         service = replace(SERVICE, client=number, epsilon=epsilon, own_device=own)
         taking = [v for v in range(COUNT) if v != own and (budget is None or paid[v] + epsilon <= budget)]
@@ -415,7 +415,7 @@ def voting() -> PlantedVoters:
 def test_votes_are_the_same_in_any_cohorts(cuts: list[int]) -> None:
     whole = cohort(voters=voting())
     bounds = list(itertools.pairwise([0, *cuts, COUNT]))
-    host = DeviceHost(VotingDevices(budget=None), voting(), COHORT_SECRET, bounds)
+    host = DeviceHost(partial(VoterCohort, budget=None), voting(), COHORT_SECRET, bounds)
     assert whole.enter(SERVICE).tolist() == [device for own in bounds for device in host.ask(SERVICE, *own)]
     for who in ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 4, 9], [7]):
         asked = np.array(who, np.int32)
@@ -442,6 +442,36 @@ def test_a_host_of_clients_knows_them_by_number() -> None:
             return chosen == round_number
 
     fickle: Any = Fickle()  # it does what a client can do
-    host = ClientCohort({3: fickle}, 0, 8)
+    host = ClientCohort({3: fickle}, b"", 0, 8)
     offers = [Offer(client=3, round=0, recommendation=chosen) for chosen in (0, 1)]
     assert [host.ask(offer, 3, 4) for offer in offers] == [True, False]
+
+
+# The client's device: it answers, one recommendation at a time, and shows nothing.
+LIKES = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1], [0, 0, 1]], np.bool_)
+
+
+def test_it_likes_what_it_likes() -> None:
+    client = Client(4, LIKES)
+    assert [[client.answer(t, k) for k in range(3)] for t in range(4)] == LIKES.tolist()
+    assert all(type(client.answer(t, 0)) is bool for t in range(4))
+
+
+def test_what_random_recommendations_would_cost_is_known_to_the_experimenter() -> None:
+    assert Client(0, LIKES).random_loss == pytest.approx(2 / 3 + 1 / 3 + 0 + 2 / 3)
+
+
+@pytest.mark.parametrize(("nothing", "named", "rounds"), [([2], 2, 1), ([0, 3], 0, 2), ([1, 2, 3], 1, 3)])
+def test_rounds_in_which_it_likes_nothing_are_refused_by_their_number(
+    nothing: list[int], named: int, rounds: int
+) -> None:
+    likes = LIKES.copy()
+    likes[nothing] = False
+    with pytest.raises(InputError) as raised:
+        Client(7, likes)
+    words = f"round {named}: client 7 likes none of 3 objects (so in {rounds} rounds); leave such rounds out"
+    assert str(raised.value) == words
+
+
+def test_likes_are_not_shown() -> None:
+    assert repr(Client(3, LIKES)) == "Client(number=3, rounds=4)"

@@ -137,7 +137,7 @@ def complain_without_a_model(patch: pytest.MonkeyPatch) -> None:
 
     def refuse(self: PrivateCohort, device: int, query: Any) -> None:
         admit(self, device, query)
-        if self._answers.model(device) is None:
+        if self.answers.model(device) is None:
             raise InputError(f"private device {device} was told of no model")
 
     patch.setattr(PrivateCohort, "_admit", refuse)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
@@ -92,7 +92,7 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     ratings = worlds.block_ratings(world)
     told = [expected(query, device, world.ratings(device)) for device in range(400, 480)]
     assert answer(ratings, query, 400, 480).unpacked()[:, 0].tolist() == told
-    assert Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
+    assert worlds.Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
 
 
 def test_blocks_merge_to_the_whole() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import ray
 import worlds
 
-from actors.device import Cohort, Raters
+from actors.device import Cohort
 from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release, pack
@@ -92,7 +93,7 @@ def test_the_same_on_ray(lent: None, sends: str) -> None:
 
     bounds = [(0, 160), (160, 200), (200, 240)]
     host = ray.remote(num_cpus=0)(Liar)
-    hosts = [host.remote(Raters(budget=None), RATINGS, worlds.SECRET, [bound]) for bound in bounds]
+    hosts = [host.remote(partial(Cohort, budget=None), RATINGS, worlds.SECRET, [bound]) for bound in bounds]
     layout = Layout(devices=USERS, workers=1, devices_per_actor=USERS)
     plan = QueryPlan(policy=Rounds(2), learner=LEARNER, devices=USERS)
     server = Coordinator(plan, {"devices": Cohorts(bounds=bounds, hosts=hosts)}, layout)

@@ -12,7 +12,7 @@ import worlds
 from deaf import Deaf
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
-from actors.device import Raters
+from actors.device import Cohort
 from actors.host import DeviceHost
 from actors.keeper import Keeper, LedgerClient
 from coordinator.protocol.budget import Epsilon
@@ -83,7 +83,7 @@ def run(
     """Conduct the rounds; two hosts stand behind eight cohorts, six blocks are under way."""
     keeper = Keeper() if keeper is None else keeper
     hosts = [
-        Actor(partial(DeviceHost, Raters(budget=BUDGET), RATINGS, worlds.SECRET, own, books or keeper), fate)
+        Actor(partial(DeviceHost, partial(Cohort, budget=BUDGET), RATINGS, worlds.SECRET, own, books or keeper), fate)
         for own in dealt(BOUNDS, 2)
     ]
     server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, layout)
@@ -109,7 +109,7 @@ class Elsewhere(DeviceHost):
 
 @pytest.mark.parametrize("layout", [LAYOUT, ALONE])
 def test_an_answer_of_other_devices_than_were_asked_is_refused(layout: Layout) -> None:
-    hosts = [Actor(partial(Elsewhere, Raters(budget=BUDGET), RATINGS, worlds.SECRET, BOUNDS))]
+    hosts = [Actor(partial(Elsewhere, partial(Cohort, budget=BUDGET), RATINGS, worlds.SECRET, BOUNDS))]
     server = Coordinator(PLAN, {"devices": Cohorts(bounds=BOUNDS, hosts=hosts)}, layout)
     with pytest.raises(BlindrecError, match=r"39 devices from (\d+) on answered, devices \1 to"):
         server.run()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
-from actors.device import Cohort, Device
+from actors.device import Cohort
 from actors.ratings import Ratings
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.hashing import device_streams
@@ -103,7 +103,7 @@ def test_bits_of_a_block_model_are_the_oracles(name: str, rated: int, most: int)
     liked = [[int(row.get(item, False)) for item in range(ITEMS)] for row in rows]
     assert release.unpacked()[:, ITEMS:].tolist() == liked
     assert release.unpacked()[:, :ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
-    alone = Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
+    alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 

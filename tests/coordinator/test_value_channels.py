@@ -30,7 +30,7 @@ from coordinator.protocol.channels import (
     odds_within,
 )
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.kary_kernels import values_of
+from coordinator.protocol.public_draws import values_of
 from coordinator.protocol.value_channels import KaryChannel, kary_channel
 
 

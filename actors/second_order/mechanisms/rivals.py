@@ -25,11 +25,10 @@ from coordinator.protocol.arrays import (
 from coordinator.protocol.candidates import LEVELS, candidates_key, gaussian
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below, draw, siphash1
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, grid_laplace
+from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, basis_of, grid_laplace
 from coordinator.protocol.second_order_mechanisms.rivals import channel_of, sslp_clip
 
 

@@ -93,7 +93,7 @@ MOST_BUCKETS = 1 << 10  # Buckets at most
 
 
 class Olh(OneItem):
-    """The bucket is released among all g of them; see `coordinator.protocol.public_draws`."""
+    """The bucket is released among all g of them; see `public_draws`."""
 
     name = "olh"
     parameters = OneItem.parameters | {BUCKETS}
@@ -115,7 +115,7 @@ MOST_ROWS = 10  # Rows at most: the server adds up 2^t - 1 products of them for 
 
 
 class Hadamard(OneItem):
-    """The t signs are released among all 2^t that they can be; see `coordinator.protocol.public_draws`."""
+    """The t signs are released among all 2^t that they can be; see `public_draws`."""
 
     name = "hadamard"
     parameters = OneItem.parameters | {ROWS}

@@ -34,22 +34,14 @@ A_BIT, A_COORDINATE, A_RELEASE = "a bit", "a coordinate", "a release"
 
 
 class QueryView(Protocol):
-    """What of a query its answer depends on; a `coordinator.protocol.second_order.SecondOrderQuery`."""
+    """What of a `coordinator.protocol.second_order.SecondOrderQuery` its answer depends on."""
 
     @property
-    def id(self) -> bytes:
-        """Digest of the whole query."""
-        ...
-
+    def id(self) -> bytes: ...
     @property
-    def epsilon(self) -> Epsilon:
-        """The mechanism's privacy parameter [nats]; None where it has none."""
-        ...
-
+    def epsilon(self) -> Epsilon: ...
     @property
-    def own_h(self) -> bool:
-        """Whether devices release their own h, too."""
-        ...
+    def own_h(self) -> bool: ...
 
 
 class SecondOrderPublic:

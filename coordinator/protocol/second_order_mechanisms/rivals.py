@@ -9,7 +9,7 @@ from coordinator.protocol import second_order_channels
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.checked import require_whole
-from coordinator.protocol.directions import unpack_moment
+from coordinator.protocol.second_order_channels import unpack_moment
 from coordinator.protocol.second_order_mechanisms import (
     A_COORDINATE,
     WHOLE,

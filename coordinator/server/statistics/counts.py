@@ -94,7 +94,7 @@ def of_group(group: str, one: CountStatistic) -> GroupStatistic:
 
 def reported(query: Query, release: Release, outputs: int) -> Indices:
     """Return the whole number that each device of a block reports, int32, shape (devices,); 0 where it is silent."""
-    from coordinator.protocol.kary_kernels import values_of  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.public_draws import values_of  # noqa: PLC0415 (compiled)
 
     release.require(query)
     values = np.empty(release.count, np.int32)

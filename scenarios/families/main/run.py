@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from actors.absence import PRESENT, Absence
-from actors.device import AdviceRequest, Raters
-from actors.lying.devices import Liars
+from actors.device import AdviceRequest, Cohort
+from actors.device_half import DeviceKind
+from actors.lying.devices import LyingCohort
 from actors.lying.lies import Collusion
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices2
@@ -69,11 +71,11 @@ class Job:
     spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
 
     @property
-    def kind(self) -> Raters:
+    def kind(self) -> DeviceKind:
         """The kind of the devices."""
         if self.collusion is None:
-            return Raters(budget=self.budget, absence=self.absence)
-        return Liars(budget=self.budget, absence=self.absence, collusion=self.collusion)
+            return partial(Cohort, budget=self.budget, absence=self.absence)
+        return partial(LyingCohort, budget=self.budget, absence=self.absence, collusion=self.collusion)
 
     @property
     def plan(self) -> QueryPlan:

@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.client import Client
-from actors.voters import TableVoters
+from actors.voters import Client, TableVoters
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from actors.client import ClientDevices
-from actors.voters import VotingDevices
+from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
@@ -188,9 +188,9 @@ def _work(
         plan=plan,
         device_groups={
             VOTERS: DeviceGroup(
-                kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
+                kind=partial(VoterCohort, budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
             ),
-            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=clients, bounds=[(0, max(clients) + 1)]),
         },
         secret=world.secret,
         layout=layout,

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from actors.client import Client
 from actors.lying.crowds import LyingVoters
-from actors.voters import PlantedVoters, RatingVoters, TableVoters, Voters
+from actors.voters import Client, PlantedVoters, RatingVoters, TableVoters, Voters
 from coordinator.protocol.arrays import Bits2, Bools, Bools2, Indices2, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon

@@ -379,7 +379,7 @@ def _released(features: ItemFeatures, rows: Rows, request: Asked, secret: bytes)
         raise InputError(f"mechanism {mechanism} releases no vector; attack one of {others}")
     query = SecondOrderQuery(model=features.digest, mechanism=mechanism, epsilon=epsilon)
     consent = Consent(mechanisms=frozenset({mechanism}), epsilon=epsilon)
-    cohort = PrivateCohort(rows, secret, 0, consent=consent)
+    cohort = PrivateCohort(rows, secret, 0, rows.users, consent=consent)
     cohort.pin(query.model, 0, rows.users)
     for first, stop in rows.blocks(32):
         for release in cohort.answer(query, features, first, stop):

@@ -9,9 +9,9 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.rating_table import Rows, starts_of
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 

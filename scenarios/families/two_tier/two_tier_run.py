@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from actors.device_half import DeviceKind
 from actors.keeper import LedgerClient
-from actors.lying.crowds import Poison, Poisoners
-from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateDevices
+from actors.lying.crowds import Poison, PoisoningCohort
+from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError
 from coordinator.protocol.features import ItemFeatures
@@ -110,11 +112,11 @@ class CoursePlan:
     full: bool = False  # The rival in which private users' ratings themselves are released
     poison: Poison | None = None  # What liars among them agreed on; None if nobody lies
 
-    def kind(self, consent: Consent) -> PrivateDevices:
+    def kind(self, consent: Consent) -> DeviceKind:
         """Return the kind of the private devices."""
         if self.poison is None:
-            return PrivateDevices(consent=consent)
-        return Poisoners(consent=consent, poison=self.poison)
+            return partial(PrivateCohort, consent=consent)
+        return partial(PoisoningCohort, consent=consent, poison=self.poison)
 
 
 def follow(

@@ -14,11 +14,11 @@ from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.coins import derive
-from coordinator.protocol.directions import basis_of
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of
 from scenarios.studies.scrutiny.measured_epsilon import (
     attack_of,
@@ -118,7 +118,7 @@ def _sample(
     secret = coins.random(devices) < 0.5
     rows = _rows(np.where(secret[:, None], pair[0], pair[1]))
     consent = Consent(mechanisms=frozenset({query.mechanism}), epsilon=query.epsilon)
-    cohort = PrivateCohort(rows, SECRET, 0, consent=consent)
+    cohort = PrivateCohort(rows, SECRET, 0, rows.users, consent=consent)
     cohort.pin(query.model, 0, devices)
     releases = [
         release

@@ -14,7 +14,7 @@ import pandas as pd
 from actors.custom import CustomDevice
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
-from coordinator.protocol.channels import Channel, Likelihood, LogRatio
+from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.custom import (
     CustomChannel,
@@ -41,7 +41,7 @@ FEW = 64
 """Devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart."""
 SURE = 60.0
 """Log-ratios are cut off here: what is certain."""
-AnyChannel = Channel | Likelihood
+AnyChannel = ExactChannel | Likelihood
 Sketch = tuple[int, ...]
 Shares = dict[Sketch, list[int]]
 """Probabilities of all releases of each private sketch, as numerators over one denominator."""

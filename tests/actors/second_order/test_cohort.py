@@ -100,22 +100,22 @@ def test_the_devices_own_h_comes_behind_the_signs_where_it_is_asked_for() -> Non
     cohort = pinned(model)
     for row, one in zip(rows, cohort.answer(query, model, 0, DEVICES), strict=True):
         np.testing.assert_allclose(np.abs(one.as_vector(model, query)), np.abs(row).mean())
-    spent = cohort.spent(3)
-    assert spent is not None
-    assert spent.guarantee.startswith("none: ")
+    answer = tiers.answer_of(cohort, 3)
+    assert answer is not None
+    assert answer.guarantee.startswith("none: ")
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
     model = tiers.features()
     query, cohort = tiers.query(model, "pmc-rr", epsilon=Fraction(1, 3)), pinned(model)
-    assert cohort.spent(4) is None
+    assert tiers.answer_of(cohort, 4) is None
     one = cohort.answer(query, model, 0, DEVICES)
-    spent = cohort.spent(4)
+    answer = tiers.answer_of(cohort, 4)
     assert cohort.answer(query, model, 4, 5) == one[4:5]
-    assert cohort.spent(4) == spent
-    assert spent is not None
-    assert (spent.query_id, spent.model, spent.epsilon) == (query.id, model.digest, "1/3")
-    assert spent.guarantee == second_order_public_halves()["pmc-rr"].promise
+    assert tiers.answer_of(cohort, 4) == answer
+    assert answer is not None
+    assert (answer.query_id, answer.model, answer.epsilon) == (query.id, model.digest, Fraction(1, 3))
+    assert answer.guarantee == second_order_public_halves()["pmc-rr"].promise
 
 
 def test_another_model_is_refused_and_both_are_named() -> None:
@@ -142,7 +142,7 @@ def test_devices_that_were_told_of_no_model_answer_none() -> None:
     cohort.pin(model.digest, 4, 5)
     releases = cohort.answer(tiers.query(model, "pmc"), model, 0, 6)
     assert [release.device for release in releases] == [1, 2, 4]
-    assert cohort.spent(0) is cohort.spent(5) is None
+    assert tiers.answer_of(cohort, 0) is tiers.answer_of(cohort, 5) is None
     cohort.pin(model.digest, 0, 6)
     assert len(cohort.answer(tiers.query(model, "pmc"), model, 0, 6)) == 6
 
@@ -163,7 +163,7 @@ def test_a_second_question_about_the_same_model_is_refused() -> None:
     for again in (tiers.query(model, "exact"), tiers.query(model, "pmd", batch=1)):
         with pytest.raises(InputError, match=f"{first.id.hex()[:8]} \\(pmd\\).*once.*{again.id.hex()[:8]}"):
             cohort.answer(again, model, 1, 6)
-    assert cohort.spent(5) is None
+    assert tiers.answer_of(cohort, 5) is None
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_model_of_another_catalogue_is_refused_whatever_was_rated(items: int) 
         with pytest.raises(InputError, match=f"model has {items} items; .* catalogue of 70") as caught:
             cohort.answer(tiers.query(model, "sslp"), model, 0, DEVICES)
         texts.add(str(caught.value))
-        assert cohort.spent(0) is None
+        assert tiers.answer_of(cohort, 0) is None
     assert len(texts) == 1
 
 
@@ -251,7 +251,7 @@ def consenting_cohort(consent: Consent, model: ItemFeatures = MODEL, keeper: Kee
 
 def untouched(cohort: PrivateCohort) -> bool:
     """Whether no device has let anything out."""
-    return all(cohort.spent(device) is None for device in range(FEW_DEVICES))
+    return all(tiers.answer_of(cohort, device) is None for device in range(FEW_DEVICES))
 
 
 @pytest.mark.parametrize("mechanism", second_order_public_halves())
@@ -431,7 +431,7 @@ def outcome(of: tiers.Rated, query: SecondOrderQuery, model: ItemFeatures) -> st
         with suppress(Exception):  # one that has no digest is sent as it is
             digest = model.digest
         query = forged(query, model=digest)
-    cohort._answers._pinned = dict.fromkeys(range(OVERFLOW_DEVICES), digest)
+    cohort.answers._pinned = dict.fromkeys(range(OVERFLOW_DEVICES), digest)
     return _told(cohort, query, model)
 
 

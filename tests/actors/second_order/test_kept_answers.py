@@ -56,9 +56,9 @@ def test_a_restart_answers_for_those_only_that_had_not(tmp_path: Path) -> None:
 def test_the_folder_remembers_the_model_and_the_ledger(tmp_path: Path) -> None:
     answered(tmp_path, 0, DEVICES)
     again = tiers.cohort(OF, 3, 5, keeper=Keeper(tmp_path))
-    spent = again.spent(4)
-    assert spent is not None
-    assert (spent.query_id, spent.model, spent.mechanism) == (QUERY.id, MODEL.digest, "pmc")
+    answer = tiers.answer_of(again, 4)
+    assert answer is not None
+    assert (answer.query_id, answer.model, answer.mechanism) == (QUERY.id, MODEL.digest, "pmc")
     other = tiers.features(unseen=58, seed=1)
     with pytest.raises(InputError, match=f"answered model {MODEL.digest.hex()[:8]}.*{other.digest.hex()[:8]}"):
         again.pin(other.digest, 3, 5)
@@ -265,6 +265,6 @@ def test_an_answer_that_cannot_be_kept_is_not_sent(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)
-    assert cohort.spent(0) is None
+    assert tiers.answer_of(cohort, 0) is None
     with pytest.raises(LedgerError, match="No space left on device"):
         cohort.answer(QUERY, MODEL, 0, DEVICES)

@@ -23,11 +23,17 @@ from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints, Words, Words2
 from coordinator.protocol.candidates import candidate, candidates_key
 from coordinator.protocol.channels import COIN, bit_channel
-from coordinator.protocol.directions import basis_of, pack_moment
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_channels import CapChannel, GridLaplace, cap_channel, grid_laplace
+from coordinator.protocol.second_order_channels import (
+    CapChannel,
+    GridLaplace,
+    basis_of,
+    cap_channel,
+    grid_laplace,
+    pack_moment,
+)
 from coordinator.protocol.second_order_mechanisms.rivals import sslp_bound, sslp_clip
 from coordinator.protocol.value_channels import choice_channel
 

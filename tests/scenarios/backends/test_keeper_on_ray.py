@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import ray
 import worlds
 from runs import holds_within
 
-from actors.device import Raters
+from actors.device import Cohort
 from actors.host import HostedKeeper, start_host, start_keeper
 from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
@@ -27,7 +28,7 @@ WORLD = worlds.world(items=20, rated=4)
 FIRST, SECOND = (
     worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=number) for number in range(2)
 )
-USERS, KIND = 40, Raters(budget=Fraction(1))
+USERS, KIND = 40, partial(Cohort, budget=Fraction(1))
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import pytest
 import worlds
 from runs import here, small
 
-from actors.device import Device
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
 from coordinator.protocol.messages import Query
@@ -42,7 +41,7 @@ def digest_by_hand(scenario: Scenario) -> str:
     public_seed = derive(scenario.seed, "public")
     query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
-    releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
+    releases = [worlds.Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
     packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()

@@ -11,7 +11,7 @@ import pytest
 import scipy
 from statistical import FALSE_ALARM
 
-from actors.lying.devices import Liars
+from actors.lying.devices import LyingCohort
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
@@ -75,9 +75,7 @@ def measured(design: str, promoted: int, makes_up: str) -> tuple[Influence, Floa
     assert population.truth is not None
     plot = plot_of(population.truth, promoted, makes_up)
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(0, "public"), epsilon=scenario.epsilon)
-    liars = Liars(budget=scenario.epsilon, collusion=plot).cohort(
-        population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, None
-    )
+    liars = LyingCohort(population.ratings, derive(0, "devices"), 0, BLOCKS * EACH, scenario.epsilon, collusion=plot)
     found, read = [], values_of(scenario)
     for block in range(BLOCKS):
         release = liars.answer(query, block * EACH, (block + 1) * EACH)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coordinator.protocol.directions import basis_of
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
 if TYPE_CHECKING:

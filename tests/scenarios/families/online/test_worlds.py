@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from actors.client import Client
-from actors.voters import PlantedVoters
+from actors.voters import Client, PlantedVoters
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.families.online.online_scenario import OnlineScenario
