@@ -22,7 +22,7 @@ from coordinator.protocol.public_draws import random_subset, reveals
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.mechanisms.toys import Reveal, toy_share
-from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import merge
 

@@ -28,7 +28,7 @@ from coordinator.server.server_half import (
     TotalMoments,
     YesMoments,
 )
-from coordinator.server.statistics.pairs import PairStatistic, check_items
+from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.learner import SumLearner

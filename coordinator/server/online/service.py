@@ -19,8 +19,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.messages import Query
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import NamedRecommender, Promise, Recommender, recommender_of
 from coordinator.server.rounds.conductor import Block, Fleet
 from coordinator.server.rounds.state import RunProgress
 

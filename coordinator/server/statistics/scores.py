@@ -15,7 +15,7 @@ from coordinator.protocol.hashing import device_streams, ones, zeros_below
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_order, sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.server.statistics.pairs import PairStatistic, check_items
+from coordinator.server.statistics.counts import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 

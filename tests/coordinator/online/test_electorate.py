@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online import recommender
+from coordinator.server.online import recommenders
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommender import Rule
+from coordinator.server.online.recommenders import Rule
 
 LIMITS = [
-    recommender.total(1, 1),
-    recommender.wide(1, 2),
-    recommender.literal(0, 2),
-    recommender.lean(2, 1),
-    recommender.strict(0, 0),
-    recommender.everybody(1, 1),
+    recommenders.total(1, 1),
+    recommenders.wide(1, 2),
+    recommenders.literal(0, 2),
+    recommenders.lean(2, 1),
+    recommenders.strict(0, 0),
+    recommenders.everybody(1, 1),
 ]
 
 
@@ -54,7 +54,7 @@ def test_an_electorate_keeps_the_same_books_as_a_record_a_voter(rule: Rule) -> N
         for number in range(12):
             votes = world.integers(objects, size=size)
             chosen, liked = int(world.integers(objects)), bool(world.random() < 0.5)
-            kicks = min(rule) < recommender.NO_LIMIT
+            kicks = min(rule) < recommenders.NO_LIMIT
             factors = (1.0, 1.0) if kicks else ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (2.0, 1.0))[world.integers(4)]
             ratios = world.integers(-8, 8, size=objects) / 4
             alive = [(voter, int(vote)) for voter, vote in zip(voters, votes, strict=True) if voter.alive]
@@ -72,11 +72,11 @@ def test_an_electorate_keeps_the_same_books_as_a_record_a_voter(rule: Rule) -> N
                 assert electorate.first_strikes.tolist() == [voter.a for voter in voters]
                 assert electorate.second_strikes.tolist() == [voter.b for voter in voters]
         deaths += sum(not voter.alive for voter in voters)
-    assert (deaths > 0) == (min(rule) < recommender.NO_LIMIT)
+    assert (deaths > 0) == (min(rule) < recommenders.NO_LIMIT)
 
 
 def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
-    electorate = Electorate(5, recommender.strict(0, 0))
+    electorate = Electorate(5, recommenders.strict(0, 0))
     electorate.learn(np.array([0, 1, 0, 1, 0], np.uint8), 0, (1.0, 1.0), liked=True)
     assert electorate.survivors.tolist() == [0, 2, 4]
     everybody = np.array([1, 0, 2, 0, 2], np.uint8)
@@ -90,7 +90,7 @@ def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
 
 
 def test_strikes_and_exposure_are_frozen_at_death() -> None:
-    electorate, votes = Electorate(2, recommender.strict(0, 0)), np.array([0, 1], np.uint8)
+    electorate, votes = Electorate(2, recommenders.strict(0, 0)), np.array([0, 1], np.uint8)
     for _ in range(3):
         electorate.expose(votes, np.array([0.5, 0.25]))
         electorate.learn(votes, 0, (1.0, 1.0), liked=True)
@@ -100,7 +100,7 @@ def test_strikes_and_exposure_are_frozen_at_death() -> None:
 
 def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
     """Both at once: no recommender of the list does that, but nothing forbids it."""
-    electorate = Electorate(3, recommender.strict(0, 0))
+    electorate = Electorate(3, recommenders.strict(0, 0))
     votes = np.array([1, 0, 0], np.uint8)
     electorate.learn(votes, 1, (0.5, 2.0), liked=False)
     assert electorate.survivors.tolist() == [1, 2]
@@ -109,7 +109,7 @@ def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
 
 @pytest.mark.parametrize(("votes", "voter", "vote"), [([0, 1, 2], 2, 2), ([255, 0, 0], 0, 255), ([1, 9, 8], 1, 9)])
 def test_a_vote_for_no_object_names_round_voter_and_object(votes: list[int], voter: int, vote: int) -> None:
-    electorate = Electorate(3, recommender.lean(1, 1))
+    electorate = Electorate(3, recommenders.lean(1, 1))
     with pytest.raises(InputError) as raised:
         electorate.sums(np.array(votes, np.uint8), 2, 41)
     line = f"round 41: voter {voter} votes for object {vote}, which is none of 2; a vote is one number from 0 to 1"
@@ -117,5 +117,5 @@ def test_a_vote_for_no_object_names_round_voter_and_object(votes: list[int], vot
 
 
 def test_all_256_objects_can_be_voted_for() -> None:
-    electorate = Electorate(256, recommender.everybody(0, 0))
+    electorate = Electorate(256, recommenders.everybody(0, 0))
     assert electorate.sums(np.arange(256, dtype=np.uint8), 256, 0).tolist() == [1] * 256

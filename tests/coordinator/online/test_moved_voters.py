@@ -17,7 +17,7 @@ from actors.voters import TableVoters, VotingDevices
 from coordinator.protocol.ballots import Offer, Service
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator_actor import Coordinator
-from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import Promise
 from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan
 from coordinator.server.online.service import VOTERS as VOTING
 

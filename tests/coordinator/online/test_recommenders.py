@@ -17,8 +17,7 @@ from statistical import FALSE_ALARM, chi_square_fits
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import named_recommenders, recommender_of
+from coordinator.server.online.recommenders import Promise, named_recommenders, recommender_of
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 
 Rows = Sequence[Sequence[int]]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from coordinator.protocol.arrays import Bits, Bools
-from coordinator.server.online import recommender
+from coordinator.server.online import recommenders
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommender import NO_LIMIT, Limits, Rule
+from coordinator.server.online.recommenders import NO_LIMIT, Limits, Rule
 
-SOUND = [recommender.total, recommender.wide, recommender.lean]
+SOUND = [recommenders.total, recommenders.wide, recommenders.lean]
 
 
 def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) -> Electorate:
@@ -30,7 +30,7 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
 def test_check_value_7() -> None:
     """The literal rule kicks out a peer that spends its distance while another, liked object is recommended."""
     votes = np.array([[1, 0, 0]], np.uint8)
-    assert after(recommender.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
+    assert after(recommenders.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
     for rule in SOUND:
         assert after(rule(0, 1), votes, [0], [True]).alive.tolist() == [True] * 3
 
@@ -38,19 +38,19 @@ def test_check_value_7() -> None:
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        (recommender.total, (6, NO_LIMIT, 10)),
-        (recommender.wide, (6, 10, NO_LIMIT)),
-        (recommender.literal, (6, 4, NO_LIMIT)),
-        (recommender.lean, (3, NO_LIMIT, 5)),
-        (recommender.strict, (0, 0, 0)),
-        (recommender.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
+        (recommenders.total, (6, NO_LIMIT, 10)),
+        (recommenders.wide, (6, 10, NO_LIMIT)),
+        (recommenders.literal, (6, 4, NO_LIMIT)),
+        (recommenders.lean, (3, NO_LIMIT, 5)),
+        (recommenders.strict, (0, 0, 0)),
+        (recommenders.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
     ],
 )
 def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
     assert rule(2, 3) == expected
 
 
-@pytest.mark.parametrize("rule", [*SOUND, recommender.literal])
+@pytest.mark.parametrize("rule", [*SOUND, recommenders.literal])
 def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
     votes = np.array([[0, 1]], np.uint8)
     assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
@@ -83,7 +83,7 @@ def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
 
 
 def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_credit_less() -> None:
-    assert kicked_out(recommender.literal, 3) > 0
+    assert kicked_out(recommenders.literal, 3) > 0
 
     def stingy(diversity: int, radius: int) -> Rule:
         return Rule(radius, NO_LIMIT, max(diversity + radius - 1, 0))

@@ -15,8 +15,7 @@ from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
 from coordinator.server.online import service
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import named_recommenders
+from coordinator.server.online.recommenders import Promise, named_recommenders
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.families.online.privacy_bounds import epsilon_proved
 
