@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, MOST_POOL, PRIOR, SENSED
 from coordinator.protocol.messages import Query
+from coordinator.server.design import RoundTerms, fields_of
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.server_half import check_shape
@@ -77,33 +78,23 @@ class AnchorSensing:
         return np.sort(order[:count]).astype(np.int32)
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        centres: Indices | None = None,
+        self, *, pool: Indices | None = None, centres: Indices | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about signs of pairs, by default of the pool; ``centres`` in units of 1 / `CENTRE_UNIT`."""
         return Query(
             design=self.pairs,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            pool=self.pool(public_seed) if pool is None else pool,
+            **fields_of(terms),
+            pool=self.pool(terms["public_seed"]) if pool is None else pool,
             centres=centres,
         )
 
-    def turned(self, tables: Tables, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def turned(self, tables: Tables, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs."""
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             parameters={LEVELS: float(SENSING_LEVELS)},
             arrays={
                 PRIOR: tables.prior,
@@ -114,7 +105,7 @@ class AnchorSensing:
             },
         )
 
-    def of_turned(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def of_turned(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs such as rounds may ask, where nothing is known: for checks."""
         guess = np.zeros((4, self.items), np.int32)
         guess[[0, 3], ::2], guess[[1, 2], ::2] = -3, 3
@@ -124,7 +115,7 @@ class AnchorSensing:
         sensed = np.resize(np.array([0, 10, 10, 16], np.int32), self.items)
         none = np.zeros(2, np.int32)
         tables = Tables(prior=none, guess=guess, counts=counts, lean=none, sensed=sensed)
-        return self.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        return self.turned(tables, **terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

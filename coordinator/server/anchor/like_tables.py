@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import scipy
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
@@ -28,6 +28,7 @@ from coordinator.server.anchor.anchor_queries import (
 from coordinator.server.decoding.mixture import fit, joint
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
+from coordinator.server.design import RoundTerms
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 
@@ -434,7 +435,6 @@ class TableBelief:
     shares: Floats  # shape (K,); Shares of the devices that guess each class
     evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
     need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
-    discarded: int  # Rounds whose controls were off
     posterior: Posterior  # Of every item's cluster
     membership: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
 
@@ -469,7 +469,6 @@ class TableLearner:
                 shares=shares[0],
                 evidence=0.0,
                 need=np.full(design.items, math.inf),
-                discarded=0,
                 posterior=posterior,
                 membership=early,
             )
@@ -491,7 +490,6 @@ class TableLearner:
             shares=shares[-1],
             evidence=evidence,
             need=self._need(sound[-1], fit),
-            discarded=len(readings) - len(sound),
             posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=evidence >= APART),
             membership=fit.clusters,
         )
@@ -532,11 +530,11 @@ class TableLearner:
         need: Floats = np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12)
         return need
 
-    def ask(
-        self, belief: TableBelief, *, kind: int | None = None, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def ask(self, belief: TableBelief, *, kind: int | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
-        coins = np.random.default_rng(int.from_bytes(derive(public_seed, f"anchor round {round_number}")))
+        coins = np.random.default_rng(
+            int.from_bytes(derive(terms["public_seed"], f"anchor round {terms['round_number']}"))
+        )
         tables = turned_tables(
             belief.membership,
             belief.table,
@@ -546,12 +544,12 @@ class TableLearner:
             coins=coins,
         )
         tables = tables if kind is None else guess_tables(tables, kind)
-        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        return self.design.turned(tables, **terms)
 
-    def ask_plain(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def ask_plain(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about first-order signs of the pool."""
-        tables = plain_tables(self.design.pool(public_seed), self.design.items, SENSING_LEVELS)
-        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, SENSING_LEVELS)
+        return self.design.turned(tables, **terms)
 
 
 def asks_guess(anchor_round: AnchorRound) -> bool:

@@ -94,9 +94,7 @@ class AnchorPolicy:
             return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
-        query = self.learner.ask(
-            belief, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-        )
+        query = self.learner.ask(belief, **setting.terms(state))
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
 
@@ -144,9 +142,7 @@ class TablePolicy:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting, course = self.setting, history_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
-            query = self.learner.ask_plain(
-                round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-            )
+            query = self.learner.ask_plain(**setting.terms(state))
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
             return setting.ask(state, users=users_on_grid(self._first_look()))
@@ -172,9 +168,7 @@ class TablePolicy:
         asks = sum(anchor_round.statistic.answered for anchor_round in guesses)
         target = ASKED * 2 * kinds * answers
         kind = len(guesses) % kinds if asks < target else None
-        query = self.learner.ask(
-            belief, kind=kind, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-        )
+        query = self.learner.ask(belief, kind=kind, **setting.terms(state))
         users = TABLE_GROWTH * max(answers, self._usual())
         if kind is not None:
             users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numba import int64, uint64
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints2, Words
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
@@ -19,6 +19,7 @@ from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
+from coordinator.server.design import RoundTerms
 from coordinator.server.rounds.state import AnchorRound
 
 
@@ -177,7 +178,7 @@ class TwoClasses:
         )
         return sum(others, start=first)
 
-    def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def ask(self, belief: Belief, **terms: Unpack[RoundTerms]) -> Query:
         """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)
@@ -186,10 +187,10 @@ class TwoClasses:
         for level in LEVELS_TRIED:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)
-            plain = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+            plain = self.design.turned(tables, **terms)
             wrong, right = simulated(plain, expected, rated=self.design.rated - 1, devices=TRIED_BY).sum(axis=1)
             tables = two_class_tables(expected, (right - wrong) * expected, sensed)
-            query = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+            query = self.design.turned(tables, **terms)
             slope, _ = contrasts(query, expected, rated=self.design.rated, devices=TRIED_BY)
             information = level * float((slope[~decided] ** 2).sum())
             if best is None or information > best[0]:

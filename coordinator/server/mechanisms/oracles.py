@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +19,7 @@ from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
@@ -75,13 +75,7 @@ class FrequencyDesign:
         return {}
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        expected: Floats | None = None,
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
         sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
@@ -90,10 +84,8 @@ class FrequencyDesign:
         draft = Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, epsilon)},
+            **fields_of(terms),
+            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])},
             pool=None if pool_items == self.items else pool,
         )
         half = public_half(self.name)

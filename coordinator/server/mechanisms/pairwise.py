@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import SETS, ServerHalf, Settings
 from coordinator.server.statistics.counts import OF_RATED, PairStatistic, aggregate_pairs, check_items
 
@@ -61,14 +61,12 @@ class Pairwise:
         if self.agreement not in AGREEMENTS:
             raise InputError(f"agreement is {self.agreement!r}; choose one of {', '.join(AGREEMENTS)}")
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         return Query(
             design=f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}",
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
         )
 
 

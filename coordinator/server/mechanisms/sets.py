@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 from pydantic import Field
@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.sets import (
 )
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
@@ -90,9 +90,7 @@ class GroupedSets(ABC):
         """The groups in the order in which they are asked."""
 
     @abstractmethod
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
@@ -101,11 +99,9 @@ class GroupedSets(ABC):
         ends = (max(place, round(share * devices)) for place, share in enumerate(shares, 1))
         return (*(min(end, devices) for end in ends), devices)
 
-    def of_numbers(
-        self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None
-    ) -> Query:
+    def of_numbers(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about how many items of ``pool`` a device likes, by default of all."""
-        return self._query_of(round_number, public_seed, epsilon, pool, (0, 1, 1))
+        return self._query_of(terms, pool, (0, 1, 1))
 
     def likes(
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
@@ -118,16 +114,12 @@ class GroupedSets(ABC):
         pool_items = self.items if pool is None else pool.size
         return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
-    def _query_of(
-        self, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None, sizes: tuple[int, int, int]
-    ) -> Query:
+    def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
         query = Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             parameters={SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))},
             pool=pool,
         )
@@ -149,25 +141,23 @@ class CountedSet(GroupedSets):
         """A group that tells numbers of likes, and all others."""
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
         (sized, _), _ = self.steps
         if earlier is None or group == sized:
-            return self.of_numbers(round_number=round_number, public_seed=public_seed, epsilon=epsilon)
-        likes = self.likes(sized, earlier, epsilon)
-        return self.query(round_number=round_number, public_seed=public_seed, epsilon=epsilon, likes=likes)
+            return self.of_numbers(**terms)
+        likes = self.likes(sized, earlier, terms["epsilon"])
+        return self.query(**terms, likes=likes)
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
+    def query(self, *, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
         from coordinator.server.moments.count_moments import best_sizes, sizes_for
 
         if likes:
-            sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
+            sizes = sizes_for(likes, self.items, epsilon=terms["epsilon"], subset_size=self.subset_size)
         else:
-            sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, subset_size=self.subset_size)
-        return self._query_of(round_number, public_seed, epsilon, None, (1, *sizes))
+            sizes = best_sizes(self.items, rated=self.rated, epsilon=terms["epsilon"], subset_size=self.subset_size)
+        return self._query_of(terms, None, (1, *sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,12 +195,6 @@ def groups_policy(setting: Setting) -> Groups:
 
 TYPICAL_LIKES = 20
 """Likes that a device keeps, unless its typical user rates so few items that these are more than half of them."""
-
-
-class _Common(TypedDict):
-    round_number: int
-    public_seed: bytes
-    epsilon: Epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,46 +263,31 @@ class LikedPairs(GroupedSets):
         top: Indices = np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
         return top
 
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
-        common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
-            return self.of_numbers(**common, pool=pool)
+            return self.of_numbers(**terms, pool=pool)
         likes: tuple[float, ...] = ()
         if self.counted_group and earlier is not None:
-            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, epsilon, pool)
-        return (self.query if group == PAIRED else self.of_items)(**common, pool=pool, likes=likes)
+            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, terms["epsilon"], pool)
+        return (self.query if group == PAIRED else self.of_items)(**terms, pool=pool, likes=likes)
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        likes: tuple[float, ...] = (),
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
         from coordinator.server.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
-        padded, subset_size = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
+        padded, subset_size = self._sizes(likes, terms["epsilon"]) if likes else (self.device_likes, self.subset_size)
         pairs, own = pairs_of(self.top), pairs_of(padded)
-        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
-        return self._query_of(round_number, public_seed, epsilon, pool, (2, padded, subset_size))
+        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=terms["epsilon"], share=own / pairs / 2)
+        return self._query_of(terms, pool, (2, padded, subset_size))
 
     def of_items(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        likes: tuple[float, ...] = (),
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
         from coordinator.server.moments.count_moments import best_sizes, sizes_for
@@ -326,12 +295,12 @@ class LikedPairs(GroupedSets):
         pool_items = self.items if pool is None else pool.size
         paired = pool_items == self.top
         if likes:
-            padded = self._sizes(likes, epsilon)[0] if paired else 0
-            sizes = sizes_for(likes, pool_items, epsilon=epsilon, padded=padded)
+            padded = self._sizes(likes, terms["epsilon"])[0] if paired else 0
+            sizes = sizes_for(likes, pool_items, epsilon=terms["epsilon"], padded=padded)
         else:
             padded = self.device_likes if paired else 0
-            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=epsilon, padded=padded)
-        return self._query_of(round_number, public_seed, epsilon, pool, (1, *sizes))
+            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=terms["epsilon"], padded=padded)
+        return self._query_of(terms, pool, (1, *sizes))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 from pydantic import Field
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
 from coordinator.server.server_half import (
     ONE_ROUND,
     TRUST_CURATOR,
@@ -59,14 +59,12 @@ class ItemQuery:
     rated: int = 1  # Number of items w that a user rated, which is public; it determines the size of a round
     answers: int = 1  # Number of yeses that an item needs
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
+    def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
         return Query(
             design="item-query",
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             pool=np.arange(self.items, dtype=np.int32) if pool is None else pool,
         )
 
@@ -190,14 +188,12 @@ class Reveal:
         if not 0 < self.share <= 1:
             raise InputError(f"reveal_share is {self.share}; it must lie in (0, 1]")
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             questions=2 * self.items,
             parameters={"share": self.share, "most": self.most},
         )

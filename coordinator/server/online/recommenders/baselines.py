@@ -56,8 +56,9 @@ class ByVotes(Unweighted):
 
     def chances(self, sums: Floats) -> Floats:
         """Return the function's values as shares."""
-        shares = self.share(sums)
-        return shares / shares.sum()
+        weights = self.share(sums)
+        shares: Floats = weights / weights.sum()
+        return shares
 
 
 def exponential(promise: Promise) -> ByVotes:
