@@ -208,7 +208,7 @@ class CustomServer(ServerHalf):
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return the learner, which says to all processes of the run what they must admit."""
-        return replace(super().learner(settings, world, options), own=self.own)  # type: ignore[type-var] # dataclasses
+        return replace(super().learner(settings, world, options), own=self.own)
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `ServerHalf.aggregate`."""

@@ -54,13 +54,8 @@ class TotalMoments:
 class PairTotals:
     """A curator's noisy totals of pairs of items."""
 
-    alike: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
+    profile: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
     scale: float  # Scale of the Laplace noise on each pair
-
-    @property
-    def profile(self) -> Floats:
-        """What answers without noise tell of each cluster's items, one row a cluster."""
-        return self.alike
 
 
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
@@ -249,7 +244,12 @@ class ServerHalf:
                 assume_malicious=options.assume_malicious,
                 verifies=options.verifies,
             )
-        how = Decoding(clusters=world.clusters, decoder=options.decoder, public=options.public)
+        curator = None
+        if self.trust == TRUST_CURATOR:
+            from coordinator.server.decoding.line import Curator  # noqa: PLC0415 (numerical)
+
+            curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
+        how = Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator, public=options.public)
         return SumLearner(half=self, how=how)
 
     def aggregate(self, query: Query, release: Release) -> Statistic:

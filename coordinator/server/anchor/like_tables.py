@@ -343,10 +343,8 @@ def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes
     if clusters == 2:
         start = spectral_start(course, rated=rated)
         first = scipy.special.expit(start.odds)
-        membership, moments = (
-            np.stack([first, 1 - first], axis=1),
-            start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]]),
-        )
+        membership = np.stack([first, 1 - first], axis=1)
+        moments = start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
         return InitialAnchors(pool=start.pool, clusters=membership, likes=_likes(moments, classes), stands=start.stands)
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
@@ -503,10 +501,8 @@ class TableLearner:
             if not asks_guess(anchor_round):
                 at += 1
                 continue
-            contrast, answers = (
-                bit_channel(anchor_round.query.epsilon).contrast,
-                max(anchor_round.statistic.answered, 1),
-            )
+            contrast = bit_channel(anchor_round.query.epsilon).contrast
+            answers = max(anchor_round.statistic.answered, 1)
             share = ((2 * anchor_round.statistic.ones / answers - 1) / contrast + 1) / 2
             guess = int(anchor_round.query.arrays[LEAN].argmax())
             seen.append((guess, min(at, rounds - 1), share, 1 / (2 * contrast * math.sqrt(answers))))

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.anchor.anchor_queries import NEXT_LOOK, AnchorHistory, AnchorSensing, first_look, history_of
@@ -40,8 +39,6 @@ class RoundLearner(Learner):
 
     anchors: TwoClasses | TableLearner  # What rounds tell
     clusters: int  # Number of item clusters L
-    confidence: float = 0.95  # Probability that all decided labels are to be right
-    own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
 
     @property
     def asks(self) -> tuple[str, ...]:

@@ -166,9 +166,7 @@ class TwoClasses:
                 expected = before + STEP * (expected - before)
         if len(course.turned) > PAIRS_COUNT:
             return Belief(
-                start=start,
-                estimates=estimates,
-                posterior=believe(estimates, clusters=2, failure=self.failure),
+                start=start, estimates=estimates, posterior=believe(estimates, clusters=2, failure=self.failure)
             )
         return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 

@@ -142,11 +142,3 @@ def tastes_of_pairs(pool: Indices, subspace: Subspace, contrast: float, *, rated
         vectors=on_grid(np.ascontiguousarray(vectors)),
         ridge=RIDGE,
     )
-
-
-def likeness(one: Floats2, other: Floats2) -> float:
-    """Return the mean squared cosine of the angles between two subspaces of one dimension, from 0 to 1.
-
-    Shapes: ``one``, ``other`` (M, j).
-    """
-    return float(np.square(one.T @ other).sum() / max(other.shape[1], 1))

@@ -84,10 +84,8 @@ class MaxSense:
         sensing, contrast, share = self.sensing_in(pool), bit_channel(query.epsilon).contrast, self.rated / self.items
         liked = np.full(pool, 0.5) if expected is None else np.clip(expected, 0, 1)
         none = math.exp(np.log1p(-np.minimum(sensing * share * liked, 0.5)).sum())
-        answer, silent = (
-            (1 - contrast) / 2 + contrast * (1 - none),
-            none ** others_share(pool, items=self.items, rated=self.rated),
-        )
+        answer = (1 - contrast) / 2 + contrast * (1 - none)
+        silent = none ** others_share(pool, items=self.items, rated=self.rated)
         noise = answer * (1 - answer)
         rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
         return np.full(pool, rate)
@@ -306,7 +304,4 @@ class MultiMaxSenseHalf(ServerHalf):
         return NoSignal() if design.set_size == design.items else _moments(design, world)
 
 
-SERVER = (
-    MaxSenseHalf(),
-    MultiMaxSenseHalf(),
-)
+SERVER = (MaxSenseHalf(), MultiMaxSenseHalf())

@@ -388,10 +388,4 @@ class SubsetHalf(FrequencyHalf):
         return subset_counts(query, release, values=values_of(query), subset_size=int(query.parameters[CHOSEN]))
 
 
-SERVER = (
-    GrrHalf(),
-    OueHalf(),
-    OlhHalf(),
-    HadamardHalf(),
-    SubsetHalf(),
-)
+SERVER = (GrrHalf(), OueHalf(), OlhHalf(), HadamardHalf(), SubsetHalf())

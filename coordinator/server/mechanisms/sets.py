@@ -531,7 +531,4 @@ class SetHalf(FrequencyHalf):
         return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
 
 
-SERVER = (
-    PairsHalf(),
-    SetHalf(),
-)
+SERVER = (PairsHalf(), SetHalf())

@@ -16,7 +16,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import (
     ONE_ROUND,
     TRUST_CURATOR,
@@ -31,7 +31,6 @@ from coordinator.server.server_half import (
 from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.learner import SumLearner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, ServerState
@@ -245,14 +244,6 @@ class CuratorHalf(ServerHalf):
     trust = TRUST_CURATOR
     bounded = False
 
-    def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
-        """Return the decoder of totals, with the noise that the curator adds."""
-        from coordinator.server.decoding.line import Curator
-        from coordinator.server.rounds.learner import SumLearner
-
-        curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
-        return SumLearner(half=self, how=Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator))
-
 
 class CuratorItemsHalf(CuratorHalf):
     """A trusted curator's noisy totals of items."""
@@ -315,12 +306,7 @@ class CuratorPairsHalf(CuratorHalf):
         if world.block is None:
             return None
         alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-        return PairTotals(alike=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
+        return PairTotals(profile=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
 
 
-SERVER = (
-    ItemQueryHalf(),
-    FullRevealHalf(),
-    CuratorItemsHalf(),
-    CuratorPairsHalf(),
-)
+SERVER = (ItemQueryHalf(), FullRevealHalf(), CuratorItemsHalf(), CuratorPairsHalf())

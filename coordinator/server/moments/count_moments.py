@@ -156,24 +156,6 @@ def sizes_for(
     return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
 
 
-def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
-    """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
-
-    On the diagonal the items are two of one cluster; 0 where it has one only.
-    """
-    clusters = block.cluster_sizes.size
-    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
-    both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
-    for one, other in np.ndindex(clusters, clusters):
-        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
-        if (others < 0).any() or block.rated < 2:
-            continue
-        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            chance = float(likes_of(like, others, block.rated - 2) @ both)
-            shares[one, other] += share * like[one] * like[other] * chance
-    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
-
-
 def _variance(values: int, own: int, subset_size: int, epsilon: float, share: float) -> float:
     """Return the variance of one report's estimate of such a share; see `protocol.channels.SubsetChannel`."""
     few, more = sorted((own, subset_size))

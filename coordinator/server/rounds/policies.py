@@ -277,13 +277,7 @@ def _next(
 
 
 def users_to_decide(
-    posterior: Posterior,
-    open_ones: Bools,
-    rates: Floats,
-    *,
-    goal: float,
-    failure: float,
-    assume_malicious: float = 0.0,
+    posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float, assume_malicious: float = 0.0
 ) -> float:
     """Return the users after which so many of the open items should be decided, on average.
 

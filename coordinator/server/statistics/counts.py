@@ -79,10 +79,7 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
     """Return the statistic of one block's release. Shapes: ``supports`` (K,)."""
     return CountStatistic(
-        sums=supports,
-        ones=_ones(release),
-        **device_counts(release),
-        pooled=0 if query.pool is None else release.count,
+        sums=supports, ones=_ones(release), **device_counts(release), pooled=0 if query.pool is None else release.count
     )
 
 

@@ -63,10 +63,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
     sensed[query.pool], scores[query.pool] = answered.sum(), agreed
     return ScoreStatistic(
-        sensed=sensed,
-        scores=scores,
-        **device_counts(release),
-        ones=int((bits[:, 0] & answered).sum(dtype=np.int64)),
+        sensed=sensed, scores=scores, **device_counts(release), ones=int((bits[:, 0] & answered).sum(dtype=np.int64))
     )
 
 
@@ -130,11 +127,7 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
         key = round_key(query.public_seed, query.round)
         pairs = agreements(key, release.first, positive, answered, pairs_of(query.pool.size))
     return AnchorStatistic(
-        pairs=pairs,
-        sensed=sensed,
-        scores=scores,
-        **device_counts(release),
-        ones=int((positive & answered).sum()),
+        pairs=pairs, sensed=sensed, scores=scores, **device_counts(release), ones=int((positive & answered).sum())
     )
 
 

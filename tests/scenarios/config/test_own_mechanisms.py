@@ -17,7 +17,7 @@ from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, M
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.server.custom import KMEANS, CustomDesign
+from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of, no_release
 from coordinator.server.server_half import POOLED
@@ -176,6 +176,6 @@ def test_no_devices_count_nothing() -> None:
         statistic = aggregate(query, no_release(query))
         assert isinstance(statistic, CountStatistic)
         assert not statistic.sums.any()
-        value, error = design.values(query, statistic)
+        value, error = estimated(design.own, query, statistic)
         assert not value.any()
         assert np.isinf(error).all()
