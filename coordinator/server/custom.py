@@ -40,7 +40,7 @@ KMEANS = "k-means"
 """Name of the decoder that clusters the class's values."""
 DECODERS = (KMEANS, POSTERIOR)
 MANY = 1_000_000
-"""Devices whose typical answer tells an answer's information."""
+"""Number of devices from whose typical counts an answer's information follows."""
 
 
 class CustomDesign:

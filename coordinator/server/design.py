@@ -13,8 +13,7 @@ from coordinator.protocol.messages import Query
 if TYPE_CHECKING:
     import numpy as np
 
-    from coordinator.server.decoding.count_decoding import PublicCounts
-    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.decoding.estimates import Estimates, PublicCounts
     from coordinator.server.decoding.line import Curator
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import EmulatedDevices

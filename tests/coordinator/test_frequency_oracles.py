@@ -21,7 +21,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import buckets_of, count_supports, gather, odd, signs_of, transform
-from coordinator.server.decoding.count_decoding import popularity, read_items
+from coordinator.server.decoding.estimates import popularity, read_items
 from coordinator.server.design import PoolDesign, World
 from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields

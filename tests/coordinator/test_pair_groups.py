@@ -21,7 +21,7 @@ from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of, ranges_of
 from coordinator.protocol.value_channels import subset_channel
-from coordinator.server.decoding.count_decoding import number_shares, range_shares
+from coordinator.server.decoding.estimates import number_shares, range_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs

@@ -18,7 +18,7 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes, likely, powers, scores
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.count_decoding import shares
+from coordinator.server.decoding.estimates import shares
 from coordinator.server.decoding.pair_model import (
     LEAST_RIDGE,
     agreed,

@@ -96,13 +96,7 @@ class AnchorSensing:
             items=self.items,
             **fields_of(terms),
             parameters={LEVELS: float(SENSING_LEVELS)},
-            arrays={
-                PRIOR: tables.prior,
-                GUESS: tables.guess,
-                COUNTS: tables.counts,
-                LEAN: tables.lean,
-                SENSED: tables.sensed,
-            },
+            arrays={name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)},
         )
 
     def of_turned(self, **terms: Unpack[RoundTerms]) -> Query:
@@ -175,7 +169,7 @@ CLIP = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpectralStart:
-    """What the pairs tell of the pool's items."""
+    """The pool's items, as far as answers about pairs show them."""
 
     pool: Indices  # shape (M,); The items
     edge: float  # Their largest eigenvalue over ``2 sqrt(M U)``, where noise alone ends
@@ -195,7 +189,7 @@ def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> 
 
 
 def spectral_start(course: AnchorHistory, *, rated: int) -> SpectralStart:
-    """Return what the pairs so far tell, at least one round of them.
+    """Return the start by the pairs so far, at least one round of them.
 
     With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is
     ``(s + 1 / s) sqrt(M U)`` where ``s = sqrt(U / M) g2 Lambda`` is above 1, and the first eigenvector's squared

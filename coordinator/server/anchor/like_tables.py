@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -56,7 +56,7 @@ class RoundEstimates:
 
 
 def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
-    """Return what one round tells.
+    """Return the estimates of one round.
 
     Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
     symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
@@ -131,7 +131,7 @@ SHARE_ITEMS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFit:
-    """What all rounds tell of items and tables."""
+    """Items' clusters and tables, from all rounds."""
 
     # shape (N, L); Probability of every item's cluster, with the tables' own errors added to the means' errors
     clusters: Floats2
@@ -272,7 +272,7 @@ def _pairs(membership: Floats2, coins: np.random.Generator) -> Floats2:
 def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
     """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open."""
     # Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
-    # guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
+    # guesses by fewer yet confuse two classes, of three until nothing separates them any more.
     apart = shares @ (rates - shares @ rates) ** 2
     most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
     alike = OPEN * float(apart.mean()) / most
@@ -284,9 +284,7 @@ def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Ind
 def guess_tables(tables: Tables, k: int) -> Tables:
     """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
     lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
-    return Tables(
-        prior=tables.prior, guess=tables.guess, counts=np.zeros_like(tables.counts), lean=lean, sensed=tables.sensed
-    )
+    return replace(tables, counts=np.zeros_like(tables.counts), lean=lean)
 
 
 def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
@@ -307,7 +305,7 @@ LEAST_START_RATE = 0.04
 STANDS_OUT, TELLS = 1.0, 2.5
 """First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
 CROWD = 20_000
-"""Synthetic devices that tell the tables of the first guess."""
+"""Synthetic devices from which the tables of the first guess follow."""
 STARTS = 20
 
 
@@ -337,7 +335,7 @@ class InitialAnchors:
 
 
 def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
-    """Return what first-order signs tell if they suffice, else what pairs tell."""
+    """Return the start by first-order signs if they suffice, else by pairs."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
     if clusters == 2:
@@ -350,7 +348,7 @@ def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes
 
 
 def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
-    """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
+    """Return the start by the first L - 1 eigenvectors: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
     pool_items = query.pool.size
@@ -388,7 +386,10 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
+
+    The last is the variance among items over that of noise, less 1.
+    """
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(
@@ -401,7 +402,7 @@ def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, F
 
 
 def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> InitialAnchors:
-    """Return what first-order signs of the pool tell of two clusters; the other class is taken to be mirrored."""
+    """Return the start by first-order signs of the pool, for two clusters; the other class is taken to be mirrored."""
     values, errors, signal = signal_of(rounds, rated=rated)
     pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)
     mixture = fit(values, errors, 2)
@@ -450,7 +451,7 @@ class TableLearner:
     failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: AnchorHistory) -> TableBelief:
-        """Return what all rounds tell, at least one about pairs or first-order signs."""
+        """Return what follows from all rounds, at least one about pairs or first-order signs."""
         design = self.design
         first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
         start = first.tables(items=design.items, rated=design.rated)

@@ -37,7 +37,7 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
 class RoundLearner(Learner):
     """Reads all rounds of anchor sensing together."""
 
-    anchors: TwoClasses | TableLearner  # What rounds tell
+    anchors: TwoClasses | TableLearner  # Reads rounds
     clusters: int  # Number of item clusters L
 
     @property
@@ -69,7 +69,7 @@ class AnchorPolicy:
 
     asks_undecided: ClassVar[bool] = False
     setting: Setting  # Its design must be anchor sensing
-    learner: TwoClasses  # What rounds tell, and what is asked next
+    learner: TwoClasses  # Reads rounds, and asks what comes next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
@@ -133,7 +133,7 @@ class TablePolicy:
 
     asks_undecided: ClassVar[bool] = False
     setting: Setting  # Its design must be anchor sensing
-    learner: TableLearner  # What rounds tell, and what is asked next
+    learner: TableLearner  # Reads rounds, and asks what comes next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
@@ -189,7 +189,7 @@ class TablePolicy:
         return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
     def _plain_users(self, course: AnchorHistory) -> float:
-        """Return how many more users should tell first-order signs, 0 for none."""
+        """Return how many more users should answer with first-order signs, 0 for none."""
         design, setting = self.learner.design, self.setting
         if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
             return 0.0

@@ -138,7 +138,7 @@ class BatchPlan:
     # Weight of a release, or how to choose it; announced models then leave some public users out
     weight: float | Weighing
     every: int = 0  # Number of private devices between two models that are returned; 0 for the last model only
-    own_h: bool = False  # Whether devices tell how large their signs are, where the mechanism has signs of one size
+    own_h: bool = False  # Whether devices report how large their signs are, where the mechanism has signs of one size
     clip: bool = False  # Whether no release counts more than a public user's row does on average
     # Whether to return the course of public users alone as well, with the same number of iterations
     beside: bool = False

@@ -32,7 +32,7 @@ def decode_pairs(statistic: PairStatistic, *, clusters: int, decoder: str) -> Mo
 
 
 def decode_affinity(affinity: Floats, *, clusters: int, error: float) -> Model:
-    """Return the item model that a symmetric affinity matrix tells. Shapes: ``affinity`` (N, N)."""
+    """Return the item model of a symmetric affinity matrix. Shapes: ``affinity`` (N, N)."""
     items = len(affinity)
     if not 2 <= clusters < items:
         raise InputError(f"clusters is {clusters}; pairwise needs at least 2 and fewer than items, {items}")
@@ -120,7 +120,7 @@ def _each_nearest(centred: Floats, labels: Ints, clusters: int) -> bool:
 
 
 def decode(statistic: ScoreStatistic, *, sensing: float, clusters: int, decoder: str) -> Model:
-    """Return the item model that a statistic tells."""
+    """Return the item model of a statistic."""
     if decoder not in DECODERS:
         raise InputError(f"decoder {decoder!r} is unknown; choose one of {', '.join(DECODERS)}")
     if not 2 <= clusters <= statistic.scores.size:

@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.rounding import on_grid
-from coordinator.server.decoding.count_decoding import shares
+from coordinator.server.decoding.estimates import shares
 from coordinator.server.statistics.counts import Rates
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015

@@ -16,7 +16,16 @@ from coordinator.protocol.channels import COIN, odds_within, unary_channel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
+from coordinator.protocol.mechanisms.oracles import (
+    BUCKETS,
+    MOST_BUCKETS,
+    MOST_ROWS,
+    ROWS,
+    SIDES,
+    columns,
+    sides,
+    values_of,
+)
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
 from coordinator.server.design import Decoding, RoundTerms, World, fields_of
@@ -92,20 +101,20 @@ class FrequencyDesign:
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
-        """Return slope and offset of an item's expected estimate; see `count_decoding.line_of`."""
-        from coordinator.server.decoding.count_decoding import line_of
+        """Return slope and offset of an item's expected estimate; see `estimates.line_of`."""
+        from coordinator.server.decoding.estimates import line_of
 
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's b; see `count_decoding.read_items`."""
-        from coordinator.server.decoding.count_decoding import read_items
+        """Return a round's estimates of every item's b; see `estimates.read_items`."""
+        from coordinator.server.decoding.estimates import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
-        from coordinator.server.decoding.count_decoding import information_of
+        from coordinator.server.decoding.estimates import information_of
 
         return information_of(query, self.reports(query), self.line(query), expected)
 
@@ -137,8 +146,8 @@ class FrequencyHalf(ServerHalf):
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `count_decoding.popularity`."""
-        from coordinator.server.decoding.count_decoding import popularity
+        """Return the item model of k-means on the items' popularity; see `estimates.popularity`."""
+        from coordinator.server.decoding.estimates import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
         if how.decoder != KMEANS:
@@ -155,16 +164,16 @@ class FrequencyHalf(ServerHalf):
         if world.block is None:
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        rates, (liked, disliked) = self.asking.reports(query), self.named(settings, world.block)
+        rates, (liked, disliked) = self.asking.reports(query), self.shares(query, world.block)
         if disliked is None:
             return FrequencyMoments(level=liked, variance=rates.spread(liked))
         return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
 
-    def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
+    def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
         from coordinator.server.moments.count_moments import liked_shares, rated_shares
 
-        return (liked_shares(block), None) if design_fields(settings)["source"] == "liked" else rated_shares(block)
+        return (liked_shares(block), None) if sides(query) == 1 else rated_shares(block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +320,7 @@ class HadamardHalf(FrequencyHalf):
         """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
-        told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
+        reports times what the value has; so counts are a 2^t-th of the transform, without a remainder.
         """
         from coordinator.protocol.public_draws import gather, transform
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
@@ -49,6 +49,7 @@ from coordinator.server.statistics.counts import (
 )
 
 if TYPE_CHECKING:
+    from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
@@ -77,7 +78,7 @@ class GroupedSets(ABC):
     items: int  # Number of items N, and how many of them a user rated, typically
     rated: int
     subset_size: int = 0  # Values in a release of the last group; 0 for as many as have the least noise
-    counted_group: float = 0.0  # Share of devices that tell how many items they like; 0 for none
+    counted_group: float = 0.0  # Share of devices that report how many items they like; 0 for none
 
     name: ClassVar[str] = "pairs"
 
@@ -107,7 +108,7 @@ class GroupedSets(ABC):
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
         """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
-        from coordinator.server.decoding.count_decoding import number_shares, range_shares
+        from coordinator.server.decoding.estimates import number_shares, range_shares
 
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
         own, other = map(float, Pairs().channel(query).rates)
@@ -138,7 +139,7 @@ class CountedSet(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """A group that tells numbers of likes, and all others."""
+        """A group that reports numbers of likes, and all others."""
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
@@ -233,7 +234,7 @@ class LikedPairs(GroupedSets):
 
     @property
     def device_likes(self) -> int:
-        """Likes w among the M items that a device keeps, if no group of devices tells how many it likes."""
+        """Likes w among the M items that a device keeps, if no group of devices reports how many it likes."""
         return self.pair_likes or min(max(self.rated // 2, 2), TYPICAL_LIKES, self.top)
 
     @property
@@ -248,8 +249,8 @@ class LikedPairs(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Groups that rank items, that tell how many like the most liked, and that name pairs of these."""
-        # with a counted group, devices tell how many of all items they like first, and then how many of the M
+        """Groups that rank items, that report how many like the most liked, and that name pairs of these."""
+        # with a counted group, devices report how many of all items they like first, and then how many of the M
         counted = self.counted_group > 0
         first = [(SIZED, self.counted_group)] * counted
         between = [(SIZED_TOP, self.counted_group)] * counted + [(SHARED, self.second_group)]
@@ -359,8 +360,8 @@ class PairsHalf(ServerHalf):
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs."""
-        from coordinator.server.decoding.count_decoding import popularity
+        """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
+        from coordinator.server.decoding.estimates import popularity
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
         from coordinator.server.decoding.threads import one_thread
@@ -507,7 +508,7 @@ class SetHalf(FrequencyHalf):
         return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
-        """Return the learner; what groups tell that are asked in turn is read as pairs' groups are."""
+        """Return the learner; answers of groups that are asked in turn are read as those of pairs' groups."""
         return (SERVER[0].learner if settings.counted_group else super().learner)(settings, world, options)
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
@@ -520,15 +521,15 @@ class SetHalf(FrequencyHalf):
 
         return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
 
-    def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return the moments of one round about all items, for each cluster."""
-        from coordinator.server.moments.count_moments import FrequencyMoments, set_shares
+    def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
+        """Return the moments of one round about all items, for each cluster; none with a counted group."""
+        return None if settings.counted_group else super().moments(settings, world)
 
-        if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
-            return None
-        query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = set_shares(world.block, int(query.parameters[PADDED]))
-        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
+    def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
+        """Return the probability that one item of each cluster is in a user's set; see `set_shares`."""
+        from coordinator.server.moments.count_moments import set_shares
+
+        return set_shares(block, int(query.parameters[PADDED])), None
 
 
 SERVER = (PairsHalf(), SetHalf())

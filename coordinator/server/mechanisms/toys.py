@@ -167,7 +167,7 @@ class RevealSettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reveal:
-    """Devices tell their ratings as they are: not private towards whoever asks.
+    """Devices reveal their ratings as they are: not private towards whoever asks.
 
     Source: Banerjee, Hegde, Massoulié, section 1.1 (``full-reveal``); the authors' slides, page 11 (the curator).
     """
@@ -176,8 +176,8 @@ class Reveal:
     # totals of items or of pairs of items
     name: str
     items: int  # Number of items N
-    most: int  # Most ratings w that a device tells, which bounds a user's share in the curator's totals
-    share: float = 1.0  # Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``
+    most: int  # Most ratings w that a device reveals, which bounds a user's share in the curator's totals
+    share: float = 1.0  # Probability that a device reveals anything at all, in (0, 1]; in the toy ``1 / log2 N``
 
     def __post_init__(self) -> None:
         if self.name == "curator-pairs":
@@ -232,7 +232,7 @@ class FullRevealHalf(ServerHalf):
         return decode_shares(statistic, clusters=how.clusters)
 
     def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
-        """Return the share of users that tell."""
+        """Return the share of users that reveal their ratings."""
         return RevealMoments(share=self.design(settings, world).share)
 
 

@@ -56,7 +56,7 @@ class Decoder(Protocol):
         ...
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the item model that the sum of all rounds tells."""
+        """Return the item model from the sum of all rounds."""
         ...
 
 

@@ -27,7 +27,7 @@ class CountStatistic(Statistic):
 
 
 GROUPS = RANKED, SHARED, PAIRED, SIZED, SIZED_TOP = ("ranked", "shared", "paired", "sized", "sized_top")
-"""The groups; those that tell numbers of likes are asked before those whose sets follow from these."""
+"""The groups; those that report numbers of likes are asked before those whose sets follow from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
