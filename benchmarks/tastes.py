@@ -22,7 +22,6 @@ from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.pair_model import likeness
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
@@ -33,6 +32,14 @@ from scenarios.studies.compare.worlds import world_of
 
 TOP = 3
 """Directions that are compared with each other."""
+
+
+def likeness(one: Floats2, other: Floats2) -> float:
+    """Return the mean squared cosine of the angles between two subspaces of one dimension, from 0 to 1.
+
+    Shapes: ``one``, ``other`` (M, j).
+    """
+    return float(np.square(one.T @ other).sum() / max(other.shape[1], 1))
 
 
 def likenesses(directions: Floats2, limit: Floats2) -> tuple[float, float, float]:

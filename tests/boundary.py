@@ -108,7 +108,7 @@ ALLOWED: dict[type, set[str]] = {
     SumLearner: {"half", "how", "own"},
     Decoding: {"clusters", "decoder", "curator", "public"},
     PosteriorLearner: {"design", "clusters", "confidence", "assume_malicious", "verifies", "own"},
-    RoundLearner: {"anchors", "clusters", "confidence", "own"},
+    RoundLearner: {"anchors", "clusters", "own"},
     Curator: {"epsilon", "rated", "seed"},
     Layout: {"devices", "workers", "devices_per_actor"},
     Cohorts: {"bounds", "hosts"},

@@ -21,7 +21,7 @@ from coordinator.protocol.arrays import Indices
 from coordinator.protocol.ballots import Ballot, Service, Votes
 from coordinator.protocol.budget import PrivacyParameter
 from coordinator.server.online import service as serving
-from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import Promise
 from coordinator.server.online.service import Pick, Served, by_coin, serve
 from scenarios.backends import on_ray
 from scenarios.backends.selection import InProcess

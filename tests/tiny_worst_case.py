@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coordinator.server.online.recommender import Promise, Recommender, Rule
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import Promise, Recommender, Rule, recommender_of
 
 Group = tuple[tuple[int, int, int], int]
 """(D-strikes, R-strikes, distance) and how many voters have them. Distance: votes for disliked objects; -1: any."""

@@ -18,7 +18,7 @@ from coordinator.protocol.messages import Model, Query, Release, pack
 from coordinator.protocol.rating_table import Likes, RowTable, starts_of
 from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.value_channels import ChoiceChannel
-from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 

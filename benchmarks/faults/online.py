@@ -21,7 +21,7 @@ from coordinator.protocol.arrays import Bits2
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.cohorts import cut
-from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import Promise
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import DeviceGroup
 from scenarios.families.online.online_run import KeptClients

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood
 from coordinator.protocol.custom import (
     OUTPUTS,
@@ -27,7 +26,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import value_bits
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
@@ -41,7 +40,7 @@ KMEANS = "k-means"
 """Name of the decoder that clusters the class's values."""
 DECODERS = (KMEANS, POSTERIOR)
 MANY = 1_000_000
-"""Devices whose typical answer tells an answer's information."""
+"""Number of devices from whose typical counts an answer's information follows."""
 
 
 class CustomDesign:
@@ -58,14 +57,12 @@ class CustomDesign:
     def query(
         self,
         *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
         pool: Indices | None = None,
         expected: Floats | None = None,  # noqa: ARG002 (other designs use it)
+        **terms: Unpack[RoundTerms],
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
-        world, mechanism = self.world, self.own.mechanism
+        world, mechanism, round_number = self.world, self.own.mechanism, terms["round_number"]
         whole = pool is None or pool.size == world.items
         if not whole and not mechanism.pools:
             raise InputError(
@@ -73,7 +70,9 @@ class CustomDesign:
                 "or set the class's pools"
             )
         items = np.arange(world.items, dtype=np.int32) if pool is None else pool
-        catalogue = Catalogue(items=world.items, rated=world.rated, users=world.users, epsilon=epsilon, pool=items)
+        catalogue = Catalogue(
+            items=world.items, rated=world.rated, users=world.users, epsilon=terms["epsilon"], pool=items
+        )
         question = self._checked(guarded(mechanism, "query", round_number, catalogue), round_number)
         width = question.bits or value_bits(question.outputs)  # an output is named by so many bits
         what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
@@ -82,9 +81,7 @@ class CustomDesign:
         return Query(
             design=self.name,
             items=world.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             questions=question.bits or 1,
             parameters={**question.parameters, **{name: float(size) for name, size in sizes.items() if size}},
             pool=None if whole else pool,
@@ -106,10 +103,6 @@ class CustomDesign:
         if taken := {OUTPUTS, VALUES} & question.parameters.keys():
             raise self.own.fail("query", round_number, f"a parameter is called {min(taken)}, which is taken; rename it")
         return question
-
-    def values(self, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:
-        """Return the class's estimates of the items of a round's pool: values and standard errors."""
-        return estimated(self.own, query, statistic)
 
     def read(self, query: Query, statistic: Statistic, expected: Floats | None = None) -> Estimates:  # noqa: ARG002 (not needed)
         """Return a round's estimates of every item."""
@@ -215,7 +208,7 @@ class CustomServer(ServerHalf):
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return the learner, which says to all processes of the run what they must admit."""
-        return replace(super().learner(settings, world, options), own=self.own)  # type: ignore[type-var] # dataclasses
+        return replace(super().learner(settings, world, options), own=self.own)
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
         """Return the statistic of one block's release; see `ServerHalf.aggregate`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
@@ -13,8 +13,7 @@ from coordinator.protocol.messages import Query
 if TYPE_CHECKING:
     import numpy as np
 
-    from coordinator.server.decoding.count_decoding import PublicCounts
-    from coordinator.server.decoding.estimates import Estimates
+    from coordinator.server.decoding.estimates import Estimates, PublicCounts
     from coordinator.server.decoding.line import Curator
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import EmulatedDevices
@@ -64,6 +63,27 @@ class LearnerOptions:
     public: PublicCounts | None = None  # As for `Decoding`
 
 
+class RoundTerms(TypedDict):
+    """What every query of a round has, whatever it asks."""
+
+    round_number: int
+    public_seed: bytes  # Sixteen bytes that key the public coins
+    epsilon: Epsilon  # Privacy parameter of an answer [nats]; None for no noise
+
+
+class QueryFields(TypedDict):
+    """The same by the names of a query's fields."""
+
+    round: int
+    public_seed: bytes
+    epsilon: Epsilon
+
+
+def fields_of(terms: RoundTerms) -> QueryFields:
+    """Return a round's terms as fields of its query."""
+    return {"round": terms["round_number"], "public_seed": terms["public_seed"], "epsilon": terms["epsilon"]}
+
+
 class Design(Protocol):
     """A mechanism with its settings in one world: what policies ask with."""
 
@@ -72,7 +92,7 @@ class Design(Protocol):
         """Number of items N of the catalogue."""
         ...
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         ...
 
@@ -97,13 +117,7 @@ class PoolDesign(Protocol):
         ...
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        expected: Floats | None = None,
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round about a pool, by default all items, of which estimates may be ``expected``."""
         ...

@@ -38,9 +38,9 @@ class YesMoments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealMoments:
-    """Full reveal, in which users tell everything or nothing."""
+    """Full reveal, in which users reveal everything or nothing."""
 
-    share: float  # Probability that a user tells
+    share: float  # Probability that a user reveals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,8 @@ class TotalMoments:
 class PairTotals:
     """A curator's noisy totals of pairs of items."""
 
-    alike: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
+    profile: Floats  # shape (L, L); Probability that two rated items are rated alike, by their clusters
     scale: float  # Scale of the Laplace noise on each pair
-
-    @property
-    def profile(self) -> Floats:
-        """What answers without noise tell of each cluster's items, one row a cluster."""
-        return self.alike
 
 
 ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
@@ -175,7 +170,7 @@ class ServerHalf:
 
     @property
     def sure(self) -> bool:
-        """Whether a confidence can be asked for, because its answers tell how sure the server may be."""
+        """Whether a confidence can be asked for, because its answers say how sure the server may be."""
         return POSTERIOR in self.decoders
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
@@ -219,13 +214,13 @@ class ServerHalf:
         """
         from coordinator.server.rounds import policies  # noqa: PLC0415 (numerical)
 
-        makers = {
-            ONE_ROUND: policies.one_round,
-            FIXED: policies.fixed,
-            ELIMINATE: policies.eliminate,
-            ITEM_BY_ITEM: policies.item_by_item,
-        }
-        return makers[name](setting, options)
+        if name == FIXED:
+            return policies.fixed(setting, options)
+        if name == ELIMINATE:
+            return policies.eliminate(setting, options)
+        if name == ITEM_BY_ITEM:
+            return policies.ItemByItem(setting=setting)
+        return policies.OneRound(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
         """Return what learns from the answers; a half with another learner overrides this.
@@ -249,7 +244,12 @@ class ServerHalf:
                 assume_malicious=options.assume_malicious,
                 verifies=options.verifies,
             )
-        how = Decoding(clusters=world.clusters, decoder=options.decoder, public=options.public)
+        curator = None
+        if self.trust == TRUST_CURATOR:
+            from coordinator.server.decoding.line import Curator  # noqa: PLC0415 (numerical)
+
+            curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
+        how = Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator, public=options.public)
         return SumLearner(half=self, how=how)
 
     def aggregate(self, query: Query, release: Release) -> Statistic:
@@ -257,11 +257,11 @@ class ServerHalf:
         raise NotImplementedError
 
     def decode(self, statistic: Any, query: Query, how: Decoding) -> Model:
-        """Return the item model that a statistic of queries like ``query`` tells."""
+        """Return the item model from a statistic of queries like ``query``."""
         raise NotImplementedError
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the item model that the sum of all rounds tells, at least one; by default they asked alike.
+        """Return the item model from the sum of all rounds, at least one; by default they asked alike.
 
         Raises
         ------

@@ -34,7 +34,7 @@ from scenarios.config.settings import validated
 
 if TYPE_CHECKING:
     from coordinator.protocol.custom import CustomMechanism
-    from coordinator.server.decoding.count_decoding import PublicCounts
+    from coordinator.server.decoding.estimates import PublicCounts
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy

@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.decoding.count_decoding import PublicCounts
+from coordinator.server.decoding.estimates import PublicCounts
 from coordinator.server.design import World
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.server_half import GROUPS

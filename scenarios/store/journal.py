@@ -15,8 +15,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.server.rounds.rounds import ANEW, Round
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.counts import CountStatistic, GroupStatistic
-from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.counts import CountStatistic, GroupStatistic, PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import AnchorStatistic
 from coordinator.server.statistics.statistic import Statistic

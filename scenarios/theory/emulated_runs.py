@@ -24,7 +24,7 @@ from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.moments.pair_moments import curator_signal
 from coordinator.server.rounds.state import Ask
-from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
 
@@ -384,7 +384,7 @@ def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float
 @lru_cache(maxsize=256)
 def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulation:
     """Return emulated runs of Pairwise-Preference, whose answers are 1 at such rates."""
-    from coordinator.server.decoding.spectral import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
+    from coordinator.server.decoding.line import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
 
     table, counts = np.array(rates), np.array(sizes)
     cluster, items = np.repeat(np.arange(counts.size), counts), int(counts.sum())
@@ -409,7 +409,7 @@ def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulat
 @lru_cache(maxsize=256)
 def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulation:
     """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
-    from coordinator.server.decoding.spectral import decode_affinity  # noqa: PLC0415 (as above)
+    from coordinator.server.decoding.line import decode_affinity  # noqa: PLC0415 (as above)
 
     world, table = key.parameters, np.array(alike)
     sizes, items, rated = world.cluster_sizes, world.items, world.rated

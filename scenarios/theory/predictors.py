@@ -338,7 +338,7 @@ def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> P
 
 @_predictor.register
 def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    return _of_pairs(parameters, lambda: totals_emulation(as_key(moments.alike), world_key(parameters), moments.scale))
+    return _of_pairs(parameters, lambda: totals_emulation(as_key(moments.profile), world_key(parameters), moments.scale))
 
 
 def _of_pairs(parameters: BlockParameters, emulation: Callable[[], Emulation]) -> Predictor | None:

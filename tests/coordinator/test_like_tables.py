@@ -388,7 +388,7 @@ def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
 
 def run_anchors(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, list[Round]]:
     kept: list[Round] = []
-    learner = RoundLearner(clusters=2, anchors=LEARNER, confidence=SETTING.confidence)
+    learner = RoundLearner(clusters=2, anchors=LEARNER)
     policy = AnchorPolicy(setting=SETTING, learner=LEARNER)
     devices = Devices(cohort(users))
     return conduct(

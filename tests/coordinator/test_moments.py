@@ -1,21 +1,53 @@
-"""Moments against enumeration, exact integers, the recorded figures and one simulation."""
+"""Moments of answers, counts and probabilities: exact, by hand, by enumeration, and as SciPy has them."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2, norm
+from runs import Command, refused
+from scipy import optimize, stats
+from scipy.stats import chi2, hypergeom, norm
+from statistical import chi_square_fits
 from thoroughness import examples
 
+from actors.mechanisms.oracles import choices
+from actors.ratings import BlockRatings, Ratings, StoredRatings
+from actors.seeds import Coins
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments, maxsense_moments, mean_product
+from coordinator.protocol.messages import Query
+from coordinator.protocol.value_channels import subset_channel
+from coordinator.server.design import World
+from coordinator.server.mechanisms import server_halves
+from coordinator.server.mechanisms.oracles import Grr
+from coordinator.server.moments.blocks import (
+    BlockParameters,
+    SketchMoments,
+    maxsense_moments,
+    mean_product,
+    mean_product_in_a_set,
+    multi_maxsense_moments,
+)
+from coordinator.server.moments.count_moments import (
+    best_sizes,
+    item_share,
+    liked_shares,
+    likes_of,
+    rated_shares,
+    set_share,
+    set_shares,
+)
+from coordinator.server.moments.probabilities import binomial_mass, hypergeometric_masses, root_between
+from coordinator.server.statistics.counts import Rates
 
 SPLIT = np.array([[0.9, 0.1]])
 
@@ -208,3 +240,500 @@ def test_wrong_input_is_refused_with_one_line() -> None:
         moments.score_deviation(0, "paper")
     with pytest.raises(InputError, match="no subset"):
         mean_product(np.ones(1), np.array([3]), 4)
+
+
+TWO_CLASSES = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
+
+
+def multi_moments_block(items: int, rated: int, like: tuple[float, ...] = (0.9, 0.1)) -> BlockParameters:
+    """One class, two equal clusters."""
+    sizes = np.full(2, items // 2)
+    return BlockParameters(rated=rated, like=np.array([like]), class_shares=np.ones(1), cluster_sizes=sizes)
+
+
+def disjoint_sets(items: frozenset[int], size: int, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """All ordered choices of disjoint sets."""
+    if count == 0:
+        yield ()
+        return
+    for first in itertools.combinations(sorted(items), size):
+        for rest in disjoint_sets(items - set(first), size, count - 1):
+            yield (first, *rest)
+
+
+def multi_moments_enumerated(
+    model: BlockParameters, size: int, questions: int, epsilon: float
+) -> tuple[Floats, Floats, Floats]:
+    """P(S = 1 | i sensed), and the covariances of one user's contributions to the scores, paper's and centred.
+
+    Summed over all rated sets, all ordered choices of disjoint sensing sets, and classes; given those the answers are
+    independent.
+    """
+    labels = np.repeat(np.arange(model.cluster_sizes.size), model.cluster_sizes)
+    contrast = math.tanh(epsilon / questions / 2)
+    asked = list(disjoint_sets(frozenset(range(model.items)), size, questions))
+    held = np.zeros((len(asked), questions, model.items))
+    for case, sets in enumerate(asked):
+        for question, members in enumerate(sets):
+            held[case, question, list(members)] = 1
+    rates, chances = [], []
+    rated_sets = list(itertools.combinations(range(model.items), model.rated))
+    for share, row in zip(model.class_shares, model.like, strict=True):
+        for rated in rated_sets:
+            factors = np.ones(model.items)
+            factors[list(rated)] = 1 - row[labels[list(rated)]]
+            silent = np.where(held > 0, factors, 1).prod(axis=2)
+            rates.append((1 + contrast) / 2 - contrast * silent)
+            chances.append(share / len(rated_sets) / len(asked))
+    weights, answers = np.array(chances), np.array(rates)
+    given = np.einsum("c,csq,sqi->i", weights, answers, held) / (questions * size / model.items)
+    rate = float(np.einsum("c,csq->", weights, answers)) / questions
+    moments = []
+    for centre in (0.0, rate):
+        shifted = np.einsum("csq,sqi->csi", answers - centre, held)
+        square = np.einsum("c,csi,csj->ij", weights, shifted, shifted)
+        own = np.einsum("c,csq,sqi,sqj->ij", weights, answers * (1 - answers), held, held)
+        mean = np.einsum("c,csi->i", weights, shifted)
+        moments.append(square + own - np.outer(mean, mean))
+    return given, moments[0], moments[1]
+
+
+def spread(covariance: Floats) -> float:
+    """Half the variance of a difference, averaged over all pairs of items."""
+    items = len(covariance)
+    return (float(np.trace(covariance)) - float(covariance.sum()) / items) / (items - 1)
+
+
+@pytest.mark.parametrize(("size", "questions"), [(1, 1), (1, 3), (2, 1), (2, 2), (2, 3), (3, 2), (4, 1), (6, 1)])
+@pytest.mark.parametrize("rated", [1, 3, 6])
+@pytest.mark.parametrize("epsilon", [0.7, math.inf])
+def test_everything_equals_full_enumeration(size: int, questions: int, rated: int, epsilon: float) -> None:
+    """Six items in clusters of 3, 1 and 2, two classes: rates, effects and both noises to rounding."""
+    sizes = np.array([3, 1, 2])
+    shares = np.array([0.3, 0.7])
+    model = BlockParameters(rated=rated, like=TWO_CLASSES, class_shares=shares, cluster_sizes=sizes)
+    moments = multi_maxsense_moments(model, set_size=size, questions=questions, epsilon=epsilon)
+    given, paper, centred = multi_moments_enumerated(model, size, questions, epsilon)
+    np.testing.assert_allclose(np.repeat(moments.given_sensed, sizes), given, rtol=1e-12)
+    assert moments.answer_rate == pytest.approx(given.mean(), rel=1e-12)
+    assert moments.noise_paper == pytest.approx(spread(paper), rel=1e-11, abs=1e-14)
+    assert moments.noise_centred == pytest.approx(spread(centred), rel=1e-11, abs=1e-14)
+    assert moments.sensing == pytest.approx(size * questions / 6)
+    assert moments.epsilon == epsilon / questions
+    keep = (1 + math.tanh(epsilon / questions / 2)) / 2
+    released = keep * moments.private_rate + (1 - keep) * (1 - moments.private_rate)
+    assert moments.answer_rate == pytest.approx(released, rel=1e-12)
+
+
+def test_effects_are_exact_where_differences_of_rates_would_not_be() -> None:
+    """A user rates one of a million items: no other item makes the set speak, and the effect has a closed form."""
+    items, size = 1_000_000, 1000
+    moments = multi_maxsense_moments(multi_moments_block(items, 1), set_size=size, questions=1, epsilon=math.inf)
+    expected = 0.4 / items * (items - size) / (items - 1)  # half of the other items differ, by 0.8
+    np.testing.assert_allclose(moments.effect, [expected, -expected], rtol=1e-9)
+
+
+def test_one_question_of_a_large_catalogue_is_maxsense_up_to_a_shift() -> None:
+    """Fixed or binomial set sizes differ by terms of order 1/N: here the contrast and noise within 1 %."""
+    model = multi_moments_block(10_000, 30)
+    fixed = multi_maxsense_moments(model, set_size=300, questions=1, epsilon=1)
+    binomial = maxsense_moments(model, sensing=0.03, epsilon=1)
+    assert np.ptp(fixed.effect) == pytest.approx(np.ptp(binomial.effect), rel=0.01)
+    assert fixed.noise_paper == pytest.approx(binomial.noise_paper, rel=0.01)
+    assert fixed.noise_centred == pytest.approx(binomial.noise_centred, rel=0.01)
+    assert fixed.effect.sum() == pytest.approx(0, abs=1e-12)
+    assert binomial.effect.sum() > 0.1 * np.ptp(binomial.effect)
+
+
+def test_with_every_set_asked_both_scores_have_the_same_noise() -> None:
+    """Then they differ by Q mean(S), the same for every item. One set less, and they do not."""
+    whole = multi_maxsense_moments(multi_moments_block(120, 10), set_size=12, questions=10, epsilon=3)
+    assert whole.noise_paper == pytest.approx(whole.noise_centred, rel=1e-12)
+    nine = multi_maxsense_moments(multi_moments_block(120, 10), set_size=12, questions=9, epsilon=3)
+    assert nine.noise_paper > 1.02 * nine.noise_centred
+
+
+def test_a_smaller_last_set_counts_as_a_full_one() -> None:
+    """ceil(N / s) questions are allowed and cover every item once; the rates are those of full sets."""
+    partial = multi_maxsense_moments(multi_moments_block(100, 10), set_size=30, questions=4, epsilon=4)
+    full = multi_maxsense_moments(multi_moments_block(100, 10), set_size=30, questions=1, epsilon=1)
+    assert partial.sensing == 1
+    assert partial.answer_rate == full.answer_rate
+    np.testing.assert_array_equal(partial.effect, full.effect)
+    nearly = multi_maxsense_moments(multi_moments_block(100, 10), set_size=25, questions=4, epsilon=4)
+    assert partial.noise_centred == pytest.approx(nearly.noise_centred, rel=0.05)
+
+
+def test_a_set_of_all_items_or_a_single_item_tells_nothing() -> None:
+    for model, size in ((multi_moments_block(10, 3), 10), (multi_moments_block(10, 10), 10)):
+        moments = multi_maxsense_moments(model, set_size=size, questions=1, epsilon=1)
+        assert moments.effect.tolist() == [0, 0]
+        assert moments.noise_centred == pytest.approx(0, abs=1e-15)
+    one = BlockParameters(rated=1, like=np.array([[0.5]]), class_shares=np.ones(1), cluster_sizes=np.ones(1, np.int64))
+    assert multi_maxsense_moments(one, set_size=1, questions=1, epsilon=1).effect.tolist() == [0]
+
+
+@pytest.mark.parametrize(("population", "marked", "drawn"), [(40, 7, 12), (40, 30, 25), (5000, 900, 700), (9, 0, 4)])
+def test_mean_over_a_set_equals_the_hypergeometric_sum(population: int, marked: int, drawn: int) -> None:
+    """One cluster: the product is x^r, whose mean is a sum over the library's masses."""
+    factor = 0.97
+    both = np.arange(min(marked, drawn) + 1)
+    expected = float(hypergeom.pmf(both, population, marked, drawn) @ factor**both)
+    sizes = np.array([population])
+    found = mean_product_in_a_set(np.array([factor]), sizes, population=population, marked=marked, set_size=drawn)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def multi_moments_simulated_scores(
+    rated: int, size: int, questions: int, users: int, epsilon: float
+) -> tuple[Floats, Floats]:
+    """Paper and centred scores of 400 items in two equal clusters, b = (0.9, 0.1), one run."""
+    rng = np.random.default_rng(12)
+    items = 400
+    liked = np.zeros((users, items), dtype=bool)
+    chosen = np.argpartition(rng.random((users, items)), rated, axis=1)[:, :rated]
+    likes = rng.random((users, rated)) < np.where(chosen < items // 2, 0.9, 0.1)
+    np.put_along_axis(liked, chosen, likes, axis=1)
+    sets = np.argsort(rng.random((users, items)), axis=1)[:, : size * questions].reshape(users, questions, size)
+    private = liked[np.arange(users)[:, None, None], sets].any(axis=2)
+    answers = private ^ (rng.random((users, questions)) < 1 / (1 + math.exp(epsilon / questions)))
+    scores = []
+    for centre in (0.0, answers.mean()):
+        weights = np.repeat(answers - centre, size, axis=1).ravel()
+        scores.append(np.bincount(sets.ravel(), weights, minlength=items).astype(np.float64))
+    return scores[0], scores[1]
+
+
+def within_clusters(scores: Floats) -> float:
+    """Sum of squares around the two clusters' means."""
+    groups = scores.reshape(2, 200)
+    return float(((groups - groups.mean(axis=1, keepdims=True)) ** 2).sum())
+
+
+@pytest.mark.statistical
+def test_score_variance_in_a_simulation() -> None:
+    """Each bound fails by chance with probability 1e-6 (chi-square with N - 2 degrees of freedom): 4e-6 in all.
+
+    Scores of one run are independent up to correlations of the order 1 / N. The twins, which must lie outside: the
+    other decoder's noise where few sets are asked, and the noise without ``p^2 E[sigma^2]`` where every set is.
+    """
+    users, low, high = 6000, float(chi2.ppf(5e-7, 398)), float(chi2.isf(5e-7, 398))
+
+    def fits(scores: Floats, noise: float) -> bool:
+        return low < within_clusters(scores) / (users * noise) < high
+
+    model = multi_moments_block(400, 10)
+    few = multi_maxsense_moments(model, set_size=40, questions=2, epsilon=3)
+    paper, centred = multi_moments_simulated_scores(10, 40, 2, users, epsilon=3)
+    assert fits(paper, few.noise_paper)
+    assert fits(centred, few.noise_centred)
+    assert not fits(paper, few.noise_centred)
+    assert not fits(centred, few.noise_paper)
+    every = multi_maxsense_moments(model, set_size=40, questions=10, epsilon=10)
+    paper, centred = multi_moments_simulated_scores(10, 40, 10, users, epsilon=10)
+    assert fits(paper, every.noise_paper)
+    assert fits(centred, every.noise_centred)
+    assert not fits(paper, every.sensing * every.answer_rate)
+
+
+@pytest.mark.statistical
+def test_expected_scores_in_a_simulation() -> None:
+    """The gap between the clusters' mean scores, within 5 standard deviations: false alarm 6e-7.
+
+    The twin: half the privacy parameter, as if it were split over twice the questions.
+    """
+
+    def gap(moments: SketchMoments) -> float:
+        return -float(np.diff(moments.expected_score(20_000, "centred"))[0])
+
+    _, centred = multi_moments_simulated_scores(10, 40, 5, 20_000, epsilon=5)
+    found = float(centred[:200].mean() - centred[200:].mean())
+    moments = multi_maxsense_moments(multi_moments_block(400, 10), set_size=40, questions=5, epsilon=5)
+    error = moments.score_deviation(20_000, "centred") * math.sqrt(2 / 200)
+    assert abs(found - gap(moments)) < 5 * error
+    half = multi_maxsense_moments(multi_moments_block(400, 10), set_size=40, questions=5, epsilon=2.5)
+    assert abs(found - gap(half)) > 5 * error
+
+
+def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:
+    wrong = [(0, 1, 1.0), (11, 1, 1.0), (3, 0, 1.0), (3, 5, 1.0), (10, 2, 1.0), (3, 2, 0.0), (3, 2, math.nan)]
+    for size, questions, epsilon in wrong:
+        with pytest.raises(InputError) as caught:
+            multi_maxsense_moments(multi_moments_block(10, 2), set_size=size, questions=questions, epsilon=epsilon)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="9 marked"):
+        mean_product_in_a_set(np.ones(1), np.array([4]), population=4, marked=9, set_size=2)
+
+
+ITEMS, SIZES = 5, (2, 3)
+CLUSTERS = np.repeat(np.arange(2), SIZES)
+LIKES, SHARES = np.array([[0.9, 0.2], [0.1, 0.6]]), np.array([0.25, 0.75])
+SECRET, USERS = bytes(range(16)), 60_000
+
+
+def every_device(rated: int) -> Iterator[tuple[float, dict[int, bool]]]:
+    """All that a device can hold, with its probability."""
+    subsets = list(itertools.combinations(range(ITEMS), rated))
+    for share, row in zip(SHARES.tolist(), LIKES.tolist(), strict=True):
+        for subset in subsets:
+            for liked in itertools.product((True, False), repeat=rated):
+                told = dict(zip(subset, liked, strict=True))
+                chances = (row[CLUSTERS[item]] if like else 1 - row[CLUSTERS[item]] for item, like in told.items())
+                yield share / len(subsets) * math.prod(chances), told
+
+
+@pytest.mark.parametrize("rated", [1, 2, 4, 5])
+def test_shares_are_those_of_all_that_devices_can_hold(rated: int) -> None:
+    liked, wanted, disliked = (np.zeros(ITEMS) for _ in range(3))
+    for chance, told in every_device(rated):
+        many = sum(told.values())
+        for item, like in told.items():
+            liked[item] += chance * like / max(many, 1)
+            wanted[item] += chance * like / rated
+            disliked[item] += chance * (not like) / rated
+    block = BlockParameters(rated=rated, like=LIKES, class_shares=SHARES, cluster_sizes=np.array(SIZES))
+    assert liked_shares(block)[CLUSTERS] == pytest.approx(liked, rel=1e-9)
+    assert [part[CLUSTERS] for part in rated_shares(block)] == [pytest.approx(wanted), pytest.approx(disliked)]
+
+
+@pytest.mark.parametrize("pool", [1, 3, 5])
+def test_a_pools_item_is_named_as_its_share_of_a_users_likes_says(pool: int) -> None:
+    """Where all items are liked alike: over how many of its items a user rated; and where all that is rated is told."""
+    for likes in (0.3, 1.0):
+        named = 0.0
+        for subset in itertools.combinations(range(ITEMS), 3):
+            inside = [item for item in subset if item < pool]
+            for liked in itertools.product((True, False), repeat=len(inside)):
+                if liked and liked[0] and inside[0] == 0:
+                    chance = math.prod(likes if one else 1 - likes for one in liked)
+                    named += chance / sum(liked) / math.comb(ITEMS, 3)
+        assert item_share(pool, items=ITEMS, rated=3, likes=likes) == pytest.approx(named / likes, rel=1e-9)
+
+
+def block_ratings() -> BlockRatings:
+    return BlockRatings(
+        users=USERS,
+        rated_items=7,
+        like=LIKES,
+        class_shares=SHARES,
+        clusters=np.repeat(np.arange(2), 10).astype(np.int32),
+    )
+
+
+def stored_ratings() -> StoredRatings:
+    """The same as a file would hold them."""
+    return StoredRatings(rows=block_ratings().rated(as_words(SECRET), 0, USERS), user=np.arange(USERS, dtype=np.int32))
+
+
+def asked(told: str, pool: list[int] | None) -> Query:
+    design = Grr(items=20, rated=7, source=told)
+    some = None if pool is None else np.array(pool, np.int32)
+    return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None, pool=some)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("ratings", [block_ratings(), stored_ratings()], ids=["drawn", "stored"])
+@pytest.mark.parametrize(
+    ("told", "pool"),
+    [("liked", None), ("rated", None), ("rated", [1, 2, 5, 13, 14, 15, 19])],
+    ids=["liked", "rated", "rated of some"],
+)
+def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[int] | None, told: str) -> None:
+    """Its place among those that it could name is uniform, for each number of them; false alarm 1e-6 each."""
+    query = asked(told, pool)
+    asked_about = list(range(20)) if pool is None else pool
+    named = choices(query, ratings, Coins(as_words(SECRET), 0, USERS, query.words)).tolist()
+    table = ratings.rated(as_words(SECRET), 0, USERS)
+    starts, rated, likes = table.starts, table.items, table.values
+    places: dict[int, list[int]] = {}
+    for device, value in enumerate(named):
+        mine = zip(*(part[starts[device] : starts[device + 1]].tolist() for part in (rated, likes)), strict=True)
+        able = [
+            asked_about.index(item) + (0 if liked else len(asked_about))
+            for item, liked in mine
+            if item in asked_about and (liked or told == "rated")
+        ]
+        if able:
+            places.setdefault(len(able), [0] * len(able))[able.index(value)] += 1
+        else:
+            assert value == len(asked_about) * (1 if told == "liked" else 2)
+    assert len(places) > 2 or (told, pool) == ("rated", None)
+    for counts in places.values():
+        assert sum(counts) < 500 or len(counts) == 1 or chi_square_fits(counts, np.ones(len(counts)))
+
+
+BLOCK = BlockParameters(
+    rated=4,
+    like=np.array([[0.9, 0.2], [0.4, 0.7]]),
+    class_shares=np.array([0.6, 0.4]),
+    cluster_sizes=np.array([4, 5]),
+)
+
+
+def by_hand(padded: int) -> list[float]:
+    """Over every subset that a user can rate, and every like."""
+    cluster, shares = np.repeat([0, 1], BLOCK.cluster_sizes), np.zeros(9)
+    for part, like in zip(BLOCK.class_shares, BLOCK.like, strict=True):
+        for rated in itertools.combinations(range(9), 4):
+            for likes in itertools.product((True, False), repeat=4):
+                chance = math.prod(
+                    like[cluster[item]] if liked else 1 - like[cluster[item]]
+                    for item, liked in zip(rated, likes, strict=True)
+                )
+                for item, liked in zip(rated, likes, strict=True):
+                    shares[item] += part * chance * liked * min(1, padded / max(sum(likes), 1)) / math.comb(9, 4)
+    return [shares[0], shares[-1]]
+
+
+@pytest.mark.parametrize("padded", [1, 2, 3, 4])
+def test_how_often_an_item_is_kept_is_exact(padded: int) -> None:
+    assert set_shares(BLOCK, padded) == pytest.approx(by_hand(padded), rel=1e-12)
+
+
+def test_a_set_of_one_is_a_random_item() -> None:
+    assert set_shares(BLOCK, 1) == pytest.approx(liked_shares(BLOCK), rel=1e-12)
+    for likes in (0.1, 0.5, 1.0):
+        one = set_share(30, items=200, rated=40, likes=likes, padded=1)
+        assert one == pytest.approx(item_share(30, items=200, rated=40, likes=likes), rel=1e-11)
+    assert set_share(30, items=200, rated=40, likes=0.4, padded=40) == pytest.approx(40 / 200, rel=1e-11)
+
+
+@pytest.mark.parametrize(("sizes", "rated"), [([5, 0], 3), ([2, 3], 5), ([4, 6], 0), ([300, 700], 200)])
+def test_numbers_of_likes_are_a_distribution_with_its_mean(sizes: list[int], rated: int) -> None:
+    found = likes_of(np.array([0.8, 0.3]), np.array(sizes), rated)
+    assert found.sum() == pytest.approx(1, abs=1e-12)
+    mean = rated * float(np.average([0.8, 0.3], weights=sizes))
+    assert found @ np.arange(rated + 1) == pytest.approx(mean, abs=1e-9)
+
+
+def test_rates_are_those_of_the_papers() -> None:
+    """PrivSet's formulas, and with one value those of subset selection."""
+    odds = math.e
+    for values, own, many in ((306, 10, 9), (61, 20, 3), (40, 1, 11)):
+        avoid = math.comb(values - own, many) / math.comb(values, many)
+        others = math.comb(values - 1 - own, many - 1) / math.comb(values - 1, many - 1)
+        total = odds * (1 - avoid) + avoid
+        stated = odds * many / values / total, many / values * (odds * (1 - others) + others) / total
+        rates = subset_channel(Fraction(1), values=values, padded=own, subset_size=many).rates
+        assert [float(rate) for rate in rates] == pytest.approx(stated, rel=1e-12)
+    mine, other = (float(rate) for rate in rates)
+    assert mine == pytest.approx(odds * 11 / (odds * 11 + 29))
+    assert other == pytest.approx((mine * 10 + (1 - mine) * 11) / 39)
+
+
+def test_chances_of_two_values_are_those_of_all_subsets() -> None:
+    channel = subset_channel(Fraction(1), values=8, padded=2, subset_size=4)
+    chances = channel.chances(np.array([6, 7]))
+    told = sum(chance for release, chance in enumerate(chances) if release >> 6 == 0b11)
+    assert channel.both == told
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(3)])
+def test_the_sizes_that_are_chosen_have_the_least_noise(epsilon: Fraction) -> None:
+    """Over all sizes, by the channel's own rates; and where one of them is given."""
+    pool, rated = 40, 12
+
+    def noise(own: int, many: int) -> float:
+        mine, other = (float(r) for r in subset_channel(epsilon, values=pool + own, padded=own, subset_size=many).rates)
+        kept = sum(math.comb(11, x) / 2**11 * min(1, own / (1 + x)) for x in range(12))
+        share = rated / pool / 2 * kept
+        rate = other + (mine - other) * share / 2
+        return rate * (1 - rate) / ((mine - other) * share) ** 2
+
+    every = list(itertools.product(range(1, 13), range(1, 41)))
+    assert best_sizes(pool, rated=rated, epsilon=epsilon) == min(every, key=lambda sizes: noise(*sizes))
+    for own in (1, 9):
+        best = min(range(1, 41), key=lambda many: noise(own, many))
+        assert best_sizes(pool, rated=rated, epsilon=epsilon, padded=own) == (own, best)
+
+
+def test_one_value_takes_as_many_as_unary_encoding_expects() -> None:
+    for epsilon in (Fraction(1, 2), Fraction(1), Fraction(2)):
+        _, many = best_sizes(3706, rated=77, epsilon=epsilon, padded=1)
+        assert many == pytest.approx(3707 / (math.exp(epsilon) + 1), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("set", {"padded": 41}), ("set", {"chosen": 41}), ("subset", {"chosen": 41})]
+)
+def test_sizes_beyond_the_catalogue_are_refused(name: str, told: dict[str, int]) -> None:
+    half, world = server_halves()[name], World(items=40, rated=10, users=100, clusters=2, epsilon=Fraction(1))
+    with pytest.raises(InputError, match=r"is 41; it must be at most the number of items, 40$"):
+        half.design(half.settings(**told), world)
+
+
+@pytest.mark.parametrize(("items", "padded", "chosen", "epsilon"), [(52, 40, 46, "0.1"), (44, 30, 40, "1")])
+def test_subsets_that_tell_next_to_nothing_are_refused(
+    items: int, padded: int, chosen: int, epsilon: str, blindrec: Command
+) -> None:
+    asked = ["--items", items, "--rated", padded, "--padded", padded, "--chosen", chosen, "--epsilon", epsilon]
+    asked += ["--backend", "inprocess"]
+    assert "tells next to nothing" in refused(blindrec, "run", "--design", "set", *asked, "--users", 500)
+
+
+def test_a_subset_that_hardly_ever_avoids_a_set_is_refused_at_once() -> None:
+    """Its exact share would take hours to write down."""
+    with pytest.raises(InputError, match="rarer than 64-bit coins"):
+        subset_channel(Fraction(1), values=2**25, padded=2**24, subset_size=2**24)
+
+
+@pytest.mark.parametrize(("padded", "chosen"), [(0, 3), (3, 0), (4, 5)])
+def test_a_subset_of_nothing_or_of_too_much_is_refused(padded: int, chosen: int) -> None:
+    with pytest.raises(InputError, match=f"padded is {padded} and chosen {chosen} of 8 values"):
+        subset_channel(Fraction(1), values=8, padded=padded, subset_size=chosen)
+
+
+def test_liked_less_disliked_scatters_as_enumerated() -> None:
+    """Unary bits of one item: the two are of one device's value, so that they hardly ever are named together."""
+    rates, likes = Rates(0.5, 0.01), np.array([0.25])
+    each = {"liked": 0.25, "disliked": 0.25, "none": 0.5}
+    squares = mean = 0.0
+    for value, share in each.items():
+        for one, other in itertools.product((0, 1), repeat=2):
+            up, down = (rates.mine if value == side else rates.others for side in ("liked", "disliked"))
+            chance = share * (up if one else 1 - up) * (down if other else 1 - down)
+            told = (one - other) / rates.contrast
+            mean, squares = mean + chance * told, squares + chance * told**2
+    assert rates.spread_between(likes, likes)[0] == pytest.approx(squares - mean**2)
+
+
+@pytest.mark.parametrize("many", [0, 1, 2, 15, 16, 17, 1000, 10**6, 10**12])
+@pytest.mark.parametrize("chance", [0, 1e-9, 0.1, 0.5, 0.999, 1])
+def test_binomial_masses_are_scipys(many: int, chance: float) -> None:
+    around = many * chance + math.sqrt(many * chance * (1 - chance)) * np.linspace(-12, 12, 100)
+    counts = np.concatenate(([-1, many + 1], np.unique(np.clip(np.rint(around), 0, many))))
+    assert binomial_mass(counts, many, chance) == pytest.approx(stats.binom.pmf(counts, many, chance), rel=1e-8)
+
+
+@pytest.mark.parametrize("urn", [(1, 0, 0), (9, 4, 3), (9, 8, 7), (10_000, 300, 2_000)])
+def test_hypergeometric_masses_are_scipys(urn: tuple[int, int, int]) -> None:
+    first, masses = hypergeometric_masses(*urn)
+    assert masses == pytest.approx(stats.hypergeom.pmf(first + np.arange(masses.size), *urn), rel=1e-9)
+    assert masses.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("width", [2e-12, 1e-4])
+def test_roots_are_looked_for_where_scipy_looks_for_them(width: float) -> None:
+    """The same numbers are tried in the same order, which makes plans the same."""
+    generator, tried = np.random.default_rng(5), 0
+    for steep, root, bend in generator.normal(size=(200, 3)).tolist():
+        ours, theirs = list[float](), list[float]()
+
+        def value(x: float, seen: list[float], steep: float = steep, root: float = root, bend: float = bend) -> float:
+            seen.append(x)
+            return math.tanh(steep * (x - root)) + 0.3 * math.sin(bend * x)
+
+        low, high = root - 4, root + 3
+        if value(low, []) * value(high, []) > 0:
+            continue
+        found = root_between(lambda x, seen=ours: value(x, seen), low, high, width=width)  # type: ignore[misc] # mypy infers no type of its default
+        assert found == optimize.brentq(value, low, high, args=(theirs,), xtol=width)
+        assert ours == theirs
+        tried += 1
+    assert tried > 100
+
+
+def test_without_a_change_of_sign_there_is_no_root() -> None:
+    with pytest.raises(InputError, match=r"is 1\.0 at 0 and 2\.0 at 1; its signs must differ"):
+        root_between(lambda x: 1.0 + x, 0, 1)
+    assert root_between(lambda x: x - 1, 0, 1) == 1

@@ -14,18 +14,19 @@ from statistical import hoeffding_radius
 
 from actors.mechanisms.sets import liked_pairs, liked_sets
 from actors.seeds import Coins
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.mechanisms.oracles import pool_of
 from coordinator.protocol.mechanisms.sets import MOST_ITEMS, pairs_of, ranges_of
 from coordinator.protocol.value_channels import subset_channel
-from coordinator.server.decoding.count_decoding import number_shares, range_shares
+from coordinator.server.decoding.estimates import number_shares, range_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import half_of, server_halves
 from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs
 from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.count_moments import best_subset, pair_set_shares, sizes_for
+from coordinator.server.moments.count_moments import best_subset, likes_of, sizes_for
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import (
@@ -167,6 +168,24 @@ BLOCK = BlockParameters(
     class_shares=np.array([0.6, 0.4]),
     cluster_sizes=np.array([3, 4]),
 )
+
+
+def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
+    """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
+
+    On the diagonal the items are two of one cluster; 0 where it has one only.
+    """
+    clusters = block.cluster_sizes.size
+    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
+    both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
+    for one, other in np.ndindex(clusters, clusters):
+        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
+        if (others < 0).any() or block.rated < 2:
+            continue
+        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
+            chance = float(likes_of(like, others, block.rated - 2) @ both)
+            shares[one, other] += share * like[one] * like[other] * chance
+    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
 
 
 @pytest.mark.parametrize("kept", [2, 3, 4])

@@ -13,11 +13,12 @@ import worlds
 from statistical import normal_radius
 
 from actors.device import Cohort
+from benchmarks.tastes import likeness
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes, likely, powers, scores
 from coordinator.protocol.messages import Model
-from coordinator.server.decoding.count_decoding import shares
+from coordinator.server.decoding.estimates import shares
 from coordinator.server.decoding.pair_model import (
     LEAST_RIDGE,
     agreed,
@@ -25,7 +26,6 @@ from coordinator.server.decoding.pair_model import (
     ease,
     from_counts,
     item_to_item,
-    likeness,
     noise_of,
     pair_matrix,
     subspace,

@@ -20,13 +20,13 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import random_pairs
-from coordinator.server.decoding.spectral import decode_pairs
+from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.moments.pair_moments import curator_signal, nearest_root, pair_agreement
-from coordinator.server.statistics.pairs import PairStatistic
+from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.statistic import merge
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, MOST_POOL, PRIOR, SENSED
 from coordinator.protocol.messages import Query
+from coordinator.server.design import RoundTerms, fields_of
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.server_half import check_shape
@@ -77,44 +78,28 @@ class AnchorSensing:
         return np.sort(order[:count]).astype(np.int32)
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        centres: Indices | None = None,
+        self, *, pool: Indices | None = None, centres: Indices | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about signs of pairs, by default of the pool; ``centres`` in units of 1 / `CENTRE_UNIT`."""
         return Query(
             design=self.pairs,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            pool=self.pool(public_seed) if pool is None else pool,
+            **fields_of(terms),
+            pool=self.pool(terms["public_seed"]) if pool is None else pool,
             centres=centres,
         )
 
-    def turned(self, tables: Tables, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def turned(self, tables: Tables, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs."""
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             parameters={LEVELS: float(SENSING_LEVELS)},
-            arrays={
-                PRIOR: tables.prior,
-                GUESS: tables.guess,
-                COUNTS: tables.counts,
-                LEAN: tables.lean,
-                SENSED: tables.sensed,
-            },
+            arrays={name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)},
         )
 
-    def of_turned(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def of_turned(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs such as rounds may ask, where nothing is known: for checks."""
         guess = np.zeros((4, self.items), np.int32)
         guess[[0, 3], ::2], guess[[1, 2], ::2] = -3, 3
@@ -124,7 +109,7 @@ class AnchorSensing:
         sensed = np.resize(np.array([0, 10, 10, 16], np.int32), self.items)
         none = np.zeros(2, np.int32)
         tables = Tables(prior=none, guess=guess, counts=counts, lean=none, sensed=sensed)
-        return self.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        return self.turned(tables, **terms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +169,7 @@ CLIP = 6.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpectralStart:
-    """What the pairs tell of the pool's items."""
+    """The pool's items, as far as answers about pairs show them."""
 
     pool: Indices  # shape (M,); The items
     edge: float  # Their largest eigenvalue over ``2 sqrt(M U)``, where noise alone ends
@@ -204,7 +189,7 @@ def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> 
 
 
 def spectral_start(course: AnchorHistory, *, rated: int) -> SpectralStart:
-    """Return what the pairs so far tell, at least one round of them.
+    """Return the start by the pairs so far, at least one round of them.
 
     With noise of variance U in each entry and a signal of eigenvalue ``U g2 Lambda``, the largest eigenvalue is
     ``(s + 1 / s) sqrt(M U)`` where ``s = sqrt(U / M) g2 Lambda`` is above 1, and the first eigenvector's squared

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 import scipy
 
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import derive
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, SENSED
@@ -28,6 +28,7 @@ from coordinator.server.anchor.anchor_queries import (
 from coordinator.server.decoding.mixture import fit, joint
 from coordinator.server.decoding.posterior import Posterior, on_a_grid
 from coordinator.server.decoding.threads import k_means, one_thread
+from coordinator.server.design import RoundTerms
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 
@@ -55,7 +56,7 @@ class RoundEstimates:
 
 
 def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, control: int) -> RoundEstimates:
-    """Return what one round tells.
+    """Return the estimates of one round.
 
     Given that item i is sensed and rated, and that class k was guessed, the device's other ratings add up to a
     symmetric sum. So ``E[H_i S] = t (w / N) sum_k P(k) (B[k, c] G_k(counts of a like) + (1 - B[k, c]) G_k(counts of a
@@ -130,7 +131,7 @@ SHARE_ITEMS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFit:
-    """What all rounds tell of items and tables."""
+    """Items' clusters and tables, from all rounds."""
 
     # shape (N, L); Probability of every item's cluster, with the tables' own errors added to the means' errors
     clusters: Floats2
@@ -271,7 +272,7 @@ def _pairs(membership: Floats2, coins: np.random.Generator) -> Floats2:
 def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Indices:
     """Return how often items are sensed: the less, the more they say of the class; always, if hardly any are open."""
     # Where only the pool is known, it hardly does anything but serve the guess: a device rated few of its items, and
-    # guesses by fewer yet confuse two classes, of three until nothing tells them apart any more.
+    # guesses by fewer yet confuse two classes, of three until nothing separates them any more.
     apart = shares @ (rates - shares @ rates) ** 2
     most, open_share = max(float(apart.max()), 1e-12), 1 - float(decided.mean())
     alike = OPEN * float(apart.mean()) / most
@@ -283,9 +284,7 @@ def _sensed(rates: Floats2, shares: Floats, decided: Bools, control: int) -> Ind
 def guess_tables(tables: Tables, k: int) -> Tables:
     """Return the arrays of a round that asks whether class k was guessed, by the same guess."""
     lean = np.where(np.arange(tables.lean.size) == k, 1, -1).astype(np.int32)
-    return Tables(
-        prior=tables.prior, guess=tables.guess, counts=np.zeros_like(tables.counts), lean=lean, sensed=tables.sensed
-    )
+    return replace(tables, counts=np.zeros_like(tables.counts), lean=lean)
 
 
 def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
@@ -306,7 +305,7 @@ LEAST_START_RATE = 0.04
 STANDS_OUT, TELLS = 1.0, 2.5
 """First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
 CROWD = 20_000
-"""Synthetic devices that tell the tables of the first guess."""
+"""Synthetic devices from which the tables of the first guess follow."""
 STARTS = 20
 
 
@@ -336,22 +335,20 @@ class InitialAnchors:
 
 
 def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
-    """Return what first-order signs tell if they suffice, else what pairs tell."""
+    """Return the start by first-order signs if they suffice, else by pairs."""
     if course.plain and not course.pairs:
         return of_signs(course.plain, rated=rated)
     if clusters == 2:
         start = spectral_start(course, rated=rated)
         first = scipy.special.expit(start.odds)
-        membership, moments = (
-            np.stack([first, 1 - first], axis=1),
-            start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]]),
-        )
+        membership = np.stack([first, 1 - first], axis=1)
+        moments = start.level**2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
         return InitialAnchors(pool=start.pool, clusters=membership, likes=_likes(moments, classes), stands=start.stands)
     return _of_many(course, rated=rated, clusters=clusters, classes=classes)
 
 
 def _of_many(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
-    """Return what the first L - 1 eigenvectors tell: k-means, then normal posteriors around its centres."""
+    """Return the start by the first L - 1 eigenvectors: k-means, then normal posteriors around its centres."""
     query, users = course.pairs[0].query, max(course.paired_users, 1)
     assert query.pool is not None  # pairs are those of a pool
     pool_items = query.pool.size
@@ -389,7 +386,10 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
-    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise."""
+    """Return means of ``H_i S`` of the pool's items in first-order rounds, their errors, and signal over noise.
+
+    The last is the variance among items over that of noise, less 1.
+    """
     users = np.stack([anchor_round.statistic.sensed for anchor_round in rounds]).sum(axis=0)
     pool = users > 0
     sums = np.stack([2 * anchor_round.statistic.scores - anchor_round.statistic.sensed for anchor_round in rounds]).sum(
@@ -402,7 +402,7 @@ def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, F
 
 
 def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> InitialAnchors:
-    """Return what first-order signs of the pool tell of two clusters; the other class is taken to be mirrored."""
+    """Return the start by first-order signs of the pool, for two clusters; the other class is taken to be mirrored."""
     values, errors, signal = signal_of(rounds, rated=rated)
     pool = np.flatnonzero(rounds[0].query.arrays[SENSED]).astype(np.int32)
     mixture = fit(values, errors, 2)
@@ -434,7 +434,6 @@ class TableBelief:
     shares: Floats  # shape (K,); Shares of the devices that guess each class
     evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
     need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
-    discarded: int  # Rounds whose controls were off
     posterior: Posterior  # Of every item's cluster
     membership: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
 
@@ -452,7 +451,7 @@ class TableLearner:
     failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: AnchorHistory) -> TableBelief:
-        """Return what all rounds tell, at least one about pairs or first-order signs."""
+        """Return what follows from all rounds, at least one about pairs or first-order signs."""
         design = self.design
         first = initial_anchors(course, rated=design.rated, clusters=design.clusters, classes=design.classes)
         start = first.tables(items=design.items, rated=design.rated)
@@ -469,7 +468,6 @@ class TableLearner:
                 shares=shares[0],
                 evidence=0.0,
                 need=np.full(design.items, math.inf),
-                discarded=0,
                 posterior=posterior,
                 membership=early,
             )
@@ -491,7 +489,6 @@ class TableLearner:
             shares=shares[-1],
             evidence=evidence,
             need=self._need(sound[-1], fit),
-            discarded=len(readings) - len(sound),
             posterior=_posterior(fit.clusters, fit.clusters @ (shares[-1] @ fit.tables[-1]), apart=evidence >= APART),
             membership=fit.clusters,
         )
@@ -505,10 +502,8 @@ class TableLearner:
             if not asks_guess(anchor_round):
                 at += 1
                 continue
-            contrast, answers = (
-                bit_channel(anchor_round.query.epsilon).contrast,
-                max(anchor_round.statistic.answered, 1),
-            )
+            contrast = bit_channel(anchor_round.query.epsilon).contrast
+            answers = max(anchor_round.statistic.answered, 1)
             share = ((2 * anchor_round.statistic.ones / answers - 1) / contrast + 1) / 2
             guess = int(anchor_round.query.arrays[LEAN].argmax())
             seen.append((guess, min(at, rounds - 1), share, 1 / (2 * contrast * math.sqrt(answers))))
@@ -532,11 +527,11 @@ class TableLearner:
         need: Floats = np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12)
         return need
 
-    def ask(
-        self, belief: TableBelief, *, kind: int | None = None, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def ask(self, belief: TableBelief, *, kind: int | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""
-        coins = np.random.default_rng(int.from_bytes(derive(public_seed, f"anchor round {round_number}")))
+        coins = np.random.default_rng(
+            int.from_bytes(derive(terms["public_seed"], f"anchor round {terms['round_number']}"))
+        )
         tables = turned_tables(
             belief.membership,
             belief.table,
@@ -546,12 +541,12 @@ class TableLearner:
             coins=coins,
         )
         tables = tables if kind is None else guess_tables(tables, kind)
-        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        return self.design.turned(tables, **terms)
 
-    def ask_plain(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def ask_plain(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about first-order signs of the pool."""
-        tables = plain_tables(self.design.pool(public_seed), self.design.items, SENSING_LEVELS)
-        return self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+        tables = plain_tables(self.design.pool(terms["public_seed"]), self.design.items, SENSING_LEVELS)
+        return self.design.turned(tables, **terms)
 
 
 def asks_guess(anchor_round: AnchorRound) -> bool:

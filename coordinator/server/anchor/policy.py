@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from coordinator.server.anchor.anchor_queries import NEXT_LOOK, AnchorHistory, AnchorSensing, first_look, history_of
@@ -38,10 +37,8 @@ def learner_for(design: AnchorSensing, failure: float) -> TwoClasses | TableLear
 class RoundLearner(Learner):
     """Reads all rounds of anchor sensing together."""
 
-    anchors: TwoClasses | TableLearner  # What rounds tell
+    anchors: TwoClasses | TableLearner  # Reads rounds
     clusters: int  # Number of item clusters L
-    confidence: float = 0.95  # Probability that all decided labels are to be right
-    own: CustomMechanism | None = None  # Anchor sensing is no custom mechanism
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ class AnchorPolicy:
 
     asks_undecided: ClassVar[bool] = False
     setting: Setting  # Its design must be anchor sensing
-    learner: TwoClasses  # What rounds tell, and what is asked next
+    learner: TwoClasses  # Reads rounds, and asks what comes next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
@@ -94,9 +91,7 @@ class AnchorPolicy:
             return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
-        query = self.learner.ask(
-            belief, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-        )
+        query = self.learner.ask(belief, **setting.terms(state))
         return setting.send(state, query, users=users_on_grid(PAIR_GROWTH * state.answers_asked))
 
 
@@ -138,15 +133,13 @@ class TablePolicy:
 
     asks_undecided: ClassVar[bool] = False
     setting: Setting  # Its design must be anchor sensing
-    learner: TableLearner  # What rounds tell, and what is asked next
+    learner: TableLearner  # Reads rounds, and asks what comes next
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting, course = self.setting, history_of(state.readings.anchors)
         if not course.pairs and (users := self._plain_users(course)):
-            query = self.learner.ask_plain(
-                round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-            )
+            query = self.learner.ask_plain(**setting.terms(state))
             return setting.send(state, query, users=users_on_grid(users))
         if not course.pairs and not self._by_signs(course):
             return setting.ask(state, users=users_on_grid(self._first_look()))
@@ -172,9 +165,7 @@ class TablePolicy:
         asks = sum(anchor_round.statistic.answered for anchor_round in guesses)
         target = ASKED * 2 * kinds * answers
         kind = len(guesses) % kinds if asks < target else None
-        query = self.learner.ask(
-            belief, kind=kind, round_number=state.round_number, public_seed=setting.public_seed, epsilon=setting.epsilon
-        )
+        query = self.learner.ask(belief, kind=kind, **setting.terms(state))
         users = TABLE_GROWTH * max(answers, self._usual())
         if kind is not None:
             users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
@@ -198,7 +189,7 @@ class TablePolicy:
         return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
 
     def _plain_users(self, course: AnchorHistory) -> float:
-        """Return how many more users should tell first-order signs, 0 for none."""
+        """Return how many more users should answer with first-order signs, 0 for none."""
         design, setting = self.learner.design, self.setting
         if design.learner != MIXED or (design.clusters, design.classes) != (2, 2) or course.turned:
             return 0.0

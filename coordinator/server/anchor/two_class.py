@@ -1,15 +1,15 @@
-"""The learner of two mirrored classes: what turned signs tell of items, and how often the guess is right."""
+"""The learner of two mirrored classes: what turned signs say of items, and how often the guess is right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 from numba import int64, uint64
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Indices2, Ints2, Words
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.compiled import compiled
@@ -19,6 +19,7 @@ from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
+from coordinator.server.design import RoundTerms
 from coordinator.server.rounds.state import AnchorRound
 
 
@@ -32,7 +33,7 @@ class Belief:
 
     @property
     def chi_square(self) -> float:
-        """Sum of squared estimates over their variances: about N, with variance 2 N, if they tell nothing."""
+        """Sum of squared estimates over their variances: about N, with variance 2 N, if they hold no signal."""
         return float((self.estimates.value**2 * self.estimates.information).sum())
 
     def model(self, clusters: int) -> Model:
@@ -41,7 +42,7 @@ class Belief:
 
 
 def unsure(expected: Floats, clusters: int = 2) -> Posterior:
-    """Return the posterior of a server that can decide nothing, because pairs alone tell what it expects."""
+    """Return the posterior of a server that can decide nothing, because what it expects comes from pairs alone."""
     return Posterior(
         cluster=(expected < 0).astype(np.int32),
         doubt=np.full(expected.size, 1 - 1 / clusters),
@@ -103,7 +104,7 @@ def simulated(query: Query, expected: Floats, *, rated: int, devices: int = DEVI
 READS, STEP = (DEVICES // 8,) * 5 + (DEVICES,), 0.7
 """Synthetic devices of each reading of all rounds, and how far all but the first go towards what they let expect.
 
-What a reading lets the server expect is where the next one begins, and their fixed point is what rounds tell. The first
+What a reading lets the server expect is where the next one begins, and their fixed point is the result. The first
 knows the pool alone and puts levels far too high, the second therefore too low, and so on.
 """
 PAIRS_COUNT = 3
@@ -113,7 +114,7 @@ GUESS_UNIT = 256
 SURE = 0.98
 """A mean rating is taken to be so far from 0 at most."""
 LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
-"""Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that tell which is best."""
+"""Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that show which is best."""
 
 
 def round_estimates(anchor_round: AnchorRound, expected: Floats, *, rated: int, devices: int = DEVICES) -> Estimates:
@@ -148,7 +149,7 @@ class TwoClasses:
     failure: float  # Allowed probability that any label is wrong
 
     def believe(self, course: AnchorHistory) -> Belief:
-        """Return what all rounds tell, at least one about pairs."""
+        """Return what follows from all rounds, at least one about pairs."""
         start = spectral_start(course, rated=self.design.rated)
         odds, level = np.zeros(self.design.items), min(start.level, SURE)
         odds[start.pool] = start.odds
@@ -165,9 +166,7 @@ class TwoClasses:
                 expected = before + STEP * (expected - before)
         if len(course.turned) > PAIRS_COUNT:
             return Belief(
-                start=start,
-                estimates=estimates,
-                posterior=believe(estimates, clusters=2, failure=self.failure),
+                start=start, estimates=estimates, posterior=believe(estimates, clusters=2, failure=self.failure)
             )
         return Belief(start=start, estimates=estimates, posterior=unsure(expected))
 
@@ -177,19 +176,19 @@ class TwoClasses:
         )
         return sum(others, start=first)
 
-    def ask(self, belief: Belief, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def ask(self, belief: Belief, **terms: Unpack[RoundTerms]) -> Query:
         """Return what the next round asks: decided items only serve the guess, open ones are sensed or serve it."""
         decided = belief.posterior.decided(self.failure)
         expected = np.clip(belief.posterior.expected, -SURE, SURE)
         best: tuple[float, Query] | None = None
-        # how often they are sensed is what lets an answer tell most of them, by the server's own model
+        # how often they are sensed decides how much an answer says of them, by the server's own model
         for level in LEVELS_TRIED:
             sensed = np.where(decided, 0, level).astype(np.int32)
             tables = two_class_tables(expected, np.zeros_like(expected), sensed)
-            plain = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+            plain = self.design.turned(tables, **terms)
             wrong, right = simulated(plain, expected, rated=self.design.rated - 1, devices=TRIED_BY).sum(axis=1)
             tables = two_class_tables(expected, (right - wrong) * expected, sensed)
-            query = self.design.turned(tables, round_number=round_number, public_seed=public_seed, epsilon=epsilon)
+            query = self.design.turned(tables, **terms)
             slope, _ = contrasts(query, expected, rated=self.design.rated, devices=TRIED_BY)
             information = level * float((slope[~decided] ** 2).sum())
             if best is None or information > best[0]:

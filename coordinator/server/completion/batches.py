@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -118,6 +119,11 @@ GROWTH = 2
 class BatchPlan:
     """What is fitted, and what devices are asked; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
+    own: ClassVar[None] = None  # No custom mechanism
+    in_step: ClassVar[bool] = (
+        True  # other answers would change the next model, and a batch that took one would refuse it
+    )
+
     public: Rows  # Public users' ratings
     private: int  # Addresses of private devices lie below this
     mechanism: str | None  # The mechanism through which devices answer; None if they are not asked
@@ -132,20 +138,10 @@ class BatchPlan:
     # Weight of a release, or how to choose it; announced models then leave some public users out
     weight: float | Weighing
     every: int = 0  # Number of private devices between two models that are returned; 0 for the last model only
-    own_h: bool = False  # Whether devices tell how large their signs are, where the mechanism has signs of one size
+    own_h: bool = False  # Whether devices report how large their signs are, where the mechanism has signs of one size
     clip: bool = False  # Whether no release counts more than a public user's row does on average
     # Whether to return the course of public users alone as well, with the same number of iterations
     beside: bool = False
-
-    @property
-    def own(self) -> None:
-        """No custom mechanism."""
-        return
-
-    @property
-    def in_step(self) -> bool:
-        """True, because other answers would change the next model, which a batch that took one would refuse."""
-        return True
 
     def rehearsal(self) -> Query | None:
         """Return None, because devices answer about a model that does not exist yet."""

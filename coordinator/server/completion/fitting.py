@@ -71,10 +71,8 @@ class ReleaseBook:
 
     def gram(self) -> Floats2:
         """Return all rows' inner products, float64, shape (rows, rows); those of earlier batches are kept."""
-        gram, blocks = (
-            self._gram,
-            list(self.blocks()),
-        )  # read once, because trials in several threads may share the book
+        # each is read once, because trials in several threads may share the book
+        gram, blocks = self._gram, list(self.blocks())
         done = len(gram)
         rows = np.concatenate([*blocks, np.empty((0, self._items))])
         if done < len(rows):

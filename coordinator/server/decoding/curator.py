@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
@@ -58,12 +57,6 @@ class DiscreteLaplace:
         if self.rate > 1400:  # the square of the hyperbolic sine has left the floats, the variance long before
             return 0.0
         return 0.5 * math.sinh(self.rate / 2) ** -2
-
-    def log_pmf(self, noise: ArrayLike) -> Floats:
-        """Return the logarithm of the probability of whole numbers, of their shape: ``log tanh(rate/2) - rate |k|``."""
-        size = np.abs(np.asarray(noise, float))
-        peak = math.log(math.tanh(self.rate / 2))
-        return np.where(size == 0, peak, peak - self.rate * np.maximum(size, 1))
 
     def epsilon(self, change: int) -> Epsilon:
         """Return the privacy loss [nats] where one user changes the totals by ``change`` (L1); exact, None if infinite.

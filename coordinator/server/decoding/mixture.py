@@ -130,7 +130,11 @@ def start_at(value: Floats, precision: Floats, labels: Ints, clusters: int) -> F
 
 @compiled
 def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve: Floats2, inside: Floats) -> float:
-    """Move a point to the next maximum of `height`, write curvature and levels' precisions there; return its height."""
+    """Move a point to the next maximum of `height` and return its height.
+
+    ``curve`` receives minus the matrix of second derivatives there, ``inside``, shape (L,), the precision of each level
+    if every item's cluster were known.
+    """
     size, clusters = point.size, point.size // 2
     there, slope, information, lower = 0.0, np.empty(size), np.empty(size), np.empty((size, size))
     ahead, ahead_slope, ahead_information = point.copy(), np.empty(size), np.empty(size)

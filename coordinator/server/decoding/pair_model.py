@@ -10,7 +10,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
 from coordinator.protocol.item_models import ItemToItem, Tastes
 from coordinator.protocol.rounding import on_grid
-from coordinator.server.decoding.count_decoding import shares
+from coordinator.server.decoding.estimates import shares
 from coordinator.server.statistics.counts import Rates
 
 LEAST_RIDGE, STEP, ABOVE = 0.03, 1.2, 0.015
@@ -142,11 +142,3 @@ def tastes_of_pairs(pool: Indices, subspace: Subspace, contrast: float, *, rated
         vectors=on_grid(np.ascontiguousarray(vectors)),
         ridge=RIDGE,
     )
-
-
-def likeness(one: Floats2, other: Floats2) -> float:
-    """Return the mean squared cosine of the angles between two subspaces of one dimension, from 0 to 1.
-
-    Shapes: ``one``, ``other`` (M, j).
-    """
-    return float(np.square(one.T @ other).sum() / max(other.shape[1], 1))

@@ -51,11 +51,8 @@ def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: In
     for one in near:
         logits = np.log(np.maximum(one.shares, 1e-3 / value.size))
         mode = np.concatenate([(one.levels - middle) / unit, logits - logits.mean()])
-        curve, lower, inside = (
-            np.empty((2 * clusters, 2 * clusters)),
-            np.empty((2 * clusters, 2 * clusters)),
-            np.empty(clusters),
-        )
+        curve, lower = np.empty((2, 2 * clusters, 2 * clusters))
+        inside = np.empty(clusters)
         reached = climb(scaled[sample], precision[sample], mode, PRIOR, curve, inside)
         if not factor(curve, lower):  # no maximum was reached, so use the curvature for known clusters
             lower = np.diag(np.sqrt(np.concatenate([inside, 1 + sample.size * scipy.special.softmax(mode[clusters:])])))

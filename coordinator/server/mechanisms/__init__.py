@@ -43,7 +43,7 @@ def half_of(design: str) -> ServerHalf:
 
 
 def aggregate(query: Query, release: Release) -> Statistic:
-    """Return the statistic of one block's release; public coins tell again what each device was asked."""
+    """Return the statistic of one block's release; public coins repeat what each device was asked."""
     check_question(query)
     Release.arrived(release).require(query)
     return half_of(query.design).aggregate(query, release)

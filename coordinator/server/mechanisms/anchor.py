@@ -93,7 +93,7 @@ class AnchorHalf(ServerHalf):
         from coordinator.server.anchor.policy import RoundLearner, learner_for
 
         anchors = learner_for(self.design(settings, world), 1 - options.confidence)
-        return RoundLearner(anchors=anchors, clusters=world.clusters, confidence=options.confidence)
+        return RoundLearner(anchors=anchors, clusters=world.clusters)
 
     def aggregate(self, query: Query, release: Release) -> AnchorStatistic:
         """Return the agreements with signs of pairs or of items; see `signs.aggregate_anchor`."""

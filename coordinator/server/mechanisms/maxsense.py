@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import POOLED, POSTERIOR, SETS, NoSignal, ServerHalf, Settings, Theta, check_shape
 
 if TYPE_CHECKING:
@@ -58,22 +58,14 @@ class MaxSense:
         return self.sensing if pool == self.items else min(self.sensing * self.items / pool, 0.5)
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        expected: Floats | None = None,
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that are sensed, by default all."""
         whole = pool is None or pool.size == self.items
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             parameters={"sensing": self.sensing_in(self.items if pool is None else pool.size)},
             pool=None if whole else pool,
         )
@@ -92,10 +84,8 @@ class MaxSense:
         sensing, contrast, share = self.sensing_in(pool), bit_channel(query.epsilon).contrast, self.rated / self.items
         liked = np.full(pool, 0.5) if expected is None else np.clip(expected, 0, 1)
         none = math.exp(np.log1p(-np.minimum(sensing * share * liked, 0.5)).sum())
-        answer, silent = (
-            (1 - contrast) / 2 + contrast * (1 - none),
-            none ** others_share(pool, items=self.items, rated=self.rated),
-        )
+        answer = (1 - contrast) / 2 + contrast * (1 - none)
+        silent = none ** others_share(pool, items=self.items, rated=self.rated)
         noise = answer * (1 - answer)
         rate = (contrast * share * silent) ** 2 * sensing * (1 - sensing) / noise if noise else 0.0
         return np.full(pool, rate)
@@ -262,14 +252,12 @@ class MultiMaxSense:
         """Full sets of a partition, at most ``1 / p``."""
         return min(self.items // self.set_size, int(self.rated / self.theta + 1e-9))
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         return Query(
             design="multi-maxsense",
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             questions=self.questions,
             parameters={"set_size": self.set_size},
         )
@@ -316,7 +304,4 @@ class MultiMaxSenseHalf(ServerHalf):
         return NoSignal() if design.set_size == design.items else _moments(design, world)
 
 
-SERVER = (
-    MaxSenseHalf(),
-    MultiMaxSenseHalf(),
-)
+SERVER = (MaxSenseHalf(), MultiMaxSenseHalf())

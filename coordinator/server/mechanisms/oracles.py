@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -16,10 +16,19 @@ from coordinator.protocol.channels import COIN, odds_within, unary_channel
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
-from coordinator.protocol.mechanisms.oracles import BUCKETS, MOST_BUCKETS, MOST_ROWS, ROWS, SIDES, columns, values_of
+from coordinator.protocol.mechanisms.oracles import (
+    BUCKETS,
+    MOST_BUCKETS,
+    MOST_ROWS,
+    ROWS,
+    SIDES,
+    columns,
+    sides,
+    values_of,
+)
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
@@ -75,13 +84,7 @@ class FrequencyDesign:
         return {}
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        expected: Floats | None = None,
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round about the items of ``pool``, by default all."""
         sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
@@ -90,30 +93,28 @@ class FrequencyDesign:
         draft = Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, epsilon)},
+            **fields_of(terms),
+            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])},
             pool=None if pool_items == self.items else pool,
         )
         half = public_half(self.name)
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
     def line(self, query: Query) -> tuple[float, float]:
-        """Return slope and offset of an item's expected estimate; see `count_decoding.line_of`."""
-        from coordinator.server.decoding.count_decoding import line_of
+        """Return slope and offset of an item's expected estimate; see `estimates.line_of`."""
+        from coordinator.server.decoding.estimates import line_of
 
         return line_of(query, rated=self.rated)
 
     def read(self, query: Query, statistic: CountStatistic, expected: Floats | None = None) -> Estimates:
-        """Return a round's estimates of every item's b; see `count_decoding.read_items`."""
-        from coordinator.server.decoding.count_decoding import read_items
+        """Return a round's estimates of every item's b; see `estimates.read_items`."""
+        from coordinator.server.decoding.estimates import read_items
 
         return read_items(query, self.reports(query), statistic, self.line(query))
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item; ``expected`` holds b, by default 1/2."""
-        from coordinator.server.decoding.count_decoding import information_of
+        from coordinator.server.decoding.estimates import information_of
 
         return information_of(query, self.reports(query), self.line(query), expected)
 
@@ -145,8 +146,8 @@ class FrequencyHalf(ServerHalf):
         return counted(query, release, self.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
-        """Return the item model of k-means on the items' popularity; see `count_decoding.popularity`."""
-        from coordinator.server.decoding.count_decoding import popularity
+        """Return the item model of k-means on the items' popularity; see `estimates.popularity`."""
+        from coordinator.server.decoding.estimates import popularity
         from coordinator.server.decoding.line import kmeans_on_line
 
         if how.decoder != KMEANS:
@@ -163,16 +164,16 @@ class FrequencyHalf(ServerHalf):
         if world.block is None:
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        rates, (liked, disliked) = self.asking.reports(query), self.named(settings, world.block)
+        rates, (liked, disliked) = self.asking.reports(query), self.shares(query, world.block)
         if disliked is None:
             return FrequencyMoments(level=liked, variance=rates.spread(liked))
         return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
 
-    def named(self, settings: FrequencySettings, block: BlockParameters) -> tuple[Floats, Floats | None]:
+    def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
         from coordinator.server.moments.count_moments import liked_shares, rated_shares
 
-        return (liked_shares(block), None) if design_fields(settings)["source"] == "liked" else rated_shares(block)
+        return (liked_shares(block), None) if sides(query) == 1 else rated_shares(block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +320,7 @@ class HadamardHalf(FrequencyHalf):
         """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
-        told times what the value has; so counts are a 2^t-th of the transform, without a remainder.
+        reports times what the value has; so counts are a 2^t-th of the transform, without a remainder.
         """
         from coordinator.protocol.public_draws import gather, transform
 
@@ -396,10 +397,4 @@ class SubsetHalf(FrequencyHalf):
         return subset_counts(query, release, values=values_of(query), subset_size=int(query.parameters[CHOSEN]))
 
 
-SERVER = (
-    GrrHalf(),
-    OueHalf(),
-    OlhHalf(),
-    HadamardHalf(),
-    SubsetHalf(),
-)
+SERVER = (GrrHalf(), OueHalf(), OlhHalf(), HadamardHalf(), SubsetHalf())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import SETS, ServerHalf, Settings
-from coordinator.server.statistics.pairs import OF_RATED, PairStatistic, aggregate_pairs, check_items
+from coordinator.server.statistics.counts import OF_RATED, PairStatistic, aggregate_pairs, check_items
 
 if TYPE_CHECKING:
     from coordinator.server.moments.pair_moments import PairMoments
@@ -50,7 +50,7 @@ class Pairwise:
     Source: Banerjee, Hegde, Massoulié, Figure 1 and Theorem 8 [3.4].
     """
 
-    items: int  # Number of items N, 2 to `pairs.MOST_PAIRED_ITEMS`
+    items: int  # Number of items N, 2 to `counts.MOST_PAIRED_ITEMS`
     # one of "rated-equal", "equal", "positive"; Both rated and rated alike (the paper's analysis, the default); liked
     # alike, where unrated counts as not liked (its Figure 1 to the letter); both liked (the slides)
     agreement: str = "rated-equal"
@@ -61,14 +61,12 @@ class Pairwise:
         if self.agreement not in AGREEMENTS:
             raise InputError(f"agreement is {self.agreement!r}; choose one of {', '.join(AGREEMENTS)}")
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         return Query(
             design=f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}",
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
         )
 
 
@@ -101,12 +99,12 @@ class PairwiseHalf(ServerHalf):
         return Pairwise(items=world.items, agreement=settings.agreement, rated_public=settings.rated_public)
 
     def aggregate(self, query: Query, release: Release) -> PairStatistic:
-        """Return who agreed about which pair; see `pairs.aggregate_pairs`."""
+        """Return who agreed about which pair; see `counts.aggregate_pairs`."""
         return aggregate_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of agreements; see `spectral.decode_pairs`."""
-        from coordinator.server.decoding.spectral import decode_pairs
+        """Cluster items by the spectrum of agreements; see `line.decode_pairs`."""
+        from coordinator.server.decoding.line import decode_pairs
 
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices, Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
@@ -26,7 +26,7 @@ from coordinator.protocol.mechanisms.sets import (
 )
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
@@ -49,6 +49,7 @@ from coordinator.server.statistics.counts import (
 )
 
 if TYPE_CHECKING:
+    from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.count_moments import FrequencyMoments
     from coordinator.server.rounds.learner import Learner
     from coordinator.server.rounds.policies import PolicyOptions
@@ -77,7 +78,7 @@ class GroupedSets(ABC):
     items: int  # Number of items N, and how many of them a user rated, typically
     rated: int
     subset_size: int = 0  # Values in a release of the last group; 0 for as many as have the least noise
-    counted_group: float = 0.0  # Share of devices that tell how many items they like; 0 for none
+    counted_group: float = 0.0  # Share of devices that report how many items they like; 0 for none
 
     name: ClassVar[str] = "pairs"
 
@@ -90,9 +91,7 @@ class GroupedSets(ABC):
         """The groups in the order in which they are asked."""
 
     @abstractmethod
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of a group, which follows from the answers of earlier ones."""
 
     def group_ends(self, devices: int) -> tuple[int, ...]:
@@ -101,33 +100,27 @@ class GroupedSets(ABC):
         ends = (max(place, round(share * devices)) for place, share in enumerate(shares, 1))
         return (*(min(end, devices) for end in ends), devices)
 
-    def of_numbers(
-        self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None
-    ) -> Query:
+    def of_numbers(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about how many items of ``pool`` a device likes, by default of all."""
-        return self._query_of(round_number, public_seed, epsilon, pool, (0, 1, 1))
+        return self._query_of(terms, pool, (0, 1, 1))
 
     def likes(
         self, group: str, statistic: GroupStatistic, epsilon: Epsilon, pool: Indices | None = None
     ) -> tuple[float, ...]:
         """Return the shares of devices that like 0, 1, ... items of a pool, by a group's answers."""
-        from coordinator.server.decoding.count_decoding import number_shares, range_shares
+        from coordinator.server.decoding.estimates import number_shares, range_shares
 
         query = self.of_numbers(round_number=0, public_seed=bytes(16), epsilon=epsilon, pool=pool)
         own, other = map(float, Pairs().channel(query).rates)
         pool_items = self.items if pool is None else pool.size
         return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
-    def _query_of(
-        self, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None, sizes: tuple[int, int, int]
-    ) -> Query:
+    def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
         query = Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             parameters={SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))},
             pool=pool,
         )
@@ -146,28 +139,26 @@ class CountedSet(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """A group that tells numbers of likes, and all others."""
+        """A group that reports numbers of likes, and all others."""
         return (SIZED, self.counted_group), (RANKED, 1 - self.counted_group)
 
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
         (sized, _), _ = self.steps
         if earlier is None or group == sized:
-            return self.of_numbers(round_number=round_number, public_seed=public_seed, epsilon=epsilon)
-        likes = self.likes(sized, earlier, epsilon)
-        return self.query(round_number=round_number, public_seed=public_seed, epsilon=epsilon, likes=likes)
+            return self.of_numbers(**terms)
+        likes = self.likes(sized, earlier, terms["epsilon"])
+        return self.query(**terms, likes=likes)
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, likes: tuple[float, ...] = ()) -> Query:
+    def query(self, *, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
         from coordinator.server.moments.count_moments import best_sizes, sizes_for
 
         if likes:
-            sizes = sizes_for(likes, self.items, epsilon=epsilon, subset_size=self.subset_size)
+            sizes = sizes_for(likes, self.items, epsilon=terms["epsilon"], subset_size=self.subset_size)
         else:
-            sizes = best_sizes(self.items, rated=self.rated, epsilon=epsilon, subset_size=self.subset_size)
-        return self._query_of(round_number, public_seed, epsilon, None, (1, *sizes))
+            sizes = best_sizes(self.items, rated=self.rated, epsilon=terms["epsilon"], subset_size=self.subset_size)
+        return self._query_of(terms, None, (1, *sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,12 +198,6 @@ TYPICAL_LIKES = 20
 """Likes that a device keeps, unless its typical user rates so few items that these are more than half of them."""
 
 
-class _Common(TypedDict):
-    round_number: int
-    public_seed: bytes
-    epsilon: Epsilon
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikedPairs(GroupedSets):
     """The set mechanism over items and over pairs of items; a release holds ``subset_size`` pairs."""
@@ -249,7 +234,7 @@ class LikedPairs(GroupedSets):
 
     @property
     def device_likes(self) -> int:
-        """Likes w among the M items that a device keeps, if no group of devices tells how many it likes."""
+        """Likes w among the M items that a device keeps, if no group of devices reports how many it likes."""
         return self.pair_likes or min(max(self.rated // 2, 2), TYPICAL_LIKES, self.top)
 
     @property
@@ -264,8 +249,8 @@ class LikedPairs(GroupedSets):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Groups that rank items, that tell how many like the most liked, and that name pairs of these."""
-        # with a counted group, devices tell how many of all items they like first, and then how many of the M
+        """Groups that rank items, that report how many like the most liked, and that name pairs of these."""
+        # with a counted group, devices report how many of all items they like first, and then how many of the M
         counted = self.counted_group > 0
         first = [(SIZED, self.counted_group)] * counted
         between = [(SIZED_TOP, self.counted_group)] * counted + [(SHARED, self.second_group)]
@@ -279,46 +264,31 @@ class LikedPairs(GroupedSets):
         top: Indices = np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
         return top
 
-    def question(
-        self, group: str, earlier: GroupStatistic | None, *, round_number: int, public_seed: bytes, epsilon: Epsilon
-    ) -> Query:
+    def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
-        common: _Common = {"round_number": round_number, "public_seed": public_seed, "epsilon": epsilon}
         pool = None if earlier is None or group in (SIZED, RANKED) else self.most_liked(earlier)
         if group in (SIZED, SIZED_TOP):
-            return self.of_numbers(**common, pool=pool)
+            return self.of_numbers(**terms, pool=pool)
         likes: tuple[float, ...] = ()
         if self.counted_group and earlier is not None:
-            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, epsilon, pool)
-        return (self.query if group == PAIRED else self.of_items)(**common, pool=pool, likes=likes)
+            likes = self.likes(SIZED if pool is None else SIZED_TOP, earlier, terms["epsilon"], pool)
+        return (self.query if group == PAIRED else self.of_items)(**terms, pool=pool, likes=likes)
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        likes: tuple[float, ...] = (),
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about the pairs of ``pool``, by default of the first M items, sized by shares of ``likes``."""
         from coordinator.server.moments.count_moments import best_subset
 
         if pool is None and self.ranks_first:
             pool = np.arange(self.top, dtype=np.int32)
-        padded, subset_size = self._sizes(likes, epsilon) if likes else (self.device_likes, self.subset_size)
+        padded, subset_size = self._sizes(likes, terms["epsilon"]) if likes else (self.device_likes, self.subset_size)
         pairs, own = pairs_of(self.top), pairs_of(padded)
-        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=epsilon, share=own / pairs / 2)
-        return self._query_of(round_number, public_seed, epsilon, pool, (2, padded, subset_size))
+        subset_size = subset_size or best_subset(pairs + own, own=own, epsilon=terms["epsilon"], share=own / pairs / 2)
+        return self._query_of(terms, pool, (2, padded, subset_size))
 
     def of_items(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        likes: tuple[float, ...] = (),
+        self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
         from coordinator.server.moments.count_moments import best_sizes, sizes_for
@@ -326,12 +296,12 @@ class LikedPairs(GroupedSets):
         pool_items = self.items if pool is None else pool.size
         paired = pool_items == self.top
         if likes:
-            padded = self._sizes(likes, epsilon)[0] if paired else 0
-            sizes = sizes_for(likes, pool_items, epsilon=epsilon, padded=padded)
+            padded = self._sizes(likes, terms["epsilon"])[0] if paired else 0
+            sizes = sizes_for(likes, pool_items, epsilon=terms["epsilon"], padded=padded)
         else:
             padded = self.device_likes if paired else 0
-            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=epsilon, padded=padded)
-        return self._query_of(round_number, public_seed, epsilon, pool, (1, *sizes))
+            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=terms["epsilon"], padded=padded)
+        return self._query_of(terms, pool, (1, *sizes))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
@@ -390,8 +360,8 @@ class PairsHalf(ServerHalf):
         return of_group(group_of(query), counted(query, release, counts))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the items' popularity by the first group, clustered, and what the other groups tell of pairs."""
-        from coordinator.server.decoding.count_decoding import popularity
+        """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
+        from coordinator.server.decoding.estimates import popularity
         from coordinator.server.decoding.line import kmeans_on_line
         from coordinator.server.decoding.pair_model import from_counts
         from coordinator.server.decoding.threads import one_thread
@@ -538,7 +508,7 @@ class SetHalf(FrequencyHalf):
         return groups_policy(setting) if name == GROUPS else super().policy(name, setting, options)
 
     def learner(self, settings: Any, world: World, options: LearnerOptions) -> Learner:
-        """Return the learner; what groups tell that are asked in turn is read as pairs' groups are."""
+        """Return the learner; answers of groups that are asked in turn are read as those of pairs' groups."""
         return (SERVER[0].learner if settings.counted_group else super().learner)(settings, world, options)
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
@@ -551,18 +521,15 @@ class SetHalf(FrequencyHalf):
 
         return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
 
-    def moments(self, settings: Settings, world: World) -> FrequencyMoments | None:
-        """Return the moments of one round about all items, for each cluster."""
-        from coordinator.server.moments.count_moments import FrequencyMoments, set_shares
+    def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
+        """Return the moments of one round about all items, for each cluster; none with a counted group."""
+        return None if settings.counted_group else super().moments(settings, world)
 
-        if world.block is None or (isinstance(settings, SetSettings) and settings.counted_group):
-            return None
-        query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
-        level = set_shares(world.block, int(query.parameters[PADDED]))
-        return FrequencyMoments(level=level, variance=subset_rates(query).spread(level))
+    def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, None]:
+        """Return the probability that one item of each cluster is in a user's set; see `set_shares`."""
+        from coordinator.server.moments.count_moments import set_shares
+
+        return set_shares(block, int(query.parameters[PADDED])), None
 
 
-SERVER = (
-    PairsHalf(),
-    SetHalf(),
-)
+SERVER = (PairsHalf(), SetHalf())

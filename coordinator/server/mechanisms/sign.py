@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sign import MOST_VECTORS, answer_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
-from coordinator.server.design import World
+from coordinator.server.design import RoundTerms, World, fields_of
 from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
@@ -63,13 +63,7 @@ class SignSensing:
             raise InputError(f"vectors is {self.vectors}; give a power of two, 1 to {MOST_VECTORS}")
 
     def query(
-        self,
-        *,
-        round_number: int,
-        public_seed: bytes,
-        epsilon: Epsilon,
-        pool: Indices | None = None,
-        expected: Floats | None = None,
+        self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
         centres = None
@@ -79,10 +73,8 @@ class SignSensing:
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
-            parameters={"vectors": self.vectors, "kept": self._best_count(items.size, epsilon)},
+            **fields_of(terms),
+            parameters={"vectors": self.vectors, "kept": self._best_count(items.size, terms["epsilon"])},
             pool=items,
             answer_bits=answer_bits(self.vectors),
             centres=centres,

@@ -6,17 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 
 import numpy as np
 from pydantic import Field
 
 from coordinator.protocol.arrays import Indices
-from coordinator.protocol.budget import Epsilon, as_float
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, LearnerOptions, World
+from coordinator.server.design import Decoding, RoundTerms, World, fields_of
 from coordinator.server.server_half import (
     ONE_ROUND,
     TRUST_CURATOR,
@@ -28,10 +28,9 @@ from coordinator.server.server_half import (
     TotalMoments,
     YesMoments,
 )
-from coordinator.server.statistics.pairs import PairStatistic, check_items
+from coordinator.server.statistics.counts import PairStatistic, check_items
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.learner import SumLearner
     from coordinator.server.rounds.policies import PolicyOptions
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, ServerState
@@ -59,14 +58,12 @@ class ItemQuery:
     rated: int = 1  # Number of items w that a user rated, which is public; it determines the size of a round
     answers: int = 1  # Number of yeses that an item needs
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon, pool: Indices | None = None) -> Query:
+    def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
         return Query(
             design="item-query",
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             pool=np.arange(self.items, dtype=np.int32) if pool is None else pool,
         )
 
@@ -170,7 +167,7 @@ class RevealSettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reveal:
-    """Devices tell their ratings as they are: not private towards whoever asks.
+    """Devices reveal their ratings as they are: not private towards whoever asks.
 
     Source: Banerjee, Hegde, Massoulié, section 1.1 (``full-reveal``); the authors' slides, page 11 (the curator).
     """
@@ -179,8 +176,8 @@ class Reveal:
     # totals of items or of pairs of items
     name: str
     items: int  # Number of items N
-    most: int  # Most ratings w that a device tells, which bounds a user's share in the curator's totals
-    share: float = 1.0  # Probability that a device tells anything at all, in (0, 1]; in the toy ``1 / log2 N``
+    most: int  # Most ratings w that a device reveals, which bounds a user's share in the curator's totals
+    share: float = 1.0  # Probability that a device reveals anything at all, in (0, 1]; in the toy ``1 / log2 N``
 
     def __post_init__(self) -> None:
         if self.name == "curator-pairs":
@@ -190,14 +187,12 @@ class Reveal:
         if not 0 < self.share <= 1:
             raise InputError(f"reveal_share is {self.share}; it must lie in (0, 1]")
 
-    def query(self, *, round_number: int, public_seed: bytes, epsilon: Epsilon) -> Query:
+    def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
         return Query(
             design=self.name,
             items=self.items,
-            round=round_number,
-            public_seed=public_seed,
-            epsilon=epsilon,
+            **fields_of(terms),
             questions=2 * self.items,
             parameters={"share": self.share, "most": self.most},
         )
@@ -237,7 +232,7 @@ class FullRevealHalf(ServerHalf):
         return decode_shares(statistic, clusters=how.clusters)
 
     def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
-        """Return the share of users that tell."""
+        """Return the share of users that reveal their ratings."""
         return RevealMoments(share=self.design(settings, world).share)
 
 
@@ -248,14 +243,6 @@ class CuratorHalf(ServerHalf):
     policies = (ONE_ROUND,)
     trust = TRUST_CURATOR
     bounded = False
-
-    def learner(self, settings: Settings, world: World, options: LearnerOptions) -> SumLearner:
-        """Return the decoder of totals, with the noise that the curator adds."""
-        from coordinator.server.decoding.line import Curator
-        from coordinator.server.rounds.learner import SumLearner
-
-        curator = Curator(epsilon=world.epsilon, rated=world.rated, seed=options.curator_seed)
-        return SumLearner(half=self, how=Decoding(clusters=world.clusters, decoder=options.decoder, curator=curator))
 
 
 class CuratorItemsHalf(CuratorHalf):
@@ -319,12 +306,7 @@ class CuratorPairsHalf(CuratorHalf):
         if world.block is None:
             return None
         alike = pair_agreement(world.block, agreement="rated-equal", epsilon=math.inf, rated_public=True)
-        return PairTotals(alike=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
+        return PairTotals(profile=alike, scale=pair_sensitivity(world.rated) / as_float(world.epsilon))
 
 
-SERVER = (
-    ItemQueryHalf(),
-    FullRevealHalf(),
-    CuratorItemsHalf(),
-    CuratorPairsHalf(),
-)
+SERVER = (ItemQueryHalf(), FullRevealHalf(), CuratorItemsHalf(), CuratorPairsHalf())

@@ -31,7 +31,7 @@ class FrequencyMoments:
 
     @property
     def profile(self) -> Floats:
-        """What answers without noise tell of each cluster's items, one row a cluster."""
+        """What answers without noise say of each cluster's items, one row a cluster."""
         return self.level[:, None]
 
 
@@ -113,7 +113,10 @@ def set_share(pool: int, *, items: int, rated: int, likes: float, padded: int) -
 
 @lru_cache(maxsize=4096)
 def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, subset_size: int = 0) -> tuple[int, int]:
-    """Return sizes of sets and subsets with the least noise ``v / f^2``, if half of all ratings are likes."""
+    """Return sizes of sets and subsets with the least noise ``v / f^2``, if half of all ratings are likes.
+
+    f is the probability that an item of the pool is in a set, and v the variance of its estimate at a share of f / 2.
+    """
     others = binomial_mass(np.arange(rated), rated - 1, LIKED)
 
     def noise(own: int, many: int) -> float:
@@ -129,7 +132,7 @@ def best_sizes(pool: int, *, rated: int, epsilon: Epsilon, padded: int = 0, subs
 
 @lru_cache(maxsize=4096)
 def best_subset(values: int, *, own: int, epsilon: Epsilon, share: float) -> int:
-    """Return the size of subsets that tells a value of such a share with the least noise."""
+    """Return the size of subsets that estimates a value of such a share with the least noise."""
     return _lowest(lambda many: _variance(values, own, many, as_float(epsilon), share), 1, values - own)
 
 
@@ -147,31 +150,13 @@ def sizes_for(
     """Return likes w that devices keep, and values k of a release, where it is known how many items devices like."""
     # w is the median number of likes: half of the devices pad, the others keep some of theirs. What has the least noise
     # if everybody likes items in proportion to their popularity would be larger where a few like very many, because it
-    # is these whom popular items tell least of. k has the least noise for the mean share of devices that have a value.
+    # is these of whom popular items say least. k has the least noise for the mean share of devices that have a value.
     median = int(np.searchsorted(np.cumsum(likes), MEDIAN))
     own = padded or max(together, min(median, most, pool))
     values, named = math.comb(own, together), math.comb(pool, together)
     mean_values = binom(np.minimum(np.arange(len(likes)), own), together) @ np.array(likes)
     share = max(float(mean_values), 1e-9) / named
     return own, subset_size or best_subset(named + values, own=values, epsilon=epsilon, share=share / 2)
-
-
-def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
-    """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
-
-    On the diagonal the items are two of one cluster; 0 where it has one only.
-    """
-    clusters = block.cluster_sizes.size
-    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
-    both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
-    for one, other in np.ndindex(clusters, clusters):
-        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
-        if (others < 0).any() or block.rated < 2:
-            continue
-        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            chance = float(likes_of(like, others, block.rated - 2) @ both)
-            shares[one, other] += share * like[one] * like[other] * chance
-    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
 
 
 def _variance(values: int, own: int, subset_size: int, epsilon: float, share: float) -> float:

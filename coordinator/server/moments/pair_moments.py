@@ -49,7 +49,7 @@ class PairMoments:
 
     @property
     def profile(self) -> Floats:
-        """What answers without noise tell of each cluster's items, one row a cluster."""
+        """What answers without noise say of each cluster's items, one row a cluster."""
         return self.rates
 
 

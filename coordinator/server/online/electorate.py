@@ -7,7 +7,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bits, Bools, Floats, Indices
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import NO_LIMIT, Rule
+from coordinator.server.online.recommenders import NO_LIMIT, Rule
 
 
 @compiled

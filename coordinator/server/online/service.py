@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
 from coordinator.protocol.messages import Query
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommender import NamedRecommender, Promise, Recommender
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import NamedRecommender, Promise, Recommender, recommender_of
 from coordinator.server.rounds.conductor import Block, Fleet
 from coordinator.server.rounds.state import RunProgress
 
@@ -209,18 +208,11 @@ class ServedClient:
 class ServingPlan:
     """The clients to serve, in this order; see `coordinator.server.rounds.conductor.ServerSpec`."""
 
+    own: ClassVar[None] = None  # No custom mechanism
+    in_step: ClassVar[bool] = False  # who takes part follows from the voters' book, and they repeat their votes
+
     clients: tuple[ClientPlan, ...]
     voters: int  # Addresses of voters lie below this
-
-    @property
-    def own(self) -> None:
-        """No custom mechanism."""
-        return
-
-    @property
-    def in_step(self) -> bool:
-        """False, because who takes part follows from the voters' book, and they repeat their votes."""
-        return False
 
     def rehearsal(self) -> Query | None:
         """Return None, because voters are asked services instead of queries."""

@@ -18,13 +18,11 @@ from coordinator.server.rounds.state import Ask, Policy, ServerState, absorb, to
 from coordinator.server.statistics.statistic import Statistic
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Learner(ABC):
     """How the server turns statistics into an item model; mechanisms make their own, see `ServerHalf.learner`."""
 
-    __slots__ = ()
-    own: (
-        CustomMechanism | None
-    )  # The experimenter's own mechanism, if the run has one; every process of the run admits it
+    own: CustomMechanism | None = None  # The run's custom mechanism, which every process of the run admits
 
     @property
     @abstractmethod
@@ -58,7 +56,7 @@ class Decoder(Protocol):
         ...
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
-        """Return the item model that the sum of all rounds tells."""
+        """Return the item model from the sum of all rounds."""
         ...
 
 
@@ -68,7 +66,6 @@ class SumLearner(Learner):
 
     half: Decoder  # The mechanism's half
     how: Decoding  # Number of clusters, decoder, and what is added or weighed with the sum
-    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -90,7 +87,6 @@ class PosteriorLearner(Learner):
     assume_malicious: float = 0.0  # Share of liars that decided labels must withstand
     # Whether labels count as decided only where fresh devices confirmed them; see `policies.Verifying`
     verifies: bool = False
-    own: CustomMechanism | None = None  # As for `Learner`
 
     @property
     def asks(self) -> tuple[str, ...]:

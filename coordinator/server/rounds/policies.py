@@ -174,7 +174,7 @@ MORE = 2.0
 MOST = 0.8
 """Largest share of the open items that a round should decide."""
 GROWTH = 0.35
-"""A round asks at most this share of the users asked so far, so that the next round can use what it tells."""
+"""A round asks at most this share of the users asked so far, so that the next round can use what it learns."""
 LEAST, LEAST_ALONE = 0.04, 0.25
 """A round adds at least this share to the information about its items, for several items and for one."""
 
@@ -217,6 +217,7 @@ class ItemByItem:
     least information and doubles it; afterwards it is about the first open item.
     """
 
+    # it shares `_pilot`, `_next` and GROWTH with `Eliminate`: a change of how that sizes rounds changes this one, too
     setting: Setting  # As for `Eliminate`
 
     def next_query(self, state: ServerState) -> Ask | None:
@@ -277,13 +278,7 @@ def _next(
 
 
 def users_to_decide(
-    posterior: Posterior,
-    open_ones: Bools,
-    rates: Floats,
-    *,
-    goal: float,
-    failure: float,
-    assume_malicious: float = 0.0,
+    posterior: Posterior, open_ones: Bools, rates: Floats, *, goal: float, failure: float, assume_malicious: float = 0.0
 ) -> float:
     """Return the users after which so many of the open items should be decided, on average.
 
@@ -386,11 +381,6 @@ class PolicyOptions:
     verify: int | None = None  # Items of a pool when fresh devices verify labels at the end; None if they do not
 
 
-def one_round(setting: Setting, options: PolicyOptions) -> Policy:  # noqa: ARG001 (as all of them)
-    """Return the policy of one round."""
-    return OneRound(design=setting.design, epsilon=setting.epsilon, public_seed=setting.public_seed)
-
-
 def fixed(setting: Setting, options: PolicyOptions) -> Policy:
     """Return the policy of a fixed number of rounds."""
     answers = options.devices * setting.answers_per_device
@@ -407,8 +397,3 @@ def eliminate(setting: Setting, options: PolicyOptions) -> Policy:
     """Return the policy that asks about undecided items, where labels are verified with a verification after it."""
     policy = Eliminate(setting=setting)
     return Verifying(policy=policy, setting=setting, size=options.verify) if options.verify else policy
-
-
-def item_by_item(setting: Setting, options: PolicyOptions) -> Policy:  # noqa: ARG001 (as all of them)
-    """Return the policy that decides item after item."""
-    return ItemByItem(setting=setting)

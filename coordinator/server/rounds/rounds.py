@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.custom import CustomMechanism
@@ -49,25 +50,14 @@ class QueryRounds:
     """Asks and absorbs round after round until the policy stops, then learns; see `conductor.ServerProcess`."""
 
     def __init__(
-        self,
-        policy: Policy,
-        learner: Learner,
-        transport: Transport,
-        *,
-        devices: int,
-        budget: Epsilon = None,
-        most_rounds: int = MOST_ROUNDS,
-        report_progress: Callable[[int], None] = lambda _: None,
+        self, plan: QueryPlan, transport: Transport, report_progress: Callable[[int], None] = lambda _: None
     ) -> None:
-        self._policy, self._learner, self._most_rounds = policy, learner, most_rounds
+        self._policy, self._learner, self._most_rounds = plan.policy, plan.learner, plan.most_rounds
         self._transport, self._report_progress = transport, report_progress
-        self._purity = PurityCheck(policy)
-        self._state = ServerState(devices=devices, budget=budget)
-        planned = getattr(policy, "rounds", None)
-        self._spending, self._progress = (
-            Spending(budget),
-            RunProgress(planned=planned if type(planned) is int else None),
-        )
+        self._purity = PurityCheck(plan.policy)
+        self._state, self._spending = plan.start, Spending(plan.budget)
+        planned = getattr(plan.policy, "rounds", None)
+        self._progress = RunProgress(planned=planned if type(planned) is int else None)
         self._digests: list[bytes] = []
         self._size = 0
         self._failure: str | None = None
@@ -173,8 +163,8 @@ def conduct(
     keep: Callable[[Round], None] = lambda _: None,
 ) -> Outcome:
     """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
-    rounds = QueryRounds(policy, learner, transport, devices=devices, budget=budget, most_rounds=most_rounds)
-    conductor = Conductor(rounds)
+    plan = QueryPlan(policy=policy, learner=learner, devices=devices, budget=budget, most_rounds=most_rounds)
+    conductor = Conductor(QueryRounds(plan, transport))
     for over in earlier:
         conductor.replay(over)
     return conductor.run(keep)
@@ -184,11 +174,13 @@ def conduct(
 class QueryPlan:
     """Which queries are asked, and how the server learns from them; see `conductor.ServerSpec`."""
 
-    policy: Policy  # As for `QueryRounds`
-    learner: Learner
-    devices: int
-    budget: Epsilon = None
-    most_rounds: int = MOST_ROUNDS
+    in_step: ClassVar[bool] = False  # a round that is asked again costs its devices nothing, whatever came before it
+
+    policy: Policy  # What asks
+    learner: Learner  # What reads the answers
+    devices: int  # Number of devices that can be asked
+    budget: Epsilon = None  # What a device may spend in all [nats]; None for no limit
+    most_rounds: int = MOST_ROUNDS  # Rounds after which the policy is assumed never to stop
 
     @property
     def own(self) -> CustomMechanism | None:
@@ -196,27 +188,18 @@ class QueryPlan:
         return self.learner.own
 
     @property
-    def in_step(self) -> bool:
-        """False, because a round that is asked again costs its devices nothing, whatever came before it."""
-        return False
+    def start(self) -> ServerState:
+        """The state before the first round."""
+        return ServerState(devices=self.devices, budget=self.budget)
 
     def rehearsal(self) -> Query | None:
         """Return the policy's first query; a policy is pure, so asking it here has no effect."""
-        start = ServerState(devices=self.devices, budget=self.budget)
-        ask = next_ask(self.policy, start, most_rounds=self.most_rounds)
+        ask = next_ask(self.policy, self.start, most_rounds=self.most_rounds)
         return ask.query if ask else None
 
     def begin(self, fleet: Fleet) -> QueryRounds:
         """Return the process in its state before the first round."""
-        return QueryRounds(
-            self.policy,
-            self.learner,
-            fleet.queries(self.own),
-            devices=self.devices,
-            budget=self.budget,
-            most_rounds=self.most_rounds,
-            report_progress=fleet.report_progress,
-        )
+        return QueryRounds(self, fleet.queries(self.own), fleet.report_progress)
 
 
 def require_same(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.rounding import round_up
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
-from coordinator.server.design import Design, PoolDesign
+from coordinator.server.design import Design, PoolDesign, RoundTerms
 from coordinator.server.rounds.state import Ask, ServerState
 
 
@@ -107,10 +106,10 @@ class Setting:
         """Allowed probability that any label is wrong."""
         return 1 - self.confidence
 
-    @property
-    def epsilon_per_answer(self) -> Epsilon:
-        """Epsilon of one answer, an exact share of the device's [nats]."""
-        return None if self.epsilon is None else self.epsilon / self.answers_per_device
+    def terms(self, state: ServerState) -> RoundTerms:
+        """Return what the next round's query has, whatever it asks; an answer takes an exact share of epsilon."""
+        epsilon = None if self.epsilon is None else self.epsilon / self.answers_per_device
+        return {"round_number": state.round_number, "public_seed": self.public_seed, "epsilon": epsilon}
 
     def users_left(self, state: ServerState) -> int:
         """Return how many answers can still be asked for: each device is asked at most `answers_per_device` times."""
@@ -133,13 +132,9 @@ class Setting:
         InputError
             If the design cannot ask about a pool, or the pool is empty or has items outside of the catalogue.
         """
-        common: dict[str, Any] = {
-            "round_number": state.round_number,
-            "public_seed": self.public_seed,
-            "epsilon": self.epsilon_per_answer,
-        }
+        terms = self.terms(state)
         if pool is None and expected is None:
-            return self.design.query(**common)
+            return self.design.query(**terms)
         if not isinstance(self.design, PoolDesign):
             raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose {POOLED}")
         items = _items_of(np.arange(self.design.items, dtype=np.int32) if pool is None else pool, self.design.items)
@@ -147,7 +142,7 @@ class Setting:
             raise InputError(
                 f"expected has shape {np.shape(expected)} for a pool of {items.size} items; give each a finite number"
             )
-        return self.design.query(**common, pool=items, expected=expected)
+        return self.design.query(**terms, pool=items, expected=expected)
 
     def ask(
         self, state: ServerState, *, users: int, pool: Indices | None = None, expected: Floats | None = None

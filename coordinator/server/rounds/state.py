@@ -216,7 +216,7 @@ class ServerState:
 class Policy(Protocol):
     """Decides which query comes next, as a pure function of what the server knows.
 
-    A policy may have two attributes more, which only serve to tell how far a run has come: ``rounds``, where it knows
+    A policy may have two attributes more, which only serve to show how far a run has come: ``rounds``, where it knows
     how many there will be, and a true ``asks_undecided``, where its pools are the items that are not decided.
     """
 

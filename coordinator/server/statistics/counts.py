@@ -1,13 +1,15 @@
-"""Counts that add up: of private values, of frequency oracles' reports, of a custom mechanism, and group by group."""
+"""Counts that add up: of reported values, of the answers of groups, and of agreements about pairs of items."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
@@ -17,32 +19,15 @@ class CountStatistic(Statistic):
     """Sums over the devices that answered; see `Statistic`."""
 
     counts: ClassVar[tuple[str, ...]] = ("sums",)
+    padded: ClassVar[tuple[str, ...]] = ("sums",)
 
-    # shape (any,); Sums of the class's ``count``; if two have different sizes, the shorter one is padded with zeros
-    sums: Ints
+    sums: Ints  # shape (any,); Sums of the class's ``count``; rounds may be about pools of other sizes
     ones: int  # Ones among the released bits
     pooled: int = 0  # Devices that were asked about a pool of items, and counted only for that pool
 
-    def __add__(self, other: Self) -> Self:
-        """Return the statistic of both blocks, or rounds, together."""
-        sums = np.zeros(max(self.sums.size, other.sums.size), np.int64)
-        sums[: self.sums.size] += self.sums
-        sums[: other.sums.size] += other.sums
-        return type(self)(
-            sums=sums,
-            **{
-                name: getattr(self, name) + getattr(other, name)
-                for name in ("devices", "answered", "refused", "ones", "pooled")
-            },
-        )
-
-    def shape(self) -> tuple[object, ...]:
-        """Return the kind; see `Statistic.shape`. Sizes may differ, since rounds may be about pools of other sizes."""
-        return super().shape()[0], self.sums.ndim
-
 
 GROUPS = RANKED, SHARED, PAIRED, SIZED, SIZED_TOP = ("ranked", "shared", "paired", "sized", "sized_top")
-"""The groups; those that tell numbers of likes are asked before those whose sets follow from these."""
+"""The groups; those that report numbers of likes are asked before those whose sets follow from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +35,7 @@ class GroupStatistic(Statistic):
     """Sums over the devices that answered; see `Statistic`. Counts of a group that was not asked are empty."""
 
     counts: ClassVar[tuple[str, ...]] = (*GROUPS, "heard")
+    padded: ClassVar[tuple[str, ...]] = GROUPS
 
     ranked: Ints  # Devices of the first group whose subset held each value: all items, and dummies
     shared: Ints  # The same of the second group: the most liked items, and dummies
@@ -63,21 +49,6 @@ class GroupStatistic(Statistic):
         """Return a group's counts."""
         heard = int(self.heard[GROUPS.index(group)])
         return CountStatistic(sums=getattr(self, group), ones=0, devices=heard, answered=heard, refused=0)
-
-    def __add__(self, other: Self) -> Self:
-        """Return the statistic of both blocks, or rounds, together."""
-        sizes = {name: max(getattr(self, name).size, getattr(other, name).size) for name in GROUPS}
-        return Statistic.__add__(self._padded(sizes), other._padded(sizes))
-
-    def shape(self) -> tuple[object, ...]:
-        """Return the kind; see `Statistic.shape`. Sizes may differ, since each round is about one of the groups."""
-        return super().shape()[0], self.heard.size
-
-    def _padded(self, sizes: dict[str, int]) -> Self:
-        wider: dict[str, Any] = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
-        for name, counts in wider.items():
-            counts[: getattr(self, name).size] = getattr(self, name)
-        return replace(self, **wider)
 
 
 def of_group(group: str, one: CountStatistic) -> GroupStatistic:
@@ -108,10 +79,7 @@ def reported(query: Query, release: Release, outputs: int) -> Indices:
 def counted(query: Query, release: Release, supports: Ints) -> CountStatistic:
     """Return the statistic of one block's release. Shapes: ``supports`` (K,)."""
     return CountStatistic(
-        sums=supports,
-        ones=_ones(release),
-        **device_counts(release),
-        pooled=0 if query.pool is None else release.count,
+        sums=supports, ones=_ones(release), **device_counts(release), pooled=0 if query.pool is None else release.count
     )
 
 
@@ -149,3 +117,67 @@ class Rates(NamedTuple):
         product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
         alone = 2 * (1 - self.both) * product / self.contrast**2
         return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
+
+
+OF_RATED = "-of-rated"
+"""Ends the name of designs whose pairs are among a device's public rated items."""
+MOST_PAIRED_ITEMS = 5000
+"""The statistic holds two numbers a pair: 200 MB at this many items."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairStatistic(Statistic):
+    """Sums over the devices that answered; sums of two blocks add up to that of both."""
+
+    counts: ClassVar[tuple[str, ...]] = ("pairs", "agreed")
+
+    pairs: Ints  # shape (N, N); Upper triangle: answering devices that were asked about the pair
+    agreed: Ints  # shape (N, N); Upper triangle: those of them whose bit was 1
+
+    @cached_property
+    def ones(self) -> int:
+        """``sum_u S_u``."""
+        return int(self.agreed.sum())
+
+    def affinity(self, centre: float) -> Floats:
+        """Return ``A``: the symmetric matrix of ``sum_u (S_u - centre)`` over the devices asked about each pair."""
+        upper = self.agreed - centre * self.pairs
+        matrix: Floats = upper + upper.T
+        return matrix
+
+
+def aggregate_pairs(query: Query, release: Release) -> PairStatistic:
+    """Return the statistic of one block's release; see `coordinator.server.statistics.scores.aggregate_scores`."""
+    from coordinator.protocol.coins import round_key  # noqa: PLC0415 (compiled)
+    from coordinator.protocol.public_draws import random_pairs  # noqa: PLC0415 (compiled)
+
+    release.require(query)
+    check_items(query.items)
+    public = release.public_pairs()
+    if (public is not None) != query.design.endswith(OF_RATED) and release.count:
+        needed = "lacks the public pairs" if public is None else "brings public pairs, which are not those"
+        raise InputError(f"release of device {release.first} on {needed} that {query} is about")
+    if public is None:
+        key = round_key(query.public_seed, query.round)
+        low, high = random_pairs(key, release.first, release.count, query.items)
+    else:
+        low, high = public[:, 0], public[:, 1]
+        heard = release.answered_mask()
+        if not ((low[heard] >= 0) & (low[heard] < high[heard]) & (high[heard] < query.items)).all():
+            raise InputError(f"release of device {release.first} on names pairs that are none of {query.items} items")
+    place = low.astype(np.int64) * query.items + high
+    answered, bits = release.answered_mask(), release.unpacked()[:, 0] & release.answered_mask() == 1
+    cells, shape = query.items**2, (query.items, query.items)
+    return PairStatistic(
+        pairs=np.bincount(place[answered], minlength=cells).reshape(shape),
+        agreed=np.bincount(place[bits], minlength=cells).reshape(shape),
+        **device_counts(release),
+    )
+
+
+def check_items(items: int) -> None:
+    """Refuse a catalogue whose pairs do not fit into memory, or that has none."""
+    if not 2 <= items <= MOST_PAIRED_ITEMS:
+        raise InputError(
+            f"items is {items}; pairwise needs at least 2, and at most {MOST_PAIRED_ITEMS} to hold all pairs"
+        )

@@ -15,7 +15,7 @@ from coordinator.protocol.hashing import device_streams, ones, zeros_below
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import item_queries, random_order, sense
 from coordinator.protocol.sensing import SensingTable, sensing_of
-from coordinator.server.statistics.pairs import PairStatistic, check_items
+from coordinator.server.statistics.counts import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
@@ -78,12 +78,8 @@ def move_out(shared: Counts, sensed: Ints, scores: Ints) -> None:
 def count_set(members: Counts, set_size: int, bit: int, counters: SetCounters, counted: int) -> int:
     """Count one device's sensing set and its bit; return how many devices were counted since words were moved out."""
     # both counts of an item share a word, one addition an item; an item that the device has seen counts no more
-    shared, seen, unit, ours = (
-        counters.shared,
-        counters.seen,
-        uint32(1) + (uint32(bit) << uint32(16)),
-        uint16(counted + 1),
-    )
+    shared, seen = counters.shared, counters.seen
+    unit, ours = uint32(1) + (uint32(bit) << uint32(16)), uint16(counted + 1)
     for j in range(set_size):
         item = members[j]
         if seen[item] != ours:
@@ -150,10 +146,8 @@ def _add_up_sets(
     key: Words, set_size: int, first: int, bits: Bits2, answered: Bits, sensed: Ints, scores: Ints
 ) -> None:
     """Regenerate every answering device's sets and count."""
-    order, sample = (
-        np.arange(sensed.size).astype(np.uint32),
-        np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32),
-    )
+    order = np.arange(sensed.size).astype(np.uint32)
+    sample = np.empty(min(sensed.size, set_size * bits.shape[1]), np.uint32)
     swaps, counts, since = np.empty_like(sample), np.zeros(sensed.size, np.uint32), 0
     streams = device_streams(key, first, len(bits))
     for k in range(len(bits)):
@@ -272,12 +266,7 @@ def aggregate_revealed(query: Query, release: Release) -> ScoreStatistic:
     answered, (sensed, scores) = release.answered_mask(), np.zeros((2, query.items), np.int64)
     most = int(query.parameters["most"])
     _refuse(query, release, _add_items(words_of(release), most, answered.view(np.uint8), sensed, scores))
-    return ScoreStatistic(
-        sensed=sensed,
-        scores=scores,
-        **device_counts(release),
-        ones=int(scores.sum()),
-    )
+    return ScoreStatistic(sensed=sensed, scores=scores, **device_counts(release), ones=int(scores.sum()))
 
 
 def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
@@ -294,9 +283,7 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     most = int(query.parameters["most"])
     _refuse(query, release, _add_pairs(words_of(release), most, answered.view(np.uint8), counts))
     return PairStatistic(
-        pairs=counts & (_ALIKE - 1),
-        agreed=counts >> (_ALIKE.bit_length() - 1),
-        **device_counts(release),
+        pairs=counts & (_ALIKE - 1), agreed=counts >> (_ALIKE.bit_length() - 1), **device_counts(release)
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import uint64
@@ -63,10 +63,7 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
     sensed[query.pool], scores[query.pool] = answered.sum(), agreed
     return ScoreStatistic(
-        sensed=sensed,
-        scores=scores,
-        **device_counts(release),
-        ones=int((bits[:, 0] & answered).sum(dtype=np.int64)),
+        sensed=sensed, scores=scores, **device_counts(release), ones=int((bits[:, 0] & answered).sum(dtype=np.int64))
     )
 
 
@@ -102,8 +99,9 @@ class AnchorStatistic(Statistic):
     """Sums over the devices that answered; see `Statistic`. What a round was not about is empty."""
 
     counts: ClassVar[tuple[str, ...]] = ("pairs", "sensed", "scores")
+    padded: ClassVar[tuple[str, ...]] = counts
 
-    # shape (M (M - 1); Devices whose bit was the public sign of a pair of the pool, in the order of an upper triangle's
+    # shape (M (M - 1) / 2,); Devices whose bit was the public sign of a pair of the pool, as an upper triangle has its
     # rows
     pairs: Ints
     # shape (N,); Devices whose public coin had them sense an item, and those of them whose bit was its public sign
@@ -115,20 +113,6 @@ class AnchorStatistic(Statistic):
     def means(self) -> Floats:
         """Mean of ``H_i S`` over the devices that sensed each item; 0 where none did."""
         return (2 * self.scores - self.sensed) / np.maximum(self.sensed, 1)
-
-    def __add__(self, other: Self) -> Self:
-        """Return the statistic of both blocks, or rounds, together."""
-        return Statistic.__add__(self._as_wide_as(other), other._as_wide_as(self))
-
-    def shape(self) -> tuple[object, ...]:
-        """Return the kind; see `Statistic.shape`. Sizes may differ, since each round is about pairs or items."""
-        return super().shape()[:1]
-
-    def _as_wide_as(self, other: Self) -> Self:
-        sizes = {name: max(getattr(self, name).size, getattr(other, name).size) for name in self.counts}
-        counts = {name: getattr(self, name) for name in self.counts}
-        wider: dict[str, Any] = {name: np.pad(one, (0, sizes[name] - one.size)) for name, one in counts.items()}
-        return replace(self, **wider)
 
 
 def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
@@ -143,11 +127,7 @@ def aggregate_anchor(query: Query, release: Release) -> AnchorStatistic:
         key = round_key(query.public_seed, query.round)
         pairs = agreements(key, release.first, positive, answered, pairs_of(query.pool.size))
     return AnchorStatistic(
-        pairs=pairs,
-        sensed=sensed,
-        scores=scores,
-        **device_counts(release),
-        ones=int((positive & answered).sum()),
+        pairs=pairs, sensed=sensed, scores=scores, **device_counts(release), ones=int((positive & answered).sum())
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class Statistic:
 
     counts: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are arrays of int64."""
+    padded: ClassVar[tuple[str, ...]] = ()
+    """Those of them whose sizes differ between rounds: the shorter one is padded with zeros."""
     same: ClassVar[tuple[str, ...]] = ()
     """Names of the numbers that must be equal and are not added up."""
 
@@ -43,14 +45,19 @@ class Statistic:
 
     def __add__(self, other: Self) -> Self:
         """Return the statistic of both blocks together."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        return type(self)(
-            **{name: value if name in self.same else value + getattr(other, name) for name, value in values.items()}
-        )
+        sums: dict[str, Any] = {}
+        for name in (part.name for part in fields(self)):
+            one, more = getattr(self, name), getattr(other, name)
+            if name in self.padded and one.size != more.size:
+                size = max(one.size, more.size)
+                one, more = (np.pad(counts, (0, size - counts.size)) for counts in (one, more))
+            sums[name] = one if name in self.same else one + more
+        return type(self)(**sums)
 
     def shape(self) -> tuple[object, ...]:
         """Return the type and the sizes of the counts, which must be equal in statistics that are added up."""
-        shapes = [require_array(name, getattr(self, name, None), np.int64, None).shape for name in self.counts]
+        counts = {name: require_array(name, getattr(self, name, None), np.int64, None) for name in self.counts}
+        shapes = [one.ndim if name in self.padded else one.shape for name, one in counts.items()]
         for part in fields(self):
             if part.name not in self.counts:
                 require_whole(part.name, getattr(self, part.name, None), 0, MOST)

@@ -19,8 +19,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import compared_in, recommender_of
+from coordinator.server.online.recommenders import Promise, compared_in, recommender_of
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated

@@ -16,8 +16,7 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import (
     Backend,

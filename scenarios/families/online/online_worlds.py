@@ -16,7 +16,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Promise
+from coordinator.server.online.recommenders import Promise
 from scenarios.config.files import read_toml
 from scenarios.config.lying_settings import HALVING
 from scenarios.data.datasets import RatingTable, read_for

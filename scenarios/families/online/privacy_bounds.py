@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import bounded_names, recommender_of
+from coordinator.server.online.recommenders import Promise, bounded_names, recommender_of
 from coordinator.server.online.weighting import Weighting
 from scenarios.families.online.loss_bounds import check, log_phi, two_objects, two_patterns
 

@@ -9,8 +9,7 @@ import numpy as np
 from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.weighting import Weighting, chances
 from scenarios.families.online.loss_bounds import check
 

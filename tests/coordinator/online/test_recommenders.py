@@ -1,4 +1,4 @@
-"""Recommenders by name against the paper in plain Python: dictionaries, exact weights, phi without logarithms."""
+"""Recommenders: their rules, the voters' record, recommendation by weight, and all readings and rivals."""
 
 from __future__ import annotations
 
@@ -12,14 +12,357 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from statistical import FALSE_ALARM, chi_square_fits
+from thoroughness import examples
 
-from coordinator.protocol.arrays import Bits2, Bools2, Indices
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommender import Promise
-from coordinator.server.online.recommenders import named_recommenders, recommender_of
+from coordinator.server.online import recommenders
+from coordinator.server.online.electorate import Electorate
+from coordinator.server.online.recommenders import NO_LIMIT, Limits, Promise, Rule, named_recommenders, recommender_of
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
+from coordinator.server.online.weighting import Weighting
+
+SOUND = [recommenders.total, recommenders.wide, recommenders.lean]
+
+
+def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) -> Electorate:
+    """The electorate after rounds of ``votes`` (rounds, voters), by the coordinator's code."""
+    electorate = Electorate(votes.shape[1], rule)
+    for row, chosen, answer in zip(votes, recommended, liked, strict=True):
+        electorate.seat()
+        electorate.learn(np.ascontiguousarray(row[electorate.survivors]), chosen, (1.0, 1.0), liked=answer)
+    return electorate
+
+
+def test_check_value_7() -> None:
+    """The literal rule kicks out a peer that spends its distance while another, liked object is recommended."""
+    votes = np.array([[1, 0, 0]], np.uint8)
+    assert after(recommenders.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
+    for rule in SOUND:
+        assert after(rule(0, 1), votes, [0], [True]).alive.tolist() == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (recommenders.total, (6, NO_LIMIT, 10)),
+        (recommenders.wide, (6, 10, NO_LIMIT)),
+        (recommenders.literal, (6, 4, NO_LIMIT)),
+        (recommenders.lean, (3, NO_LIMIT, 5)),
+        (recommenders.strict, (0, 0, 0)),
+        (recommenders.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
+    ],
+)
+def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
+    assert rule(2, 3) == expected
+
+
+@pytest.mark.parametrize("rule", [*SOUND, recommenders.literal])
+def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
+    votes = np.array([[0, 1]], np.uint8)
+    assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
+    assert after(rule(0, 0), votes, [0], [False]).alive.tolist() == [False, True]
+
+
+def kicked_out(rule: Limits, rounds: int, objects: int = 2) -> int:
+    """Peers kicked out in all environments of so many rounds, one voter for each way to vote.
+
+    D is the number of rounds in which the client likes several objects, the least that is true; R goes from 0 to all.
+    """
+    votes = np.array(list(itertools.product(range(objects), repeat=rounds)), np.uint8).T
+    found = 0
+    some = [row for row in itertools.product((False, True), repeat=objects) if any(row)]
+    for likes in itertools.product(some, repeat=rounds):
+        diversity = sum(sum(row) > 1 for row in likes)
+        distance = (~np.take_along_axis(np.array(likes), votes.astype(np.int64), axis=1)).sum(axis=0)
+        for recommended in itertools.product(range(objects), repeat=rounds):
+            liked = [row[chosen] for row, chosen in zip(likes, recommended, strict=True)]
+            for radius in range(rounds + 1):
+                alive = after(rule(diversity, radius), votes, list(recommended), liked).alive
+                found += int(np.count_nonzero(~alive & (distance <= radius)))
+    return found
+
+
+@pytest.mark.parametrize("rule", SOUND)
+def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
+    assert kicked_out(rule, 4) == 0
+    assert kicked_out(rule, 2, objects=3) == 0
+
+
+def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_credit_less() -> None:
+    assert kicked_out(recommenders.literal, 3) > 0
+
+    def stingy(diversity: int, radius: int) -> Rule:
+        return Rule(radius, NO_LIMIT, max(diversity + radius - 1, 0))
+
+    assert kicked_out(stingy, 3) > 0
+
+
+@st.composite
+def environments(draw: st.DrawFn) -> tuple[Bools, Bits, list[int]]:
+    """Likes (at least one a round), votes of twenty voters, and recommendations of three objects."""
+    rounds = draw(st.integers(1, 30))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    likes = generator.random((rounds, 3)) < draw(st.sampled_from([0.1, 0.5]))
+    likes[np.arange(rounds), generator.integers(3, size=rounds)] = True
+    votes = generator.integers(3, size=(rounds, 20), dtype=np.uint8)
+    first = likes.argmax(axis=1)
+    loyal = generator.random((rounds, 20)) < generator.random(20)
+    votes = np.where(loyal, first[:, None], votes).astype(np.uint8)
+    return likes, votes, [int(chosen) for chosen in generator.integers(3, size=rounds)]
+
+
+@settings(max_examples=examples(200))
+@given(environment=environments(), rule=st.sampled_from(SOUND))
+def test_no_peer_is_ever_kicked_out_of_a_random_environment(
+    environment: tuple[Bools, Bits, list[int]], rule: Limits
+) -> None:
+    likes, votes, recommended = environment
+    diversity = int((likes.sum(axis=1) > 1).sum())
+    distance = (~np.take_along_axis(likes, votes.astype(np.int64), axis=1)).sum(axis=0)
+    liked = [bool(row[chosen]) for row, chosen in zip(likes, recommended, strict=True)]
+    for radius in np.unique(distance):
+        alive = after(rule(diversity, int(radius)), votes, recommended, liked).alive
+        assert alive[distance <= radius].all()
+
+
+LIMITS = [
+    recommenders.total(1, 1),
+    recommenders.wide(1, 2),
+    recommenders.literal(0, 2),
+    recommenders.lean(2, 1),
+    recommenders.strict(0, 0),
+    recommenders.everybody(1, 1),
+]
+
+
+@dataclass
+class Voter:
+    """One voter by hand."""
+
+    a: int = 0
+    b: int = 0
+    weight: float = 1.0
+    exposure: float = 0.0
+    alive: bool = True
+
+
+def strike(voter: Voter, vote: int, chosen: int, factors: tuple[float, float], rule: Rule, *, liked: bool) -> None:
+    """UpdateCreditAndWeight, word by word."""
+    voter.weight *= factors[0] if vote == chosen else factors[1]
+    if liked and vote != chosen:
+        voter.a += 1
+    if not liked and vote == chosen:
+        voter.b += 1
+    voter.alive = voter.b <= rule.radius_strikes and voter.a <= rule.diversity_strikes
+    voter.alive = voter.alive and voter.a + voter.b <= rule.strikes
+
+
+@pytest.mark.parametrize("rule", LIMITS, ids=["total", "wide", "literal", "lean", "strict", "everybody"])
+def test_an_electorate_keeps_the_same_books_as_a_record_a_voter(rule: Rule) -> None:
+    """Weights are powers of two, so sums are equal to the last bit."""
+    world, deaths = np.random.default_rng(11), 0
+    for _ in range(30):
+        size, objects = int(world.integers(0, 20)), int(world.integers(2, 6))
+        electorate, voters = Electorate(size, rule), [Voter() for _ in range(size)]
+        for number in range(12):
+            votes = world.integers(objects, size=size)
+            chosen, liked = int(world.integers(objects)), bool(world.random() < 0.5)
+            kicks = min(rule) < recommenders.NO_LIMIT
+            factors = (1.0, 1.0) if kicks else ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (2.0, 1.0))[world.integers(4)]
+            ratios = world.integers(-8, 8, size=objects) / 4
+            alive = [(voter, int(vote)) for voter, vote in zip(voters, votes, strict=True) if voter.alive]
+            sums = electorate.sums(votes.astype(np.uint8), objects, number)
+            assert sums.tolist() == [sum(v.weight for v, vote in alive if vote == k) for k in range(objects)]
+            electorate.expose(votes.astype(np.uint8), ratios)
+            electorate.learn(votes.astype(np.uint8), chosen, factors, liked=liked)
+            for voter, vote in alive:
+                voter.exposure += ratios[vote]
+                strike(voter, vote, chosen, factors, rule, liked=liked)
+            assert electorate.alive.tolist() == [voter.alive for voter in voters]
+            assert electorate.survivors.tolist() == [place for place, voter in enumerate(voters) if voter.alive]
+            assert electorate.exposure.tolist() == [voter.exposure for voter in voters]
+            if kicks:
+                assert electorate.first_strikes.tolist() == [voter.a for voter in voters]
+                assert electorate.second_strikes.tolist() == [voter.b for voter in voters]
+        deaths += sum(not voter.alive for voter in voters)
+    assert (deaths > 0) == (min(rule) < recommenders.NO_LIMIT)
+
+
+def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
+    electorate = Electorate(5, recommenders.strict(0, 0))
+    electorate.learn(np.array([0, 1, 0, 1, 0], np.uint8), 0, (1.0, 1.0), liked=True)
+    assert electorate.survivors.tolist() == [0, 2, 4]
+    everybody = np.array([1, 0, 2, 0, 2], np.uint8)
+    assert electorate.sums(everybody, 3, 1).tolist() == [0, 1, 2]
+    electorate.seat()
+    survivors = np.array([2, 1, 1], np.uint8)
+    assert electorate.sums(survivors, 3, 1).tolist() == [0, 2, 1]
+    electorate.learn(survivors, 2, (1.0, 1.0), liked=False)
+    assert electorate.survivors.tolist() == [2, 4]
+    assert electorate.second_strikes.tolist() == [1, 0, 0, 0, 0]
+
+
+def test_strikes_and_exposure_are_frozen_at_death() -> None:
+    electorate, votes = Electorate(2, recommenders.strict(0, 0)), np.array([0, 1], np.uint8)
+    for _ in range(3):
+        electorate.expose(votes, np.array([0.5, 0.25]))
+        electorate.learn(votes, 0, (1.0, 1.0), liked=True)
+    assert electorate.first_strikes.tolist() == [0, 1]
+    assert electorate.exposure.tolist() == [1.5, 0.25]
+
+
+def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
+    """Both at once: no recommender of the list does that, but nothing forbids it."""
+    electorate = Electorate(3, recommenders.strict(0, 0))
+    votes = np.array([1, 0, 0], np.uint8)
+    electorate.learn(votes, 1, (0.5, 2.0), liked=False)
+    assert electorate.survivors.tolist() == [1, 2]
+    assert electorate.sums(np.array([0, 0, 1], np.uint8), 2, 1).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(("votes", "voter", "vote"), [([0, 1, 2], 2, 2), ([255, 0, 0], 0, 255), ([1, 9, 8], 1, 9)])
+def test_a_vote_for_no_object_names_round_voter_and_object(votes: list[int], voter: int, vote: int) -> None:
+    electorate = Electorate(3, recommenders.lean(1, 1))
+    with pytest.raises(InputError) as raised:
+        electorate.sums(np.array(votes, np.uint8), 2, 41)
+    line = f"round 41: voter {voter} votes for object {vote}, which is none of 2; a vote is one number from 0 to 1"
+    assert str(raised.value) == line
+
+
+def test_all_256_objects_can_be_voted_for() -> None:
+    electorate = Electorate(256, recommenders.everybody(0, 0))
+    assert electorate.sums(np.arange(256, dtype=np.uint8), 256, 0).tolist() == [1] * 256
+
+
+ROUNDS = st.sampled_from([10, 100, 1000, 10**6, 10**12])
+PLACES = st.integers(0, 4)
+COUNTS = st.integers(2, 5).flatmap(lambda m: st.lists(st.integers(0, 400), min_size=m, max_size=m))
+
+
+def chances(weighting: Weighting, counts: list[int]) -> list[float]:
+    return [float(p) for p in weighting.chances(np.array(counts, np.float64))]
+
+
+def plain(rounds: int, counts: list[int], *, sharp: bool = False) -> list[float]:
+    """Equation (2) as it is written."""
+    m, n = len(counts), sum(counts)
+    steepness, rho = (2 * math.log(rounds), 0.0) if sharp else (2 * m * math.log(rounds), 1 / (2 * m))
+    phi = [math.exp(steepness * c / n) - math.exp(steepness * rho) if c / n > rho else 0.0 for c in counts]
+    return [1 / (rounds * m) + (1 - 1 / rounds) * value / sum(phi) for value in phi]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "counts", "expected"),
+    [
+        (100, [3, 5], [0.01383928571429, 0.9861607142857]),
+        (100, [2, 6], [0.005, 0.995]),
+        (100, [4, 4], [0.5, 0.5]),
+        (1000, [2, 5, 3], [3.363106731722e-4, 0.9990804805500, 5.832087768218e-4]),
+    ],
+)
+def test_check_values(rounds: int, counts: list[int], expected: list[float]) -> None:
+    found = chances(Weighting(rounds=rounds, objects=len(counts)), counts)
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
+
+
+@given(rounds=st.integers(2, 200), counts=COUNTS.filter(any), sharp=st.booleans())
+def test_the_logarithms_are_the_formula(rounds: int, counts: list[int], sharp: bool) -> None:
+    sharp = sharp and len(counts) == 2
+    weighting = Weighting(rounds=rounds, objects=len(counts), sharp=sharp)
+    assert chances(weighting, counts) == pytest.approx(plain(rounds, counts, sharp=sharp), rel=1e-9)
+
+
+@given(rounds=st.integers(2, 10**9), counts=COUNTS)
+def test_probabilities_add_up_and_none_is_below_the_coins(rounds: int, counts: list[int]) -> None:
+    found = chances(Weighting(rounds=rounds, objects=len(counts)), counts)
+    assert sum(found) == pytest.approx(1, rel=1e-12)
+    assert min(found) >= 1 / (rounds * len(counts)) * (1 - 1e-12)
+
+
+def test_nobody_votes_and_nothing_overflows() -> None:
+    assert chances(Weighting(rounds=10, objects=3), [0, 0, 0]) == pytest.approx([1 / 3] * 3)
+    assert chances(Weighting(rounds=10**300, objects=2), [5, 5]) == [0.5, 0.5]
+    assert chances(Weighting(rounds=10**300, objects=2), [1, 9]) == pytest.approx([0.0, 1.0])
+
+
+@pytest.mark.parametrize(("rounds", "objects", "sharp"), [(1, 2, False), (10, 1, False), (10, 3, True)])
+def test_weightings_that_there_are_not(rounds: int, objects: int, sharp: bool) -> None:
+    with pytest.raises(ValueError, match="no weighting"):
+        Weighting(rounds=rounds, objects=objects, sharp=sharp)
+
+
+def shares(rounds: int, counts: list[int], *, sharp: bool, slope: float = 1.0) -> list[tuple[float, float]]:
+    """Lemma A's ``r_k`` beside ``p_k``, for a lambda of ``slope`` times the weighting's."""
+    m, n = len(counts), sum(counts)
+    steepness = slope * (2 if sharp else 2 * m) * math.log(rounds)
+    rho = 0.0 if sharp else 1 / (2 * m)
+    top = max(counts) / n
+    big = [math.exp(steepness * (c / n - top)) if c / n > rho else 0.0 for c in counts]
+    phi = [e - math.exp(steepness * (rho - top)) if e else 0.0 for e in big]
+    r = [(1 - 1 / rounds) * e / sum(phi) for e in big]
+    return [(r_k, 1 / (rounds * m) + (1 - 1 / rounds) * value / sum(phi)) for r_k, value in zip(r, phi, strict=True)]
+
+
+@given(rounds=ROUNDS, counts=COUNTS.filter(any), sharp=st.booleans())
+def test_lemma_a(rounds: int, counts: list[int], sharp: bool) -> None:
+    for r, p in shares(rounds, counts, sharp=sharp and len(counts) == 2):
+        assert r <= p * (1 + 1e-9)
+
+
+def test_lemma_a_is_met_by_an_even_vote_and_fails_for_a_lambda_one_per_cent_smaller() -> None:
+    for r, p in shares(10, [7, 7], sharp=False):
+        assert r == pytest.approx(p, rel=1e-12)
+    assert all(r > 1.002 * p for r, p in shares(10, [7, 7], sharp=False, slope=0.99))
+
+
+def leak(weighting: Weighting, counts: list[int], recommended: int, vote: int) -> float:
+    more = [count + (k == vote) for k, count in enumerate(counts)]
+    return math.log(chances(weighting, more)[recommended] / chances(weighting, counts)[recommended])
+
+
+def relative(weighting: Weighting, counts: list[int], recommended: int, vote: int) -> dict[str, float]:
+    """How far a leak goes towards Lemma B's bounds, 1 where it meets them."""
+    n, m = sum(counts), len(counts)
+    share = counts[recommended] / n
+    unit = weighting.steepness / (n + 1)
+    found = abs(leak(weighting, counts, recommended, vote))
+    bounds = {"any": 2.0}
+    if vote == recommended:
+        bounds["b"] = 2 * (1 - share)
+    else:
+        bounds |= {"a": (2 if m == 2 else 2 * m - 1) * share, "d": 1.0}
+    return {
+        name: found / (bound * unit) if bound else math.inf if found > 1e-9 else 0.0 for name, bound in bounds.items()
+    }
+
+
+@settings(max_examples=examples(300))
+@given(rounds=ROUNDS, counts=COUNTS.filter(any), votes=st.tuples(PLACES, PLACES), sharp=st.booleans())
+def test_lemma_b(rounds: int, counts: list[int], votes: tuple[int, int], sharp: bool) -> None:
+    weighting = Weighting(rounds=rounds, objects=len(counts), sharp=sharp and len(counts) == 2)
+    recommended, vote = votes[0] % len(counts), votes[1] % len(counts)
+    for name, found in relative(weighting, counts, recommended, vote).items():
+        assert found <= 1 + 1e-9, name
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+def test_lemma_b_fails_for_slightly_smaller_constants(sharp: bool) -> None:
+    """Two objects: 2 of the types a, b and c is nearly met; of type d, 1; of any, 1.2 (sharp: 1.4) of 2."""
+    weighting = Weighting(rounds=10**12, objects=2, sharp=sharp)
+    most: dict[str, float] = {}
+    for count in range(1, 400):
+        for vote in (0, 1):
+            for name, found in relative(weighting, [count, 400 - count], 0, vote).items():
+                most[name] = max(most.get(name, 0.0), found)
+    assert 1.99999 / 2 < min(most["a"], most["b"]) <= max(most["a"], most["b"]) <= 1
+    assert 0.91 < most["d"] <= 1
+    assert 2 * most["any"] == pytest.approx(1.417 if sharp else 1.204, abs=1e-3)
+
 
 Rows = Sequence[Sequence[int]]
 WEIGHTED = ("multiplicative-weights", "dsybil")
@@ -100,7 +443,9 @@ def law(name: str, sums: Sequence[Fraction], told: Promise, steeper: float = 1.0
     return [coin / objects + (1 - coin) * part / sum(phi) for part in phi]
 
 
-def plain(name: str, written: Written, sequence: Sequence[int], told: Promise, steeper: float = 1.0) -> Plain:
+def recommenders_plain(
+    name: str, written: Written, sequence: Sequence[int], told: Promise, steeper: float = 1.0
+) -> Plain:
     """A service, voter by voter."""
     electors = range(written.votes.shape[1])
     first, second, alive = dict.fromkeys(electors, 0), dict.fromkeys(electors, 0), set(electors)
@@ -169,7 +514,7 @@ def test_every_recommender_is_what_the_oracle_is(name: str) -> None:
             continue
         written, told = random_world(seed, objects)
         over = served(name, written, by_coin(reference.derive(seed, name)), **fields(told))
-        same = plain(name, written, over.chosen.tolist(), told)
+        same = recommenders_plain(name, written, over.chosen.tolist(), told)
         assert over.log_likelihood == pytest.approx(same.log_likelihood, rel=1e-11, abs=1e-11)
         assert over.survivors.tolist() == same.survivors
         assert set(np.flatnonzero(over.alive).tolist()) == same.alive
@@ -277,7 +622,7 @@ def sequences() -> tuple[list[int], dict[float, list[float]]]:
         over = served("p-rec", written, by_coin(reference.derive(seed, "recommender")), **fields(told))
         counts[tuple(over.chosen.tolist())] += 1
     laws = {
-        steeper: [math.exp(plain("p-rec", written, kind, told, steeper).log_likelihood) for kind in kinds]
+        steeper: [math.exp(recommenders_plain("p-rec", written, kind, told, steeper).log_likelihood) for kind in kinds]
         for steeper in (1.0, 0.85, 1.15)
     }
     return list(counts.values()), laws

@@ -17,7 +17,7 @@ from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, M
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
-from coordinator.server.custom import KMEANS, CustomDesign
+from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of, no_release
 from coordinator.server.server_half import POOLED
@@ -51,7 +51,7 @@ def answered(query: Query, *, first: int = 0, stop: int = USERS) -> CountStatist
 def test_estimates_lie_around_the_truth_as_their_errors_say(kind: type[Mechanism]) -> None:
     """False alarm: 20 values of at most 5.5 standard errors each, 20 * 4e-8 < 1e-6."""
     own, design, query = asked(kind())
-    value, error = design.values(query, answered(query))
+    value, error = estimated(design.own, query, answered(query))
     assert np.abs((value - TRUE) / error).max() < 5.5
     model = half_of(own.name).decode(answered(query), query, Decoding(clusters=2, decoder=KMEANS))
     assert np.array_equal(model.cluster, RATINGS.clusters)
@@ -91,7 +91,7 @@ def test_a_pool_is_asked_about_alone() -> None:
     whole = design.query(round_number=0, public_seed=bytes(16), epsilon=EPSILON)
     assert (design.rates(query).shape, design.rates(whole).shape) == ((3,), (ITEMS,))
     assert design.rates(query)[0] > 1.5 * design.rates(whole)[0]
-    measured = 1 / (USERS * design.values(query, answered(query))[1] ** 2)
+    measured = 1 / (USERS * estimated(design.own, query, answered(query))[1] ** 2)
     assert (design.rates(query) < measured).all()  # most devices rated none of three items: less noise than typical
     assert (measured < 2 * design.rates(query)).all()
 
@@ -176,6 +176,6 @@ def test_no_devices_count_nothing() -> None:
         statistic = aggregate(query, no_release(query))
         assert isinstance(statistic, CountStatistic)
         assert not statistic.sums.any()
-        value, error = design.values(query, statistic)
+        value, error = estimated(design.own, query, statistic)
         assert not value.any()
         assert np.isinf(error).all()

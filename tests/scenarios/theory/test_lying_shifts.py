@@ -15,7 +15,7 @@ from actors.lying.devices import LyingCohort
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.coins import derive
-from coordinator.server.decoding.count_decoding import popularity
+from coordinator.server.decoding.estimates import popularity
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.oracles import FrequencyHalf
 from coordinator.server.statistics.counts import CountStatistic

@@ -49,12 +49,7 @@ class SecondOrderServer:
         return replace(features, vectors=np.empty((features.items, 0)))
 
     def blocks(
-        self,
-        query: SecondOrderQuery,
-        features: ItemFeatures,
-        releases: Sequence[SecondOrderRelease],
-        *,
-        rescale: bool,
+        self, query: SecondOrderQuery, features: ItemFeatures, releases: Sequence[SecondOrderRelease], *, rescale: bool
     ) -> Iterator[Floats2]:
         """Yield the rows z of one batch's checked releases, some at a time, float64, shape (some, m)."""
         for first in range(0, len(releases), CHUNK):

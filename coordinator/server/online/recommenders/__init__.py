@@ -1,17 +1,147 @@
-"""Recommenders, a file each: p-REC in its readings, ours, and their rivals. They are found, not listed.
+"""Recommenders: rules for kicking voters out, what each recommender declares, and names; found here, not listed.
 
-A module here declares ``RECOMMENDERS``, a tuple of `coordinator.server.online.recommender.NamedRecommender`.
+A module here declares ``RECOMMENDERS``, a tuple of `coordinator.server.online.recommenders.NamedRecommender`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.finding import by_name, declared
-from coordinator.server.online.recommender import NamedRecommender
+
+if TYPE_CHECKING:
+    from coordinator.server.online.weighting import Weighting
+
+
+NO_LIMIT = 2**31 - 1
+
+
+class Rule(NamedTuple):
+    """A voter survives while it has at most ``radius_strikes``, ``diversity_strikes`` and ``strikes`` in all."""
+
+    radius_strikes: int
+    diversity_strikes: int
+    strikes: int
+
+
+def total(diversity: int, radius: int) -> Rule:
+    """Return Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``."""
+    return Rule(2 * radius, NO_LIMIT, 2 * (diversity + radius))
+
+
+def wide(diversity: int, radius: int) -> Rule:
+    """Return Rule A of the spec: ``b <= 2R`` and ``a <= 2 (D + R)``."""
+    return Rule(2 * radius, 2 * (diversity + radius), NO_LIMIT)
+
+
+def literal(diversity: int, radius: int) -> Rule:
+    """Return the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``. It kicks peers out where R > D."""
+    return Rule(2 * radius, 2 * diversity, NO_LIMIT)
+
+
+def lean(diversity: int, radius: int) -> Rule:
+    """Return the rule without doubling, ours: ``b <= R`` and ``a + b <= D + R``."""
+    return Rule(radius, NO_LIMIT, diversity + radius)
+
+
+def strict(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
+    """Return p-REC_sim's rule: the first strike kills."""
+    return Rule(0, 0, 0)
+
+
+def everybody(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
+    """Return the rule of recommenders that kick nobody out."""
+    return Rule(NO_LIMIT, NO_LIMIT, NO_LIMIT)
+
+
+Limits = Callable[[int, int], Rule]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """The public facts that a recommender gets about the client and its voters."""
+
+    rounds: int  # T rounds of m objects
+    objects: int
+    diversity: int = 0  # D: the largest number of rounds in which the client likes more than one object
+    radius: int = 0  # R: the largest number of rounds in which a peer votes for a disliked object
+    peers: int = 1  # P: the smallest number of peers
+    # Number of invited voters. If one of them stays away because of its budget, nobody's votes are used, because the
+    # proofs for P peers do not hold if some of them are missing
+    voters: int = 0
+    epsilon: float = math.inf  # Privacy loss of all rounds together [nats]; naive composition only
+
+
+class Recommender(Protocol):
+    """The protocol of a recommender."""
+
+    def chances(self, sums: Floats) -> Floats:
+        """Return each object's probability, given survivors' votes by weight; uniform where nobody votes."""
+        ...
+
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:
+        """Return the factors of weights: of those that voted for the recommended object, and of the others."""
+        ...
+
+
+class Unweighted:
+    """A recommender in which all survivors weigh the same."""
+
+    def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:  # noqa: ARG002 (a protocol)
+        """Change no weight."""
+        return 1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRecommender:
+    """What a recommender declares about itself."""
+
+    name: str  # As the command line knows it, and one line of help
+    about: str
+    build: Callable[[Promise], Recommender]  # Makes the recommender from what is promised
+    limits: Limits  # Returns the kick-out rule for (D, R)
+    order: int = 1000  # Its place in lists; equal places are ordered by name
+    # Returns the constants of p-REC's RecommendByWeight for (T, m); None if it recommends in another way
+    weighting: Callable[[int, int], Weighting] | None = None
+    sharp: bool = False  # Whether it uses the tuned weighting, which is for two objects only
+    ours: bool = False  # Whether it is our own, and neither the paper's nor a rival
+    # Whether Theorem P and (L) of the spec hold: it recommends by weight, and never kicks a peer out
+    bounded: bool = False
+    promised: bool = True  # Whether it needs D and R; otherwise it is for ``D = R = 0`` only
+    weighted: bool = False  # Whether voters' weights differ, so that their exposure is not computed
+    # Returns the epsilon [nats] that is proved in another way than by Theorem P
+    proved_epsilon: Callable[[Promise], float] | None = None
+    # Returns the expected loss that is proved in another way than by (L)
+    proved_loss: Callable[[Promise], float] | None = None
+    # If it takes an epsilon: the recommender whose proved epsilon is the default. None if it takes none
+    epsilon_of: str | None = None
+    # Quantities whose exact worst case is computed over p-REC_sim's survivors: ``"epsilon"``, ``"loss"``
+    exact: tuple[str, ...] = ()
+    # Comparisons that include it by default: axes of the online sweep, ``"ratings"``, names of adversaries. With
+    # ``"theorem-6"`` it also meets the halving adversary in the online sweep
+    compared: tuple[str, ...] = ("rounds", "ratings")
+    in_figures: bool = True  # Whether figures show it, and its proved loss beside the measured one
+    bound_in_figures: bool = True
+
+    @property
+    def private(self) -> bool:
+        """Whether it has a proved bound of its privacy loss."""
+        return self.bounded or self.proved_epsilon is not None
+
+    def serves(self, diversity: int, radius: int) -> bool:
+        """Return whether it may be used with these D and R."""
+        return self.promised or diversity + radius == 0
+
+    def bounded_at(self, diversity: int, radius: int) -> bool:
+        """Return whether Theorem P and (L) of the spec bound it there."""
+        return self.bounded and self.serves(diversity, radius)
 
 
 @functools.cache

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online import recommender
-from coordinator.server.online.recommender import NamedRecommender, Promise, Unweighted
+from coordinator.server.online import recommenders
+from coordinator.server.online.recommenders import NamedRecommender, Promise, Unweighted
 
 
 @dataclass(frozen=True)
@@ -48,70 +49,57 @@ class MultiplicativeWeights:
 
 
 @dataclass(frozen=True)
-class Exponential(Unweighted):
-    """The exponential mechanism in every round, composed naively: ``p`` proportional to ``e^(eta c)``.
+class ByVotes(Unweighted):
+    """Draw an object with a probability proportional to a function of its votes."""
 
-    One more voter changes one count by one, so a round's log-ratio is at most ``eta`` = epsilon / T.
-    """
-
-    eta: float
+    share: Callable[[Floats], Floats]
 
     def chances(self, sums: Floats) -> Floats:
-        """Return the mechanism's probabilities."""
-        weights = np.exp(self.eta * (sums - sums.max()))
-        share: Floats = weights / weights.sum()
-        return share
+        """Return the function's values as shares."""
+        weights = self.share(sums)
+        shares: Floats = weights / weights.sum()
+        return shares
 
 
-class Plurality(Unweighted):
-    """The object with most votes, ties fairly; not private."""
-
-    def chances(self, sums: Floats) -> Floats:
-        """Share all probability among the most voted objects."""
-        best: Floats = np.where(sums == sums.max(), 1.0, 0.0)
-        share: Floats = best / best.sum()
-        return share
+def exponential(promise: Promise) -> ByVotes:
+    """Return the exponential mechanism in every round, composed naively: ``p`` proportional to ``e^(eta c)``."""
+    # one more voter changes one count by one, so that a round's log-ratio is at most eta
+    eta = promise.epsilon / promise.rounds
+    return ByVotes(lambda sums: np.exp(eta * (sums - sums.max())))
 
 
 def most_lost(promise: Promise) -> float:
     """Return (L) of the spec with m in the place of 2m and without the hidden coin: ours, by the same proof."""
-    strikes = recommender.lean(promise.diversity, promise.radius).radius_strikes + 1
+    strikes = recommenders.lean(promise.diversity, promise.radius).radius_strikes + 1
     return promise.objects * (promise.radius + strikes * math.log(promise.voters / promise.peers))
 
 
-class Uniform(Unweighted):
-    """Any object alike: no privacy loss, and no use."""
-
-    def chances(self, sums: Floats) -> Floats:
-        """Return equal probabilities."""
-        return np.full(sums.size, 1 / sums.size)
-
-
+_COMPARED = ("rounds", "ratio", "radius", "diversity", "ratings")
 RECOMMENDERS = (
     NamedRecommender(
         name="dsybil",
         order=90,
         about="DSybil-style; not private",
         build=lambda promise: DSybil(promise.peers / 2),
-        limits=recommender.everybody,
+        limits=recommenders.everybody,
         weighted=True,
-        compared=("rounds", "ratio", "radius", "diversity", "ratings"),
+        compared=_COMPARED,
     ),
     NamedRecommender(
         name="multiplicative-weights",
         order=80,
         about="a voter drawn by weight; not private",
         build=lambda _: MultiplicativeWeights(),
-        limits=recommender.everybody,
+        limits=recommenders.everybody,
         weighted=True,
-        compared=("rounds", "ratio", "radius", "diversity", "ratings"),
+        compared=_COMPARED,
     ),
     NamedRecommender(
         name="naive",
         order=100,
         about="exponential mechanism of epsilon / T a round (credits of p-rec)",
-        build=lambda promise: Exponential(promise.epsilon / promise.rounds),
-        limits=recommender.total,
+        build=exponential,
+        limits=recommenders.total,
         proved_epsilon=lambda promise: promise.epsilon,
         epsilon_of="p-rec",
     ),
@@ -119,17 +107,17 @@ RECOMMENDERS = (
         name="plurality",
         order=70,
         about="what most survivors vote for (lean credits); not private",
-        build=lambda _: Plurality(),
-        limits=recommender.lean,
+        build=lambda _: ByVotes(lambda sums: np.where(sums == sums.max(), 1.0, 0.0)),  # ties fairly
+        limits=recommenders.lean,
         proved_loss=most_lost,
-        compared=("rounds", "ratio", "radius", "diversity", "ratings", "theorem-6"),
+        compared=(*_COMPARED, "theorem-6"),
     ),
     NamedRecommender(
         name="random",
         order=110,
         about="any object; epsilon 0",
-        build=lambda _: Uniform(),
-        limits=recommender.everybody,
+        build=lambda _: ByVotes(np.ones_like),
+        limits=recommenders.everybody,
         proved_epsilon=lambda _: 0.0,
         proved_loss=lambda promise: promise.rounds * (1 - 1 / promise.objects),
         bound_in_figures=False,  # the measured line hides it

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online import recommender
-from coordinator.server.online.recommender import Limits, NamedRecommender, Promise, Unweighted
+from coordinator.server.online import recommenders
+from coordinator.server.online.recommenders import Limits, NamedRecommender, Promise, Unweighted
 
 if TYPE_CHECKING:
     from coordinator.server.online.weighting import Weighting
@@ -28,25 +28,21 @@ class ByWeight(Unweighted):
         return self.weighting.chances(sums)
 
 
-def _weighting(rounds: int, objects: int, *, sharp: bool = False) -> Weighting:
-    from coordinator.server.online.weighting import Weighting  # noqa: PLC0415 (settings need not load numba)
+def _by_weight(
+    name: str, about: str, order: int, limits: Limits, *, sharp: bool = False, **declared: Any
+) -> NamedRecommender:
+    """Return a recommender by weight."""
 
-    return Weighting(rounds=rounds, objects=objects, sharp=sharp)
+    def weighting(rounds: int, objects: int) -> Weighting:
+        from coordinator.server.online.weighting import Weighting  # noqa: PLC0415 (settings need not load numba)
 
-
-def _sharp(rounds: int, objects: int) -> Weighting:
-    return _weighting(rounds, objects, sharp=True)
-
-
-def _by_weight(name: str, about: str, order: int, limits: Limits, **declared: Any) -> NamedRecommender:
-    """Return a recommender by weight, plain unless it is declared sharp."""
-    weighting = _sharp if declared.get("sharp") else _weighting
+        return Weighting(rounds=rounds, objects=objects, sharp=sharp)
 
     def build(promise: Promise) -> ByWeight:
         return ByWeight(weighting(promise.rounds, promise.objects))
 
     return NamedRecommender(
-        name=name, about=about, order=order, build=build, limits=limits, weighting=weighting, **declared
+        name=name, about=about, order=order, build=build, limits=limits, weighting=weighting, sharp=sharp, **declared
     )
 
 
@@ -55,13 +51,13 @@ _EVERYWHERE = ("rounds", "radius", "diversity", *_EPSILON, "ratings", "theorem-6
 
 RECOMMENDERS = (
     _by_weight(
-        "p-rec", "p-REC(D, R), Rule B of its credits", 10, recommender.total, bounded=True, compared=_EVERYWHERE
+        "p-rec", "p-REC(D, R), Rule B of its credits", 10, recommenders.total, bounded=True, compared=_EVERYWHERE
     ),
     _by_weight(
         "p-rec-sim",
         "p-REC_sim, for D = R = 0",
         20,
-        recommender.strict,
+        recommenders.strict,
         bounded=True,
         promised=False,
         exact=("epsilon", "loss"),
@@ -71,7 +67,7 @@ RECOMMENDERS = (
         "p-rec-lean",
         "ours: p-REC without doubled credits",
         30,
-        recommender.lean,
+        recommenders.lean,
         ours=True,
         bounded=True,
         compared=_EVERYWHERE,
@@ -80,7 +76,7 @@ RECOMMENDERS = (
         "p-rec-sharp",
         "ours: lean, half the privacy loss, two objects only",
         40,
-        recommender.lean,
+        recommenders.lean,
         ours=True,
         sharp=True,
         bounded=True,
@@ -91,7 +87,7 @@ RECOMMENDERS = (
         "p-rec-wide",
         "p-REC(D, R), Rule A of its credits",
         50,
-        recommender.wide,
+        recommenders.wide,
         bounded=True,
         compared=("rounds",),
         in_figures=False,  # it lies on p-rec
@@ -100,7 +96,7 @@ RECOMMENDERS = (
         "p-rec-literal",
         "p-REC's credits taken literally: kicks peers out where R > D",
         60,
-        recommender.literal,
+        recommenders.literal,
         compared=("rounds", "radius"),
         in_figures=False,
     ),

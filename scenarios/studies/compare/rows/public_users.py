@@ -17,7 +17,7 @@ from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.item_models import LEAST_SCORE, ItemToItem
 from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.fitting import Fitting
-from coordinator.server.decoding.count_decoding import PublicCounts
+from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.backends.selection import InProcess
 from scenarios.data.datasets import RatingTable
 from scenarios.data.populations import public_people

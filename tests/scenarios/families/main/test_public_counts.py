@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
-from coordinator.server.decoding.count_decoding import PublicCounts
+from coordinator.server.decoding.estimates import PublicCounts
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate
 from scenarios.studies.compare.comparison_settings import Comparison

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
-from coordinator.server.online.recommender import Rule
-from coordinator.server.online.recommenders import named_recommenders
+from coordinator.server.online.recommenders import Rule, named_recommenders
 from scenarios.families.online.privacy_bounds import epsilon_proved
 
 

@@ -28,7 +28,7 @@ from scenarios.studies.sweep.online_sweep import AXES, RATINGS, compared_on
 TWELFTH = '''
 """The first object, always."""
 import numpy as np
-from coordinator.server.online.recommender import NamedRecommender, Unweighted, everybody
+from coordinator.server.online.recommenders import NamedRecommender, Unweighted, everybody
 
 class First(Unweighted):
     def chances(self, sums):

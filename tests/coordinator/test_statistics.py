@@ -1,4 +1,4 @@
-"""Sign sensing: its statistic, and its exact moments."""
+"""Statistics add up what devices release: item scores, columns, subsets and signs, whatever the order of merging."""
 
 from __future__ import annotations
 
@@ -18,18 +18,214 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 from thoroughness import examples
 
-from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Ints, Ints2
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import round_key
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms.sign import sign_words
 from coordinator.protocol.messages import Query, Release, pack
-from coordinator.protocol.value_channels import choice_channel
+from coordinator.protocol.value_channels import choice_channel, subset_form
 from coordinator.server.mechanisms import aggregate, no_release
 from coordinator.server.moments.sign_moments import optimal_best_count, sign_contrast
 from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.signs import count_agreements
+from coordinator.server.statistics.slices import column_counts, subset_counts
 from coordinator.server.statistics.statistic import merge
+
+
+def brute_force(query: Query, bits: list[int], silent: set[int], first: int) -> dict[str, object]:
+    """Message by message: every answering device adds its bit to every item that it sensed."""
+    sensed, scores = [0] * query.items, [0] * query.items
+    for k, members in enumerate(worlds.sensing_sets(query, range(first, first + len(bits)))):
+        for item in members if k not in silent else []:
+            sensed[item] += 1
+            scores[item] += bits[k]
+    heard = [bit for k, bit in enumerate(bits) if k not in silent]
+    return {
+        "sensed": sensed,
+        "scores": scores,
+        "devices": len(bits),
+        "answered": len(heard),
+        "refused": len(silent),
+        "ones": sum(heard),
+    }
+
+
+@settings(max_examples=examples(30))
+@given(
+    bits=st.lists(st.integers(0, 1), min_size=1, max_size=40),
+    silent=st.sets(st.integers(0, 39)),
+    first=st.sampled_from([0, 3, 10**6]),
+    sensing=st.sampled_from([0.05, 0.5, 1.0]),
+)
+def test_a_block_is_its_messages_one_by_one(bits: list[int], silent: set[int], first: int, sensing: float) -> None:
+    query = worlds.maxsense_query(items=13, sensing=sensing, epsilon=Fraction(1))
+    silent = {k for k in silent if k < len(bits)}
+    release = worlds.release_of(query, bits, first=first, silent=sorted(silent))
+    assert worlds.as_numbers(aggregate(query, release)) == brute_force(query, bits, silent, first)
+
+
+@settings(max_examples=examples(20))
+@given(data=st.data(), bits=st.lists(st.integers(0, 1), min_size=3, max_size=50))
+def test_blocks_merge_to_the_whole_in_any_order_and_grouping(data: st.DataObject, bits: list[int]) -> None:
+    query = worlds.maxsense_query(items=7, sensing=0.4)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(bits)), min_size=2, max_size=2)))
+    parts = [
+        aggregate(query, worlds.release_of(query, bits[a:b], first=a))
+        for a, b in itertools.pairwise([0, *cuts, len(bits)])
+    ]
+    whole = worlds.as_numbers(aggregate(query, worlds.release_of(query, bits)))
+    for one, two, three in itertools.permutations(parts):
+        assert worlds.as_numbers((one + two) + three) == worlds.as_numbers(one + (two + three)) == whole
+    assert worlds.as_numbers(sum(parts, start=worlds.empty_statistic(7))) == whole
+
+
+def test_merging_changes_neither_part() -> None:
+    query = worlds.maxsense_query(items=4, sensing=1.0)
+    one, two = (aggregate(query, worlds.release_of(query, [1, 0], first=first)) for first in (0, 2))
+    before = worlds.as_numbers(one)
+    assert worlds.as_numbers(one + two)["scores"] == [2] * 4
+    assert worlds.as_numbers(one) == before
+    empty = worlds.empty_statistic(4)
+    assert worlds.as_numbers(empty + one) == before
+    assert not empty.sensed.any()
+
+
+@pytest.mark.parametrize("devices", [65_534, 65_535, 65_536, 131_071, 200_003])
+def test_counts_beyond_sixteen_bits(devices: int) -> None:
+    """Everybody senses everything and answers 1: each count is the number of devices."""
+    query = worlds.maxsense_query(items=2, sensing=1.0)
+    statistic = aggregate(query, worlds.release_of(query, [1] * devices))
+    assert statistic.sensed.tolist() == statistic.scores.tolist() == [devices] * 2
+    assert statistic.ones == devices
+
+
+def test_silent_devices_do_not_count_towards_large_counts() -> None:
+    query = worlds.maxsense_query(items=2, sensing=1.0)
+    silent = range(0, 150_000, 2)
+    bits = [int(k % 3 == 0) for k in range(150_000)]
+    statistic = aggregate(query, worlds.release_of(query, bits, silent=silent))
+    assert statistic.sensed.tolist() == [75_000] * 2
+    assert statistic.scores.tolist() == [25_000] * 2
+    assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (150_000, 75_000, 75_000, 0)
+
+
+def test_large_blocks_equal_their_pieces() -> None:
+    query = worlds.maxsense_query(items=5, sensing=0.9)
+    bits = np.random.default_rng(0).integers(0, 2, 150_000).tolist()
+    whole = aggregate(query, worlds.release_of(query, bits))
+    pieces = [
+        aggregate(query, worlds.release_of(query, bits[first : first + 9_001], first=first))
+        for first in range(0, 150_000, 9_001)
+    ]
+    assert worlds.as_numbers(sum(pieces, start=worlds.empty_statistic(5))) == worlds.as_numbers(whole)
+    assert int(whole.sensed.max()) > 2 * 65_535
+
+
+def test_a_release_of_another_query_is_refused() -> None:
+    query = worlds.maxsense_query(items=4, sensing=0.5)
+    other = worlds.maxsense_query(items=4, sensing=0.5, round_number=1)
+    with pytest.raises(ValueError, match=other.id.hex()[:8]):
+        aggregate(query, worlds.release_of(other, [1, 0]))
+
+
+def test_no_device_at_all() -> None:
+    query = worlds.maxsense_query(items=4, sensing=0.5)
+    nobody = aggregate(query, no_release(query))
+    assert worlds.as_numbers(nobody) == worlds.as_numbers(worlds.empty_statistic(4))
+    assert nobody.answer_rate == 0
+    everybody_silent = aggregate(query, worlds.release_of(query, [1, 1], silent=[0, 1]))
+    assert everybody_silent.answer_rate == 0
+    assert everybody_silent.refused == 2
+
+
+def test_missing_are_those_who_neither_answered_nor_refused() -> None:
+    nothing = np.zeros(2, np.int64)
+    statistic = ScoreStatistic(sensed=nothing, scores=nothing, devices=10, answered=5, refused=2, ones=4)
+    assert statistic.missing == 3
+    assert statistic.answer_rate == 0.8
+    assert (statistic + statistic).missing == 6
+
+
+def release_of(query_id: bytes, bits: Bits2, *, silent: bool) -> Release:
+    heard = np.random.default_rng(len(bits)).random(len(bits)) < 0.8 if silent else np.ones(len(bits), np.bool_)
+    return Release(
+        query_id=query_id,
+        first=3,
+        count=len(bits),
+        width=bits.shape[1],
+        bits=pack(bits * heard[:, None]),
+        answered=pack(heard.astype(np.uint8)) if silent else None,
+    )
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("width", [1, 5, 64, 65, 130])
+@pytest.mark.parametrize("devices", [0, 1, 2, 3, 63, 64, 257])
+def test_columns_add_up(devices: int, width: int, silent: bool) -> None:
+    bits = np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
+    release = release_of(bytes(16), bits, silent=silent)
+    assert column_counts(release).tolist() == release.unpacked().sum(axis=0).tolist()
+
+
+def test_bits_of_silent_devices_do_not_count() -> None:
+    """Whoever sends them in spite of it."""
+    release = replace(release_of(bytes(16), np.ones((9, 70), np.uint8), silent=False), answered=bytes([0b10100000, 0]))
+    assert set(column_counts(release).tolist()) == {2}
+
+
+def query_of(values: int, chosen: int) -> Query:
+    """Subset selection among so many values, "none" among them."""
+    parts, bits = subset_form(values, chosen)
+    return Query(
+        design="subset",
+        items=values - 1,
+        round=0,
+        public_seed=worlds.PUBLIC,
+        epsilon=Fraction(1),
+        questions=parts,
+        answer_bits=bits,
+        parameters={"sides": 1, "chosen": chosen},
+    )
+
+
+def written(query: Query, named: Ints2) -> Bits2:
+    """Subsets as bits, one row a device."""
+    if query.answer_bits == 1:
+        bits = np.zeros((len(named), query.bits), np.uint8)
+        bits[np.arange(len(named))[:, None], named] = 1
+        return bits
+    return ((named[:, :, None] >> np.arange(query.answer_bits)[::-1]) & 1).astype(np.uint8).reshape(len(named), -1)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize(("values", "chosen"), [(300, 7), (300, 90), (41, 6), (41, 7)])
+def test_subsets_are_counted_in_either_form(values: int, chosen: int, silent: bool) -> None:
+    query = query_of(values, chosen)
+    named = np.sort(np.random.default_rng(chosen).random((201, values)).argsort(axis=1)[:, :chosen], axis=1)
+    release = release_of(query.id, written(query, named), silent=silent)
+    expected = np.bincount(named[release.answered_mask()].ravel(), minlength=values)
+    assert subset_counts(query, release, values=values, subset_size=chosen).tolist() == expected.tolist()
+    statistic = aggregate(query, release)
+    assert statistic.ones == int(release.unpacked().sum())
+    assert aggregate(query, no_release(query)).answered == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "wrong"),
+    [(4, [1, 2, 3, 3]), (4, [2, 1, 3, 4]), (4, [1, 2, 3, 40]), (4, [0, 0, 0, 0]), (20, [*range(19), 18])],
+)
+def test_what_is_no_subset_is_refused(chosen: int, wrong: list[int]) -> None:
+    """A value twice, out of order, out of range, zeros; and a bit too few. From silent devices all of it is ignored."""
+    query = query_of(40, chosen)
+    named = np.array([list(range(chosen)), wrong])
+    release = release_of(query.id, written(query, named), silent=False)
+    words = rf"^the release of devices 3 to 4 is no answer to .*: it holds what is no subset of {chosen} of 40 values"
+    with pytest.raises(InputError, match=words):
+        aggregate(query, release)
+    heard = replace(release, answered=bytes([0b10000000]))
+    assert aggregate(query, heard).answered == 1
 
 
 def query_about(pool: int, vectors: int, *, items: int = 300) -> Query:
@@ -57,7 +253,7 @@ def naive(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
     return counts
 
 
-def release_of(query: Query, bits: Bits2, heard: Bools | None, first: int = 0) -> Release:
+def sign_release_of(query: Query, bits: Bits2, heard: Bools | None, first: int = 0) -> Release:
     return Release(
         query_id=query.id,
         first=first,
@@ -109,7 +305,7 @@ def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
 def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     query = worlds.sign_query([2, 3, 70], items=80, vectors=2)
     bits, heard = answers(query, 501)
-    found = summed(query, release_of(query, bits, heard, first=77))
+    found = summed(query, sign_release_of(query, bits, heard, first=77))
     expected = np.zeros(80, np.int64)
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
     assert found.scores.tolist() == expected.tolist()
@@ -124,7 +320,7 @@ def test_scores_are_sums_of_signs() -> None:
     """``sum_u H_ui S_u = 2 scores - sensed``, with the oracle's signs."""
     query = worlds.sign_query(range(0, 90, 7), items=90)
     bits, _ = answers(query, 60)
-    found = summed(query, release_of(query, bits, None))
+    found = summed(query, sign_release_of(query, bits, None))
     sums = np.zeros(90, np.int64)
     for device, bit in enumerate(bits[:, 0].tolist()):
         for place, item in enumerate(range(0, 90, 7)):
@@ -138,8 +334,10 @@ def test_blocks_merge_to_the_whole_in_any_order(cuts: list[int], vectors: int, a
     query = query_about(65, vectors)
     bits, heard = answers(query, 150)
     blocks = list(itertools.pairwise([0, *sorted(cuts), 150]))
-    parts = [summed(query, release_of(query, bits[a:b], None if all_heard else heard[a:b], first=a)) for a, b in blocks]
-    whole = summed(query, release_of(query, bits, None if all_heard else heard))
+    parts = [
+        summed(query, sign_release_of(query, bits[a:b], None if all_heard else heard[a:b], first=a)) for a, b in blocks
+    ]
+    whole = summed(query, sign_release_of(query, bits, None if all_heard else heard))
     for order in (parts, parts[::-1]):
         merged = worlds.scores_of(merge(aggregate(query, no_release(query)), *order))
         assert (merged.sensed.tolist(), merged.scores.tolist()) == (whole.sensed.tolist(), whole.scores.tolist())
@@ -152,11 +350,11 @@ def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
     other = np.where(heard[:, None], bits, 1 - bits).astype(np.uint8)
     assert count_agreements(query, 5, bits, heard).tolist() == count_agreements(query, 5, other, heard).tolist()
     assert not count_agreements(query, 5, bits, np.zeros(99, np.bool_)).any()
-    silent = summed(query, release_of(query, bits, np.zeros(99, np.bool_)))
+    silent = summed(query, sign_release_of(query, bits, np.zeros(99, np.bool_)))
     assert (silent.answered, silent.ones, silent.answer_rate, int(silent.sensed.sum())) == (0, 0, 0.0, 0)
 
 
-def test_no_device_at_all() -> None:
+def test_no_device_at_all_of_signs() -> None:
     for vectors in (1, 64):
         nobody = summed(query_about(65, vectors), no_release(query_about(65, vectors)))
         assert not nobody.scores.any()
@@ -164,11 +362,11 @@ def test_no_device_at_all() -> None:
         assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
 
 
-def test_a_release_of_another_query_is_refused() -> None:
+def test_a_release_of_another_query_is_refused_of_signs() -> None:
     query = query_about(65, 2)
     bits, heard = answers(query, 8)
     with pytest.raises(ValueError, match="no answer"):
-        aggregate(replace(query, round=1), release_of(query, bits, heard))
+        aggregate(replace(query, round=1), sign_release_of(query, bits, heard))
 
 
 def test_counts_beyond_a_million_devices() -> None:
