@@ -24,8 +24,7 @@ from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
 from scenarios.studies.compare.rows.trusted import CuratorPairs
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
-Lines = Sequence[tuple[str, Cell]]
-"""Words and values."""
+Lines = Sequence[tuple[str, Cell]]  # Words and values
 _DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
 _ABOUT = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
 
@@ -431,8 +430,7 @@ _SWEPT = {
     "bounds": "Lower bounds",
     "attack": "What an attack guessed",
 }
-_MEASURED = ("accuracy", "hit_rate", "ndcg", "rmse", "loss", "mean")
-"""What a sweep measured, if it is not users."""
+_MEASURED = ("accuracy", "hit_rate", "ndcg", "rmse", "loss", "mean")  # What a sweep measured, if it is not users
 _PROVED = "epsilon_proved", "epsilon_most", "epsilon_exact"
 
 

@@ -104,8 +104,7 @@ class Picture:
 
 
 Pictures = Iterator[Picture]
-Tables = Mapping[str, "pd.DataFrame"]
-"""Of a folder, by their names."""
+Tables = Mapping[str, "pd.DataFrame"]  # Of a folder, by their names
 
 
 def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:

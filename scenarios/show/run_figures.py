@@ -25,8 +25,7 @@ from scenarios.show.picture import (
 )
 
 _SHARE = Axis("share", low=-0.02, high=1.02)
-_MOST_BARS = 60
-"""Items beyond which standard errors are a band, since bars would touch."""
+_MOST_BARS = 60  # Items beyond which standard errors are a band, since bars would touch
 _POPULAR = "by popularity, which knows all ratings"
 _SHARES = {
     "accuracy": ("items right", "measured", "measured"),

@@ -138,8 +138,7 @@ def adaptive_points(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 
 # Online recommendation in planted worlds
-HALVING = "halving"
-"""The environment of Theorem 6's adversary, as rows of a record name it."""
+HALVING = "halving"  # The environment of Theorem 6's adversary, as rows of a record name it
 AGAINST, UPPER, EXACT = "measured, halving", "upper bound", "exact worst case"
 LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -215,8 +214,7 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 # Online recommendation on a file of ratings
 DIFFERENCE, EPSILON = "difference to random", "epsilon"
-RATINGS = "ratings"
-"""What recommenders are compared in that serve clients of a file."""
+RATINGS = "ratings"  # What recommenders are compared in that serve clients of a file
 _LEAKS = {
     "proved": ("epsilon_proved", "epsilon as proved", {"linestyle": "--"}),
     "run": ("privacy_loss_of_peers", "exact loss in the run", {"linestyle": "-"}),

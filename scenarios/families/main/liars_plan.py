@@ -17,8 +17,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, liked_share
 from scenarios.theory.liars import LUCK, influence_of, overthrown
 
-MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
-"""What liars make up in attacks that stick to the local randomizer."""
+MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}  # What liars make up in attacks that stick to the local randomizer
 
 
 def collusion_of(population: Population) -> Collusion | None:

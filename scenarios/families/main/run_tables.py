@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-LISTED = 1000
-"""Devices whose lists are written."""
+LISTED = 1000  # Devices whose lists are written
 
 
 def items_table(run: MainResult) -> pd.DataFrame:

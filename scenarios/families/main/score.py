@@ -30,8 +30,7 @@ from scenarios.families.main.run import MainResult
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 
-TOP_ITEMS = 50
-"""Length of the list whose items are compared; all items where there are fewer."""
+TOP_ITEMS = 50  # Length of the list whose items are compared; all items where there are fewer
 
 
 def ranks(scores: Floats) -> Ints:

@@ -80,8 +80,7 @@ def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
     return likes
 
 
-UNFINISHED = 1e-6
-"""Chance that a split of slow halving is left before its wrong half is kicked out."""
+UNFINISHED = 1e-6  # Chance that a split of slow halving is left before its wrong half is kicked out
 
 
 def halving_world(scenario: OnlineScenario) -> OnlineWorld:
@@ -281,10 +280,8 @@ def groups(first: int, second: int) -> Indices:
     return np.repeat(np.arange(2, dtype=np.int32), [first, second])
 
 
-LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}
-"""What the client likes in Settings 1 to 4."""
-VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
-"""What v and v' vote for."""
+LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}  # What the client likes in Settings 1 to 4
+VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}  # What v and v' vote for
 
 
 class LossSample(NamedTuple):

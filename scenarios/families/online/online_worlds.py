@@ -187,8 +187,7 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
     return int(radii[np.argmin(needed)])
 
 
-LEAST_ROUNDS = 20
-"""Clients have at least so many rounds, where their number is not given."""
+LEAST_ROUNDS = 20  # Clients have at least so many rounds, where their number is not given
 
 
 def world_of_ratings(scenario: OnlineScenario) -> OnlineWorld:

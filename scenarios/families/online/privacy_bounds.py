@@ -178,8 +178,7 @@ def theorem_p_sim(rounds: int, peers: int, *, sharp: bool = False) -> float:
     return (1 + 1 / peers) * sim_constants(rounds, sharp=sharp)["C_T"] * math.log(rounds) / peers
 
 
-PAPER_SHARE = 0.0061
-"""Theorem 15's constant: (3/32) d(3/4 || 1/2) / 2, the paper's thresholds."""
+PAPER_SHARE = 0.0061  # Theorem 15's constant: (3/32) d(3/4 || 1/2) / 2, the paper's thresholds
 
 
 def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -> float:

@@ -14,10 +14,8 @@ from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.weighting import Weighting, chances
 from scenarios.families.online.loss_bounds import check
 
-MOST_ROUNDS_TRIED = 3e8
-"""Ways to vote that one programme tries at most: minutes."""
-MOST_EPSILON_VOTERS = {2: 4000, 3: 300}
-"""Voters up to which the programme ends within seconds, by objects."""
+MOST_ROUNDS_TRIED = 3e8  # Ways to vote that one programme tries at most: minutes
+MOST_EPSILON_VOTERS = {2: 4000, 3: 300}  # Voters up to which the programme ends within seconds, by objects
 
 
 def epsilon_exact(
@@ -98,8 +96,7 @@ def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, ste
     return worst
 
 
-MOST_STEPS = 3e10
-"""Splits that one programme tries at most: a minute."""
+MOST_STEPS = 3e10  # Splits that one programme tries at most: a minute
 MOST_VOTERS = 5000
 
 

@@ -22,10 +22,8 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
 
-Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
-"""Rows of releases; half the memory."""
-NEARBY = 5
-"""Ranks of popularity that an unrated item lies away from the rated one that it is held against, at most."""
+Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # Rows of releases; half the memory
+NEARBY = 5  # Ranks of popularity that an unrated item lies away from the rated one that it is held against, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -265,10 +263,8 @@ def clustered_error(right: Bools, owner: Ints) -> float:
 
 
 NONE = "none"
-KNOWN = (0, 1, 5, 20)
-"""Ratings of the target's user that the server knows."""
-Asked: TypeAlias = tuple[str, Epsilon]
-"""A mechanism and its epsilon."""
+KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
+Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
 def _attacked() -> tuple[Asked, ...]:
@@ -281,8 +277,7 @@ def _attacked() -> tuple[Asked, ...]:
 
 ATTACKED = _attacked()
 """Releases that are attacked: mechanism and epsilon; ``"none"`` is what the server guesses without any."""
-PLAYED, TARGETS = 1000, 40
-"""Releases of public users that the server plays, at least; targets a user, at most."""
+PLAYED, TARGETS = 1000, 40  # Releases of public users that the server plays, at least; targets a user, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

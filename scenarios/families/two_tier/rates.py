@@ -15,8 +15,7 @@ from coordinator.protocol.rating_table import Rows, starts_of
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 
-MOST_RANK = 24
-"""Columns of V in `completion_errors`; the regularisation leaves fewer."""
+MOST_RANK = 24  # Columns of V in `completion_errors`; the regularisation leaves fewer
 
 
 def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) -> list[float]:

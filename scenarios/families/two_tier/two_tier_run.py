@@ -96,8 +96,7 @@ class KeptBatches(RecordLog[Batch]):
     codec = BATCHES
 
 
-Score = Callable[[ItemFeatures], float]
-"""Root mean squared error of features on the test ratings; the experimenter's."""
+Score = Callable[[ItemFeatures], float]  # Root mean squared error of features on the test ratings; the experimenter's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from scenarios.data.datasets import RatingTable
 
 
-MOST_UNDECLARED = 32
-"""More different ratings than this are no scale that was meant as one."""
+MOST_UNDECLARED = 32  # More different ratings than this are no scale that was meant as one
 MOST_DECLARED = 256
 
 
@@ -78,8 +77,7 @@ def read_scale(value: Any) -> Any:
 
 
 HALF_STARS = tuple(k / 2 for k in range(1, 11))
-PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}
-"""Scales that are known by the source's name."""
+PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}  # Scales that are known by the source's name
 
 
 def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
@@ -132,8 +130,7 @@ GUARANTEES = {
     **{name: half.promise for name, half in second_order_public_halves().items()},
 }
 """What a private device is promised, by mechanism."""
-PRIVATE = 400
-"""Private devices that answer, as in the paper."""
+PRIVATE = 400  # Private devices that answer, as in the paper
 DEFAULT_MECHANISM = "pmc"
 DEFAULT_EPSILON = "1"
 MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
@@ -306,5 +303,4 @@ class TwoTier(ExperimentScenario):
         return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
 
 
-TwoTierScenario = TwoTier
-"""Its public name."""
+TwoTierScenario = TwoTier  # Its public name

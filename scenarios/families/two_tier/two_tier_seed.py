@@ -54,8 +54,7 @@ from scenarios.families.two_tier.two_tier_worlds import (
 )
 from scenarios.families.two_tier.validation import choose_fitting, folds_of
 
-EVERY = 0.2
-"""Seconds between two looks."""
+EVERY = 0.2  # Seconds between two looks
 
 
 @dataclass(slots=True)
@@ -101,8 +100,7 @@ def _held() -> int:
 TOP = 10
 
 
-MOST_DEVICES = 2000
-"""Devices that are advised at most."""
+MOST_DEVICES = 2000  # Devices that are advised at most
 
 
 def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
@@ -151,8 +149,7 @@ def _popular(popularity: Ints, train: Rows) -> Indices2:
 TRUST_MODEL = "two-tier"
 
 
-Watched = Callable[[int], AbstractContextManager[Progress]]
-"""Shows how many private devices were asked, of how many."""
+Watched = Callable[[int], AbstractContextManager[Progress]]  # Shows how many private devices were asked, of how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +349,7 @@ def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
     }
 
 
-ASKED = "private devices were asked"
-"""What progress counts."""
+ASKED = "private devices were asked"  # What progress counts
 
 
 def teach_seed(scenario: TwoTier, running: Running) -> Record:

@@ -18,8 +18,7 @@ from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
 from scenarios.families.two_tier.two_tier_scenario import PRIVATE
 
-FEWEST = 20
-"""Ratings of the least active user, as in MovieLens."""
+FEWEST = 20  # Ratings of the least active user, as in MovieLens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +34,10 @@ class PlantedShape:
     noise: float = 0.7  # Standard deviation of what nothing explains [stars]
 
 
-MEAN, USER_BIAS, ITEM_BIAS = 3.5, 0.35, 0.45
-"""Of ratings, and standard deviations of users' and items' biases [stars]."""
-DECAY = 0.95
-"""Every direction's size against the one before."""
-ACTIVITY, POPULARITY = 1.0, 2.2
-"""Standard deviations of the logarithms of users' and items' numbers of ratings."""
-MOST_OF_ITEMS = 0.7
-"""Share of the items that the most active user rated."""
+MEAN, USER_BIAS, ITEM_BIAS = 3.5, 0.35, 0.45  # Of ratings, and standard deviations of users' and items' biases [stars]
+DECAY = 0.95  # Every direction's size against the one before
+ACTIVITY, POPULARITY = 1.0, 2.2  # Standard deviations of the logarithms of users' and items' numbers of ratings
+MOST_OF_ITEMS = 0.7  # Share of the items that the most active user rated
 
 
 def planted_ratings(shape: PlantedShape, seed: int) -> RatingTable:
@@ -113,8 +108,7 @@ def _add_tastes(
             values[place] += total
 
 
-OBSERVED = 60
-"""Ratings that a held-out user shows at most, and never more than half of its own."""
+OBSERVED = 60  # Ratings that a held-out user shows at most, and never more than half of its own
 SHARE, MOST, DRAWS = 0.2, 100, 4
 """Validation users: their share of public users, how many there are at most, and draws of the ratings they show."""
 

@@ -26,13 +26,11 @@ from scenarios.families.two_tier.two_tier_scenario import Scale
 from scenarios.families.two_tier.two_tier_worlds import fold_of
 
 FOLDS = 5
-MANY_USERS = 500
-"""From so many public users on, one fold is enough."""
+MANY_USERS = 500  # From so many public users on, one fold is enough
 RANKS = (5, 10, 20)
 START, STEPS_DOWN, STEPS_UP = 2, -8, 16
 """Kappas are the ratings' spread times a power of sqrt 2, from the 2nd on downhill within these powers."""
-ITERATIONS = 12
-"""EM iterations of a trial."""
+ITERATIONS = 12  # EM iterations of a trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
