@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from scenarios.show.picture import (
+from scenarios.show.figures import (
     GREY,
     PALETTE,
     Axis,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.show.picture import (
+from scenarios.show.figures import (
     DARK,
     GREY,
     LOOKS,

@@ -1,4 +1,4 @@
-"""The main job as an experiment, `blindrec run`: what makes a run the same run, and one seed of it."""
+"""The main job as an experiment, `blindrec run`: its record's columns, what makes a run the same, and one seed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,95 @@ from scenarios.config.mechanism_settings import code_digest, import_policy
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, Record, Running
-from scenarios.families.main.main_columns import COLUMNS
+from scenarios.show.columns import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 from scenarios.store.whole_files import size_of
+
+LYING = (
+    Column(name="malicious", words="share of liars"),
+    Column(name="attack", words="attack"),
+    Column(name="lied_about", words="items lied about", average=Average.COUNT),
+    Column(name="lies", words="answers that are lies", average=Average.MEAN),
+    Column(name="labels_wrong", words="labels wrong, clusters not swapped", average=Average.MEAN),
+    Column(name="labels_wrong_predicted", words="labels wrong, not swapped, predicted", average=Average.FORMULA),
+    Column(name="all_right", words="all labels right, not swapped", average=Average.SHARE),
+    Column(name="decided_wrong", words="decided items with a wrong label", average=Average.MEAN),
+    Column(name="promoted_rank", words="mean rank of promoted items", average=Average.MEAN),
+    Column(name="promoted_rank_predicted", words="mean rank of promoted items, predicted", average=Average.FORMULA),
+    Column(name="tipping_share", words="share of liars that tips an item", average=Average.FORMULA),
+    Column(name="tipping_limit", words="share of liars that tips any design", average=Average.FORMULA),
+)
+"""Columns of a record with liars; others have none of these keys."""
+
+
+COLUMNS = (
+    Column(name="seed", average=Average.FIRST),
+    Column(name="trust_model", words="trust model"),
+    Column(name="guarantee", words="guarantee"),
+    Column(name="mechanism", words="mechanism"),
+    Column(name="channel", words="channel"),
+    Column(name="epsilon", words="epsilon of a device [nats]"),
+    Column(name="person_epsilon", words="epsilon of a person [nats]", average=Average.WORST),
+    Column(name="copies_max", average=Average.WORST),
+    Column(name="questions", words="questions a device", unless_one="questions"),
+    Column(name="epsilon_per_question", words="epsilon of a question [nats]", unless_one="questions"),
+    Column(name="policy", words="policy", unless_one="rounds"),
+    Column(name="rounds", words="rounds", average=Average.COUNT, unless_one="rounds"),
+    Column(name="answers_per_device", words="answers a device, at most", unless_one="answers_per_device"),
+    Column(name="users", words="users"),
+    Column(name="asked", average=Average.COUNT),
+    Column(name="answered", words="answered", average=Average.COUNT),
+    Column(name="refused", words="refused", average=Average.COUNT),
+    Column(name="missing", words="missing", average=Average.COUNT),
+    Column(name="items", words="items"),
+    Column(name="rated", words="rated items (public)"),
+    Column(name="from_the_file", words="public constants taken from the file"),
+    Column(name="lines_skipped", words="bad lines of the file left out"),
+    Column(name="clusters", words="clusters"),
+    Column(name="unlearned", words="items not learned", average=Average.COUNT),
+    Column(name="undecided", words="items not decided", average=Average.COUNT),
+    Column(name="verified", words="items that fresh devices were asked about again", average=Average.COUNT),
+    Column(name="verifying_answers", words="  their answers", average=Average.COUNT),
+    Column(name="disputed", words="  labels that they dispute", average=Average.COUNT),
+    Column(name="policy_error", words="policy went astray"),
+    Column(name="accuracy", words="items right", average=Average.MEAN, most=1),
+    Column(name="accuracy_predicted", words="items right, predicted", average=Average.FORMULA),
+    Column(name="exact", words="all items right", average=Average.SHARE),
+    *LYING,
+    Column(name="ari", words="adjusted Rand index", average=Average.MEAN),
+    Column(name="nmi", words="normalised mutual information", average=Average.MEAN, most=1),
+    Column(name="advice_liked", words="devices like of their own top 10", average=Average.MEAN, most=1),
+    Column(name="random_liked", words="devices like of random items", average=Average.FORMULA),
+    Column(name="clusters_follow", words="clusters follow"),
+    Column(name="popularity_share", words="variance of popularity between clusters", average=Average.MEAN, most=1),
+    Column(name="taste_share", words="variance of taste between clusters", average=Average.MEAN, most=1),
+    Column(name="noiseless_ari", words="agreement with clusters without noise (ARI)", average=Average.MEAN),
+    Column(
+        name="top_50",
+        words="true top 50 items among the estimated",
+        average=Average.MEAN,
+        most=1,
+        unless_known="accuracy",
+    ),
+    Column(
+        name="rank_correlation",
+        words="rank correlation with popularity",
+        average=Average.MEAN,
+        unless_known="accuracy",
+    ),
+    Column(name="hit_rate", words="hit rate at 10", average=Average.MEAN, most=1),
+    Column(name="popularity_hit_rate", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
+    Column(name="random_hit_rate", words="  by chance", average=Average.MEAN, most=1),
+    Column(name="ndcg", words="NDCG at 10", average=Average.MEAN, most=1),
+    Column(name="popularity_ndcg", words="  by popularity (knows all ratings)", average=Average.MEAN, most=1),
+    Column(name="random_ndcg", words="  by chance", average=Average.MEAN, most=1),
+    Column(name="evaluated", words="users with held-out likes"),
+    Column(name="seconds", words="seconds", average=Average.MEAN),
+    Column(name="devices_per_second", words="devices a second", average=Average.MEAN),
+    Column(name="releases_sha256", words="SHA-256 of all releases", average=Average.NOTHING),
+)
+"""Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 
 
 def mark_of_run(scenario: Scenario, repeat: int = 1) -> Manifest:

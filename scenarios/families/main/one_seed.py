@@ -21,8 +21,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, populate
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.main.run import TOP, MainResult, run
-from scenarios.families.main.run_tables import tables_of
-from scenarios.families.main.score import record
+from scenarios.families.main.score import record, tables_of
 from scenarios.store.journal import Journal
 
 

@@ -29,6 +29,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
+from scenarios.families.online.bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     ClientWorld,
@@ -38,7 +39,6 @@ from scenarios.families.online.online_worlds import (
     world_from_file,
     world_of_ratings,
 )
-from scenarios.families.online.privacy_bounds import epsilon_proved
 from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.round_store import NoStore

@@ -17,8 +17,7 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.lying_settings import UNTARGETED
 from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.online.loss_bounds import loss_bound
-from scenarios.families.online.online_columns import COLUMNS
+from scenarios.families.online.bounds import epsilon_needed, loss_bound
 from scenarios.families.online.online_run import (
     ClientRun,
     KeptClients,
@@ -28,9 +27,8 @@ from scenarios.families.online.online_run import (
     privacy_losses,
     run_online,
 )
-from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
 from scenarios.families.online.online_worlds import honest_peers, lies_of
-from scenarios.families.online.privacy_bounds import epsilon_needed
 from scenarios.families.online.worst_case import epsilon_exact
 from scenarios.show.columns import Average, finite, joined
 
@@ -39,7 +37,7 @@ GUARANTEE += "coordinator sees every vote"
 NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
 
 
-_WORST = frozenset(column.name for column in COLUMNS if column.average is Average.WORST)
+_WORST = frozenset(column.name for column in RECORD_COLUMNS if column.average is Average.WORST)
 
 
 def record(run: OnlineResult) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import psutil
 
 from actors.advice import top_items
@@ -30,7 +31,6 @@ from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import ranking_scores
 from scenarios.experiment.experiment import Record, Running
 from scenarios.families.two_tier.rates import overlap
-from scenarios.families.two_tier.two_tier_columns import tables_of
 from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
 from scenarios.families.two_tier.two_tier_scenario import (
     FULL,
@@ -365,6 +365,14 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
         watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
+
+
+def tables_of(record: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's folder by their names: EM iterations, and the settings that were tried."""
+    iterations = pd.DataFrame(record["convergence"])
+    iterations.insert(0, "iteration", range(1, len(iterations) + 1))
+    tried = pd.DataFrame(record["validated"], columns=["rank", "regularisation", "rmse"])
+    return {"iterations": iterations, "validated": tried.astype({"rank": int, "regularisation": float, "rmse": float})}
 
 
 def table_of(scenario: TwoTier) -> RatingTable:

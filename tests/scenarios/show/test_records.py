@@ -13,8 +13,7 @@ import pytest
 from runs import here, of_file, planted_ratings, small, write_movielens, write_run
 
 from coordinator.protocol.errors import InputError
-from scenarios.families.main.run_tables import items_table, rounds_table
-from scenarios.families.main.score import record
+from scenarios.families.main.score import items_table, record, rounds_table
 from scenarios.show.records import check_target, deliver, versions
 from scenarios.store.whole_files import to_json, try_folder, write_json
 

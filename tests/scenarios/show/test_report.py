@@ -9,7 +9,7 @@ from rich.console import Console
 from runs import here, small
 
 from coordinator.server.rounds.state import RunProgress
-from scenarios.families.main.main_columns import COLUMNS
+from scenarios.families.main.main_job import COLUMNS
 from scenarios.families.main.score import record
 from scenarios.show import tables as report
 from scenarios.show.columns import mean_of

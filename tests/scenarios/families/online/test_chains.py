@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from scenarios.families.online.adversaries import claim_1, theorem_15_chain
-from scenarios.families.online.privacy_bounds import epsilon_proved, own_lower_bound
+from scenarios.families.online.bounds import epsilon_proved, own_lower_bound
 
 
 @pytest.mark.parametrize(("peers", "expected"), [(10, "1.721811"), (50, "0.357866")])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import bounded_names, named_recommenders
-from scenarios.families.online.loss_bounds import (
+from scenarios.families.online.bounds import (
     halving_constant,
     loss_bound,
     loss_lower_bound,

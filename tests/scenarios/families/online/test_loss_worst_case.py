@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.weighting import Weighting
-from scenarios.families.online.loss_bounds import loss_bound, loss_lower_bound
+from scenarios.families.online.bounds import loss_bound, loss_lower_bound
 from scenarios.families.online.worst_case import worst_loss_sim
 
 

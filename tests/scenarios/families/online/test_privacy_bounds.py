@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import bounded_names
-from scenarios.families.online.privacy_bounds import epsilon_proved, sim_constants, theorem_p, theorem_p_sim
+from scenarios.families.online.bounds import epsilon_proved, sim_constants, theorem_p, theorem_p_sim
 
 SMALL = st.integers(0, 40)
 

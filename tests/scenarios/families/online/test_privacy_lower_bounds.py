@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
-from scenarios.families.online.loss_bounds import loss_bound
-from scenarios.families.online.privacy_bounds import (
+from scenarios.families.online.bounds import (
     PAPER_SHARE,
     conjecture,
     epsilon_needed,
     epsilon_proved,
+    loss_bound,
     own_lower_bound,
     theorem_7,
     theorem_15,

@@ -11,6 +11,7 @@ from statistical import rate_fits
 
 from coordinator.protocol.errors import InputError
 from scenarios.families.online.adversaries import LIKED, VOTES, configuration, draw, measure
+from scenarios.families.online.bounds import epsilon_proved, loss_bound, own_lower_bound, theorem_15
 
 
 @given(
@@ -47,18 +48,19 @@ def test_a_used_up_budget_costs_p_rec_what_its_chain_says_and_the_literal_rule_m
     """D = 0, R = 3, T = 2000 (the spec: 24.9 against 1266): all three disagreements come within the first tenth."""
     found = measure("p-rec", 2000, 10, 0, 3, range(2), share=0.02)
     assert found.ratio == pytest.approx(3 * math.log(3999), rel=1e-9)
-    assert found.own is not None
-    assert found.implied == pytest.approx(found.own, rel=1e-9)
-    assert found.proved is not None
-    assert found.paper < found.own < found.proved
-    assert found.loss_bound is not None
-    assert found.loss < found.loss_bound
+    size = (2000, 2, 20, 10, 0, 3)
+    proved, most = epsilon_proved("p-rec", *size), loss_bound("p-rec", *size)
+    assert proved is not None
+    assert most is not None
+    assert found.ratio / 20 == pytest.approx(own_lower_bound(*size), rel=1e-9)
+    assert theorem_15(*size, max(found.loss, 0.5)) < own_lower_bound(*size) < proved
+    assert found.loss < most
     assert measure("p-rec-literal", 2000, 10, 0, 3, range(2), share=0.02).ratio > 1000
 
 
 def test_the_random_recommender_hides_everything_and_plurality_nothing() -> None:
     uniform = measure("random", 400, 3, 2, 2, range(3))
-    assert (uniform.ratio, uniform.ratio_error, uniform.proved, uniform.own) == (0, 0, 0, None)
+    assert (uniform.ratio, uniform.ratio_error, epsilon_proved("random", 400, 2, 6, 3, 2, 2)) == (0, 0, 0)
     followed = measure("plurality", 400, 3, 20, 20, range(3))
     assert followed.ratio == math.inf
     assert followed.loss == 0
@@ -72,5 +74,3 @@ def test_the_same_seed_draws_the_same() -> None:
 def test_what_cannot_be_drawn() -> None:
     with pytest.raises(InputError, match="share of disagreements is 2"):
         configuration(10, 40, 40, seed=0)
-    with pytest.raises(InputError, match="no seeds"):
-        measure("p-rec", 100, 3, 1, 1, [])

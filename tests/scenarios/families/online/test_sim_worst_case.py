@@ -9,7 +9,7 @@ from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.protocol.errors import InputError
 from scenarios.families.online.adversaries import claim_1
-from scenarios.families.online.privacy_bounds import epsilon_proved
+from scenarios.families.online.bounds import epsilon_proved
 from scenarios.families.online.worst_case import worst_case_sim
 
 

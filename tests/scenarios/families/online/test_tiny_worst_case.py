@@ -12,7 +12,7 @@ from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.server.online.recommender import Rule
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.families.online.privacy_bounds import epsilon_proved
+from scenarios.families.online.bounds import epsilon_proved
 
 
 @functools.cache

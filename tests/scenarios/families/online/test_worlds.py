@@ -11,6 +11,7 @@ from actors.client import Client
 from actors.voters import PlantedVoters
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
+from scenarios.families.online.bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     ClientWorld,
@@ -22,7 +23,6 @@ from scenarios.families.online.online_worlds import (
     measured,
     planted_world,
 )
-from scenarios.families.online.privacy_bounds import epsilon_proved
 
 
 def world_of(**changes: object) -> OnlineWorld:
