@@ -109,7 +109,7 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     for line in panel.references:
         (axes.axvline if line.axis == "x" else axes.axhline)(line.at, **{"linewidth": 1, "zorder": 1, **line.style})
     for words, how in panel.key.items():
-        axes.plot([], [], **{"color": DARK, **how}, label=words)
+        axes.plot([], [], **{"color": DARK, **how, "label": words})
     _finish_axes(axes, panel)
     small = 72 * width / (_TITLE * max(1, len(panel.title)))
     axes.set_title(panel.title, fontsize=max(6.0, 10 * min(1.0, small)))
@@ -128,7 +128,7 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
     axes.margins(x=0.07)
     shifts, covered = _shifts(every, x, y, panel.top), _covered(every, y)
     for key, line in every.items():
-        how = dict(panel.style(*key))
+        how = panel.style(*key)
         if "facecolor" in how:
             axes.fill_between(line[x], line["low"], line["high"], **how)
             continue

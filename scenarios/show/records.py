@@ -79,8 +79,6 @@ def deliver(json_target: str | None, result: dict[str, Any]) -> None:
 def flat(record: Mapping[str, Any]) -> dict[str, float | str]:
     """Return a record as one level: numbers as floats or whole numbers, texts, truths as 1 and 0; no None.
 
-    Examples
-    --------
     >>> flat({"epsilon": "inf", "exact": True, "error": None, "intervals": {"ari": [0.5, 1.0]}})
     {'epsilon': inf, 'exact': 1, 'intervals.ari.low': 0.5, 'intervals.ari.high': 1.0}
     """

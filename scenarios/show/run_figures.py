@@ -58,12 +58,8 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
         course = pd.DataFrame({"round": range(1, len(rounds) + 1), "pool": rounds["pool"].to_numpy()})
         course["answered"] = rounds["answered"].cumsum().to_numpy()
         sides = Axis("items in the pool", "pool", low=0), Axis("devices that have answered", "answered", low=0)
-        panels = [
-            FigurePanel(
-                points=course, x=Axis("round", "round", ticks="whole"), y=side, style=by_place([""], **look(turn))
-            )
-            for turn, side in enumerate(sides)
-        ]
+        x = Axis("round", "round", ticks="whole")
+        panels = [FigurePanel(points=course, x=x, y=y, looks={"": look(turn)}) for turn, y in enumerate(sides)]
         yield Picture("rounds", "Round by round", alt, panels, heading=heading, size=(4.6, 3.6))
 
 
@@ -75,17 +71,14 @@ def _items(items: pd.DataFrame, heading: str) -> FigurePanel:
     points["label"] = "cluster " + ordered["cluster"].astype(str)
     band = points.assign(kind="band", label="standard error")
     by_cluster = points.loc[ordered.groupby("cluster").ngroup().sort_values(kind="stable").index]
-    labels = by_place(list(by_cluster["label"]), linestyle="", markersize=3.5)
+    looks = by_place(by_cluster["label"], linestyle="", markersize=3.5)
     if len(points) > _MOST_BARS:
         points = pd.concat([band, by_cluster.assign(low=float("nan"), high=float("nan"))])
     else:
         points = by_cluster
-
-    def style(kind: str, label: str) -> Style:
-        return {"facecolor": "0.85", "linewidth": 0, "label": label} if kind == "band" else labels(kind, label)
-
+    kinds = {"band": {"facecolor": "0.85", "linewidth": 0, "label": "{}"}}
     x, y = Axis("items, by score", "x"), Axis("score, with its standard error", "score")
-    return FigurePanel(points=points, x=x, y=y, style=style, title=heading)
+    return FigurePanel(points=points, x=x, y=y, looks=looks, kinds=kinds, title=heading)
 
 
 _ERRORS = {
@@ -150,21 +143,16 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
 
 def _losses(rounds: pd.DataFrame, heading: str) -> FigurePanel:
     disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
-    points = pd.DataFrame({"kind": "", "client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked})
+    points = pd.DataFrame(
+        {"kind": "client", "client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
+    )
     clients = list(dict.fromkeys(points["client"].astype(str)))
-    places = {client: place for place, client in enumerate(clients)}
-    named = len(clients) <= len(PALETTE)
-    if not named:
+    kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
+    looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
+    if len(clients) > len(PALETTE):
         mean = points.groupby("round", as_index=False)["loss"].mean()
         points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
-
-    def style(kind: str, client: str) -> Style:
-        if kind == "mean":
-            return {"color": "black", "linewidth": 2, "label": client}
-        steps = {"drawstyle": "steps-post"}
-        if named:
-            return {**steps, "color": PALETTE[places[client]], "label": client}
-        return {**steps, "color": GREY, "linewidth": 0.7}
-
+        looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
+        kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
     x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
-    return FigurePanel(points=points, x=x, y=y, series="client", style=style, title=heading)
+    return FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)

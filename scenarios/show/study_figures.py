@@ -93,13 +93,13 @@ def _worth_of(record: Mapping[str, Any]) -> Pictures:
     table = pd.DataFrame(record["worth"])
     columns = {"x": "epsilon", "y": "people", "low": "people_low", "high": "people_high"}
     points = pd.DataFrame({name: table[column].astype(float) for name, column in columns.items()})
-    points["label"] = table["mechanism"] + table["features"].map({True: " + features", False: ""})
+    points["label"] = table["mechanism"] + table["features"].map({True: _FEATURES, False: ""})
     points = points[np.isfinite(points["x"]) & points["y"].notna()]
     panel = FigurePanel(
         points=points,
         x=Axis("epsilon [nats]", "x", "log", ticks="value"),
         y=Axis("people who contribute", "y", "log"),
-        style=by_place(list(points["label"])),
+        looks=by_place(points["label"]),
         title=f"until advice is worth {record['worth'][0]['worth']:.3g} of plain popularity, forecast",
         references=[
             Reference(table["users_here"].iloc[0], {"color": "black", "linestyle": ":", "label": "people there are"})
@@ -196,6 +196,9 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
         yield Picture("coordinator", "What a trusted coordinator saves its clients", alt, panels, size=(6, 4.0))
 
 
+_FEATURES = " + features"
+
+
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     """Return the points of the figure: of each trust model the best row at every number of people who contribute.
 
@@ -210,7 +213,7 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
             continue
         people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
         label = f"{row['trust_model']}{': popularity' if level and popular else ''}"
-        label += " + features" if row["features"] else ""
+        label += _FEATURES if row["features"] else ""
         name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
         if name not in best or row["ndcg"] > best[name]["ndcg"]:
             best[name] = row
@@ -232,42 +235,35 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
 def _compared(points: pd.DataFrame) -> list[FigurePanel]:
     levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
     epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
-    looks = by_place([_plain(label) for label in curves["label"]])
-    dashes = {True: "--", False: "-"}
-
-    def style(kind: str, label: str) -> Style:
-        return {**looks(kind, _plain(label)), "linestyle": dashes[_plain(label) != label], "label": label}
-
-    def levels_of(*, last: bool) -> list[Reference]:
-        named = [(str(label), at) for label, at in zip(levels["label"], levels["y"], strict=True)]
-        return [
-            Reference(
-                at,
-                {"color": GREY, "linestyle": dashes["features" in label]},
-                f"no privacy{label.removeprefix('none')}" if last else "",
-            )
-            for label, at in named
-        ]
-
+    plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
+    dash = {label: "--" if "features" in label else "-" for label in points["label"]}
+    looks = {
+        label: {**plain[label.replace(_FEATURES, "")], "linestyle": dash[label], "label": label}
+        for label in curves["label"]
+    }
+    most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
     panels = []
     for epsilon in epsilons:
         here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
         here = here.drop_duplicates(["label", "x"], keep="last")
+        references = [
+            Reference(
+                at,
+                {"color": GREY, "linestyle": dash[label]},
+                f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else "",
+            )
+            for label, at in zip(levels["label"], levels["y"], strict=True)
+        ]
         words = "people who contribute; in two tiers, publicly"
-        most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
         title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
         panels.append(
             FigurePanel(
                 points=here,
                 x=Axis(words, "x", "linear" if here.empty else "log"),
                 y=Axis("NDCG at 10", "y", low=0, high=most),
-                style=style,
+                looks=looks,
                 title=title,
-                references=levels_of(last=epsilon == epsilons[-1]),
+                references=references,
             )
         )
     return panels
-
-
-def _plain(label: str) -> str:
-    return label.replace(" + features", "")

@@ -205,7 +205,7 @@ def label_of(row: Mapping[str, Any]) -> str:
 
 
 def attack_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return an attack's rows, of `Guessed.as_json`, with their labels."""
+    """Return an attack's rows, of `two_tier.attack`, with their labels."""
     import pandas as pd  # noqa: PLC0415 (other tables are shown without it)
 
     points = pd.DataFrame(rows)

@@ -40,8 +40,6 @@ TOP_ITEMS = 50  # Length of the list whose items are compared; all items where t
 def ranks(scores: Floats) -> Ints:
     """Return every item's rank by falling score, from 1, int64, shape (N,); of equal scores the lower item comes first.
 
-    Examples
-    --------
     >>> ranks(np.array([0.1, 0.7, 0.1])).tolist()
     [2, 1, 3]
     """
@@ -55,8 +53,6 @@ def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
 
     Shapes: ``scores`` (N,); ``truth`` (N,).
 
-    Examples
-    --------
     >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
     0.5
     """
@@ -132,8 +128,6 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
 def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     """Return labels under the names that make most of them equal to others, each from 0 to ``clusters`` - 1.
 
-    Examples
-    --------
     >>> renamed(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1], np.int32), 2).tolist()
     [1, 1, 0, 0]
     """

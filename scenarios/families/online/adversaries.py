@@ -196,8 +196,6 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
     removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
 
-    Examples
-    --------
     >>> steps = claim_1(1000, 10)
     >>> round(steps[-1].total, 9), round(max(step.ratio for step in steps), 6)
     (6.907755279, 1.721811)

@@ -45,8 +45,6 @@ def loss_bound(
 ) -> float | None:
     """Return how many disliked recommendations are expected at most.
 
-    Examples
-    --------
     >>> round(loss_bound("p-rec", 1000, 2, 256, 4, 5, 5), 1), round(loss_bound("p-rec-lean", 1000, 2, 256, 4, 5, 5), 1)
     (203.5, 120.3)
     """
@@ -121,8 +119,6 @@ def _first_strike_bound(rounds: int, objects: int, ratio: float, *, sharp: bool)
 def halving_constant(rounds: int, *, sharp: bool = False) -> float:
     """Return c_T, the most loss that a nat of ``ln(N/P)`` costs p-REC_sim where m = 2 (spec section 4).
 
-    Examples
-    --------
     >>> round(halving_constant(100), 5)
     1.10417
     """
@@ -308,8 +304,6 @@ PAPER_SHARE = 0.0061  # Theorem 15's constant: (3/32) d(3/4 || 1/2) / 2, the pap
 def theorem_7(rounds: int, objects: int, voters: int, peers: int, loss: float) -> float:
     """Return what epsilon any algorithm needs whose expected loss is at most ``loss`` where D = R = 0.
 
-    Examples
-    --------
     >>> round(theorem_7(10**6, 2, 80, 40, 5.0), 6)
     0.287823
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,7 @@ from actors.voters import VotingDevices
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.cohorts import Layout, plan_layout
+from coordinator.server.fleet.cohorts import plan_layout
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
@@ -171,26 +170,14 @@ def run_online(
             layout=layout,
         )
 
-    return session.run(_work(scenario, world, plan, layout, stored_clients, finish), over)
-
-
-def _work(
-    scenario: OnlineScenario,
-    world: OnlineWorld,
-    plan: ServingPlan,
-    layout: Layout,
-    stored_clients: KeptClients | None,
-    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
-) -> BackendJob[ServedClient, list[ServedClient], OnlineResult]:
-    """Return a run as places take it: voters in cohorts, and clients."""
-    clients = {one.client.number: one.client for one in world.clients}
-    return BackendJob(
+    devices = {one.client.number: one.client for one in world.clients}
+    work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(
         plan=plan,
         device_groups={
             VOTERS: DeviceGroup(
                 kind=VotingDevices(budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
             ),
-            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=clients, bounds=[(0, max(clients) + 1)]),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=devices, bounds=[(0, max(devices) + 1)]),
         },
         secret=world.secret,
         layout=layout,
@@ -198,6 +185,7 @@ def _work(
         records=NoStore() if stored_clients is None else stored_clients,
         ledger=None if stored_clients is None else stored_clients.ledger,
     )
+    return session.run(work, over)
 
 
 def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:

@@ -38,8 +38,6 @@ def worst_case_sim(
 
     The result in nats.
 
-    Examples
-    --------
     >>> [round(epsilon, 6) for epsilon in worst_case_sim(20, 5, 100)]
     [3.057735, 2.26223]
     """
@@ -103,8 +101,6 @@ MOST_VOTERS = 5000
 def worst_loss_sim(voters: int, peers: int, rounds: int, *, sharp: bool = False) -> float:
     """Return the most disliked recommendations that p-REC_sim expects, m = 2.
 
-    Examples
-    --------
     >>> round(worst_loss_sim(16, 2, 50), 12)
     2.439543291059
     """

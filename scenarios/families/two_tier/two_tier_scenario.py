@@ -42,18 +42,11 @@ MOST_DECLARED = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Range and levels of ratings.
-
-    Attributes
-    ----------
-    lowest, highest : float
-    levels : tuple of float, or None
-        S, ascending; None where ratings are continuous.
-    """
+    """Range and levels of ratings."""
 
     lowest: float
     highest: float
-    levels: tuple[float, ...] | None
+    levels: tuple[float, ...] | None  # S, ascending; None where ratings are continuous
 
 
 def read_scale(value: Any) -> Any:
@@ -97,12 +90,7 @@ def onto_scale(table: RatingTable, levels: tuple[float, ...]) -> RatingTable:
 
 
 def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism: str, *, declared: bool) -> None:
-    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it."""
     if levels is None:
         raise InputError(
             f"scale is not declared and ratings have more than {MOST_UNDECLARED} different values; "

@@ -64,7 +64,7 @@ class TwoTierMeasurement:
     rank: int  # As in the scenario, or validated
     kappa: float
     weight: float | None
-    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `Guessed.as_json`
+    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `attack`
 
 
 def measure_two_tier(
@@ -114,8 +114,7 @@ def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Completio
     levels = world.scale.levels
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
     attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
-    guesses = attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
-    return [one.as_json() for one in guesses]
+    return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
 
 
 _ANY: dict[str, Any] = {

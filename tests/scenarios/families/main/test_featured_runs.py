@@ -11,7 +11,7 @@ from runs import Command, refused, write_movielens
 
 from scenarios.config.files import brief
 
-FLAGS: tuple[str, ...] = (
+OF_SETS: tuple[str, ...] = (
     "run",
     "--design",
     "set",
@@ -24,11 +24,11 @@ FLAGS: tuple[str, ...] = (
     "--held-out",
     "2",
 )
-FLAGS = (*FLAGS, "--backend", "inprocess", "--workers", "1")
+OF_SETS = (*OF_SETS, "--backend", "inprocess", "--workers", "1")
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def halves(tmp_path: Path) -> Path:
     """People who like what they rate of every second item, and nothing else; 60 items, of which they rated 20."""
     coins = np.random.default_rng(0)
     rows = [
@@ -48,11 +48,11 @@ def movies(tmp_path: Path) -> Path:
 
 
 def test_features_lift_advice_and_change_nothing_that_is_asked(
-    file: Path, movies: Path, blindrec: Command, tmp_path: Path
+    halves: Path, movies: Path, blindrec: Command, tmp_path: Path
 ) -> None:
-    plain = blindrec(*FLAGS, "--ratings", file, "--json", "-").result
+    plain = blindrec(*OF_SETS, "--ratings", halves, "--json", "-").result
     out = tmp_path / "out"
-    told = blindrec(*FLAGS, "--ratings", file, "--features", movies, "--out", out, "--json", "-").result
+    told = blindrec(*OF_SETS, "--ratings", halves, "--features", movies, "--out", out, "--json", "-").result
     assert plain["releases_sha256"] == told["releases_sha256"]
     assert plain["spent_max"] == told["spent_max"]
     assert told["ndcg"] > plain["ndcg"] + 5 * plain["ndcg_error"]
@@ -67,10 +67,10 @@ def test_features_lift_advice_and_change_nothing_that_is_asked(
     assert again["ndcg"] == told["ndcg"]
 
 
-def test_a_declared_number_of_ratings_is_not_the_files(file: Path, blindrec: Command) -> None:
-    found = blindrec(*FLAGS, "--ratings", file, "--rated", 18, "--json", "-").result
+def test_a_declared_number_of_ratings_is_not_the_files(halves: Path, blindrec: Command) -> None:
+    found = blindrec(*OF_SETS, "--ratings", halves, "--rated", 18, "--json", "-").result
     assert found["from_the_file"] == "items"
-    printed = blindrec(*FLAGS, "--ratings", file)
+    printed = blindrec(*OF_SETS, "--ratings", halves)
     assert "public constants taken from the file │ items, rated" in printed.words
 
 
@@ -82,9 +82,9 @@ def test_a_declared_number_of_ratings_is_not_the_files(file: Path, blindrec: Com
     ],
 )
 def test_features_go_with_scores_that_are_popularity(
-    more: tuple[str, ...], line: str, file: Path, movies: Path, blindrec: Command
+    more: tuple[str, ...], line: str, halves: Path, movies: Path, blindrec: Command
 ) -> None:
-    wanted = (*FLAGS[:1], *FLAGS[5:], *more, "--ratings", file, "--features", movies)
+    wanted = (*OF_SETS[:1], *OF_SETS[5:], *more, "--ratings", halves, "--features", movies)
     if line:
         assert line in refused(blindrec, *wanted)
     else:
@@ -93,4 +93,4 @@ def test_features_go_with_scores_that_are_popularity(
 
 def test_features_need_a_file_of_ratings(movies: Path, blindrec: Command) -> None:
     line = f"features is {brief(movies)}, which is about ratings files; give --ratings too"
-    assert line in refused(blindrec, *FLAGS[:7], "--features", movies)
+    assert line in refused(blindrec, *OF_SETS[:7], "--features", movies)

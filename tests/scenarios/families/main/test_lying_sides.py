@@ -50,10 +50,10 @@ def test_what_makes_no_sense_without_an_order_is_refused(given: dict[str, Any], 
 
 def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the_first() -> None:
     """A fifth of the devices turns about ten items; here the learner calls the second cluster the first."""
-    ran = run(Scenario(**CROSSED, users=20_000, malicious=0.2, seed=3), InProcess(1))
-    told = lying_scores(ran)
+    ran_sides = run(Scenario(**CROSSED, users=20_000, malicious=0.2, seed=3), InProcess(1))
+    told = lying_scores(ran_sides)
     assert 7 <= told["labels_wrong"] <= 12
-    assert np.count_nonzero(ran.outcome.model.cluster != ran.population.truth) == 60 - told["labels_wrong"]
+    assert np.count_nonzero(ran_sides.outcome.model.cluster != ran_sides.population.truth) == 60 - told["labels_wrong"]
     assert told["decided_wrong"] == told["labels_wrong"]
     assert not told["all_right"]
     predicted = ("promoted_rank", "labels_wrong_predicted", "tipping_share")

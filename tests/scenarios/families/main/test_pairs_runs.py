@@ -19,12 +19,12 @@ from scenarios.store.journal import Journal
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
-FLAGS = ["run", "--design", "pairs", "--epsilon", "3", "--users", "900", "--pair-items", "8", "--workers", "1"]
-FLAGS += ["--json", "-"]
+OF_PAIRS = ["run", "--design", "pairs", "--epsilon", "3", "--users", "900", "--pair-items", "8", "--workers", "1"]
+OF_PAIRS += ["--json", "-"]
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def tastes(tmp_path: Path) -> Path:
     """People of two tastes, who like what they rate of their half of 30 items, mostly, and rated 14 of them."""
     world = np.random.default_rng(0)
     rows = [
@@ -35,9 +35,9 @@ def file(tmp_path: Path) -> Path:
     return write_movielens(tmp_path / "ratings.csv", rows)
 
 
-def test_three_rounds_over_a_file_and_no_device_answers_twice(file: Path, blindrec: Command, tmp_path: Path) -> None:
+def test_three_rounds_over_a_file_and_no_device_answers_twice(tastes: Path, blindrec: Command, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = blindrec(*FLAGS, "--ratings", file, "--backend", "inprocess", "--out", out).result
+    found = blindrec(*OF_PAIRS, "--ratings", tastes, "--backend", "inprocess", "--out", out).result
     assert (found["policy"], found["rounds"], found["spent_max"], found["spent_mean"]) == ("groups", 3, 3, 3)
     rounds = pd.read_parquet(out / "rounds.parquet")
     assert rounds["pool"].tolist() == [30, 8, 8]
@@ -49,9 +49,9 @@ def test_three_rounds_over_a_file_and_no_device_answers_twice(file: Path, blindr
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("rounds", [0, 1, 2])
 def test_a_run_goes_on_after_any_round(
-    rounds: int, file: Path, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rounds: int, tastes: Path, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = [*FLAGS, "--ratings", file, "--backend", "inprocess", "--out"]
+    flags = [*OF_PAIRS, "--ratings", tastes, "--backend", "inprocess", "--out"]
     whole, keep = blindrec(*flags, tmp_path / "whole").result, Journal.keep
 
     def interrupted(self: Journal, over: Round) -> None:
@@ -71,20 +71,20 @@ def test_a_run_goes_on_after_any_round(
 
 @pytest.mark.cluster
 def test_ray_releases_the_same(
-    file: Path, blindrec: Command, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
+    tastes: Path, blindrec: Command, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share(ray_session, monkeypatch)
-    far, near = (blindrec(*FLAGS, "--ratings", file, "--backend", place).result for place in ("ray", "inprocess"))
+    far, near = (blindrec(*OF_PAIRS, "--ratings", tastes, "--backend", place).result for place in ("ray", "inprocess"))
     assert (far["backend"], near["backend"]) == ("ray", "inprocess")
     for name in ("releases_sha256", "ndcg", "hit_rate", "top_50", "spent_max"):
         assert far[name] == near[name]
 
 
-def test_lists_follow_taste_where_popularity_says_nothing(file: Path) -> None:
+def test_lists_follow_taste_where_popularity_says_nothing(tastes: Path) -> None:
     """Every item is as popular as any other: half of a list by popularity is of a person's own taste, as by chance."""
 
     def of_own_taste(design: str) -> float:
-        ran = here(of_file(file, design=design, epsilon=4, users=60_000))
+        ran = here(of_file(tastes, design=design, epsilon=4, users=60_000))
         ratings, advice = ran.population.ratings, ran.advice
         assert isinstance(ratings, StoredRatings)
         return float((advice % 2 == ratings.user[: len(advice), None] % 2)[advice >= 0].mean())

@@ -24,13 +24,13 @@ from scenarios.studies.sweep.threshold import emulate, emulated_devices
 SMALL: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 40, "rated": 8, "users": 200_000}
 
 
-def ran(**given: Any) -> MainResult:
+def verified_run(**given: Any) -> MainResult:
     return run(Scenario(**SMALL, **given), InProcess(1))
 
 
 def test_verification_comes_last_and_changes_nothing_before() -> None:
     """Its rounds cost what their standard error says; estimates, labels and the rounds before it stay as they were."""
-    plain, again = ran(), ran(verify=10)
+    plain, again = verified_run(), verified_run(verify=10)
     before = plain.outcome.state
     after, told = again.outcome.state, record(again)
     assert after.asked[: len(before.asked)] == before.asked
@@ -54,7 +54,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
 def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
     """They lie in rounds about at most nine items; pools that verify are of ten."""
     lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}
-    plain, again = record(ran(**lies)), record(ran(**lies, verify=10))
+    plain, again = record(verified_run(**lies)), record(verified_run(**lies, verify=10))
     assert plain["decided_wrong"] > 2
     assert plain["labels_wrong"] == again["labels_wrong"]
     assert again["decided_wrong"] == 0
@@ -77,7 +77,7 @@ def test_honest_devices_dispute_as_many_right_labels_as_is_said(
 
 def test_items_that_no_device_was_left_for_are_not_decided() -> None:
     """Devices run out within the verification: what was not asked about again counts as disputed."""
-    enough = record(ran(verify=10))
+    enough = record(verified_run(verify=10))
     short = run(
         Scenario(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"] // 2}, verify=10), InProcess(1)
     )

@@ -16,7 +16,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.families.online.bounds import loss_bound
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
-from scenarios.families.online.online_seed import clients_table, digest, record, rounds_table, voters_table
+from scenarios.families.online.online_seed import digest, record, tables_of
 from scenarios.show.columns import Average, mean_of
 from scenarios.store.whole_files import to_json
 
@@ -65,7 +65,7 @@ def test_bounds_are_those_of_the_clients_own_numbers() -> None:
 
 def test_clients_are_averaged_and_their_exposures_added() -> None:
     run = online(clients=3, rounds=50)
-    result, rows = record(run), clients_table(run)
+    result, rows = record(run), tables_of(run)["clients"]
     assert (result["clients"], len(rows)) == (3, 3)
     for name in ("loss", "survivors", "log_likelihood"):
         assert result[name] == pytest.approx(rows[name].mean())
@@ -107,7 +107,7 @@ def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> Non
 
 def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_path: Any) -> None:
     for seed in range(6):
-        table = clients_table(short_plurality(seed))
+        table = tables_of(short_plurality(seed))["clients"]
         table.to_parquet(tmp_path / "clients.parquet", index=False)
         assert table["privacy_loss_of_peers"].dtype == np.float64
 
@@ -156,7 +156,8 @@ def test_the_digest_is_of_all_recommendations_and_answers() -> None:
 
 def test_tables_hold_all_rounds_and_all_voters() -> None:
     run = online(clients=2, voters=40)
-    rounds, voters = rounds_table(run), voters_table(run)
+    tables = tables_of(run)
+    rounds, voters = tables["rounds"], tables["voters"]
     assert list(rounds) == ["client", "round", "recommended", "liked", "survivors"]
     assert list(voters) == ["client", "voter", "peer", "alive", "d_strikes", "r_strikes", "privacy_loss"]
     assert (len(rounds), len(voters)) == (120, 80)

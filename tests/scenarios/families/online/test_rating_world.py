@@ -36,14 +36,14 @@ def small_file(folder: Path) -> Path:
     return path
 
 
-def world_of(path: Path, **changes: Any) -> OnlineWorld:
+def world_of_file(path: Path, **changes: Any) -> OnlineWorld:
     """The world of a file."""
     return world_of_ratings(OnlineScenario.model_validate({"ratings": path, **changes}))
 
 
 def client_of(path: Path, **changes: Any) -> ClientWorld:
     """The only client of a file's world."""
-    return world_of(path, **changes).clients[0]
+    return world_of_file(path, **changes).clients[0]
 
 
 def known_peers(path: Path, seed: int, radius: int) -> set[str]:
@@ -84,7 +84,7 @@ class Rated(NamedTuple):
 
 
 @pytest.fixture
-def rated(tmp_path: Path) -> Rated:
+def rated_world(tmp_path: Path) -> Rated:
     """Thirty users who rated 20 to 70 of 80 titles with half stars, so that there are ties and unrated titles."""
     world = np.random.default_rng(12)
     quality, rows = world.normal(3, 1, 80), list[dict[int, float]]()
@@ -96,15 +96,15 @@ def rated(tmp_path: Path) -> Rated:
     return Rated(write_movielens(tmp_path / "ratings.csv", told), rows)
 
 
-def likes_of(row: dict[int, float]) -> set[int]:
+def liked_titles(row: dict[int, float]) -> set[int]:
     """Titles above a user's own mean."""
     return {title for title, value in row.items() if value > sum(row.values()) / len(row) + 1e-9}
 
 
-def vote_of(rated: Rated, world: OnlineWorld, client: ClientWorld, user: int, number: int) -> int:
+def vote_of(rated_world: Rated, world: OnlineWorld, client: ClientWorld, user: int, number: int) -> int:
     """The oracle's vote of a user: the title it rates best, ties and unrated by its coin."""
     assert client.titles is not None
-    asked, row = titles_of(rated, client)[number], rated.rows[user]
+    asked, row = titles_of(rated_world, client)[number], rated_world.rows[user]
     known = [row[title] for title in asked if title in row]
     best = [place for place, title in enumerate(asked) if not known or row.get(title) == max(known)]
     series = [int(word) for word in client.service("p-rec", None).series]
@@ -112,22 +112,22 @@ def vote_of(rated: Rated, world: OnlineWorld, client: ClientWorld, user: int, nu
     return best[reference.below(reference.siphash_words(key, VOTE_PURPOSE, *series, 0), number, len(best))]
 
 
-def titles_of(rated: Rated, client: ClientWorld) -> list[list[int]]:
+def titles_of(rated_world: Rated, client: ClientWorld) -> list[list[int]]:
     """A client's rounds in the file's own numbers: the file numbers titles from 1, the table in order of all labels."""
-    labels = sorted({title for row in rated.rows for title in row})
+    labels = sorted({title for row in rated_world.rows for title in row})
     assert client.titles is not None
     return [[labels[title] for title in row] for row in client.titles.tolist()]
 
 
 @pytest.mark.parametrize(("objects", "seed"), [(2, 0), (2, 1), (3, 0), (3, 5)])
-def test_rounds_likes_and_peers_are_measured(objects: int, seed: int, rated: Rated) -> None:
+def test_rounds_likes_and_peers_are_measured(objects: int, seed: int, rated_world: Rated) -> None:
     """Every user that is a client: its titles once each, skipped rounds counted, distances by the oracle's votes."""
-    world = world_of(rated.path, objects=objects, clients=4, rounds=8, seed=seed, radius=3, peers=None)
+    world = world_of_file(rated_world.path, objects=objects, clients=4, rounds=8, seed=seed, radius=3, peers=None)
     assert len({client.own_device for client in world.clients}) == 4
     for client in world.clients:
         assert client.own_device is not None
-        row, rounds = rated.rows[client.own_device], titles_of(rated, client)
-        likes = likes_of(row)
+        row, rounds = rated_world.rows[client.own_device], titles_of(rated_world, client)
+        likes = liked_titles(row)
         assert client.name == f"user {client.own_device + 1}"
         assert client.rounds == len(rounds) == 8
         assert all(title in row for asked in rounds for title in asked)
@@ -135,51 +135,51 @@ def test_rounds_likes_and_peers_are_measured(objects: int, seed: int, rated: Rat
         assert all(client.client.answer(t, k) == (rounds[t][k] in likes) for t in range(8) for k in range(objects))
         assert client.diversity == sum(len(likes & set(asked)) > 1 for asked in rounds)
         for user in range(30):
-            far = sum(rounds[t][vote_of(rated, world, client, user, t)] not in likes for t in range(8))
+            far = sum(rounds[t][vote_of(rated_world, world, client, user, t)] not in likes for t in range(8))
             assert client.peer[user] == (far <= 3 and user != client.own_device)
 
 
 @pytest.mark.parametrize("objects", [2, 3])
-def test_rounds_in_which_the_client_likes_nothing_are_skipped_and_counted(objects: int, rated: Rated) -> None:
+def test_rounds_in_which_the_client_likes_nothing_are_skipped_and_counted(objects: int, rated_world: Rated) -> None:
     """Without a number of rounds all titles are asked about, but for a rest of less than m."""
     skipped = 0
     for seed in range(6):
-        client = client_of(rated.path, objects=objects, seed=seed)
+        client = client_of(rated_world.path, objects=objects, seed=seed)
         assert client.own_device is not None
-        row = rated.rows[client.own_device]
+        row = rated_world.rows[client.own_device]
         assert client.rounds >= max(LEAST_ROUNDS, objects)
         assert client.rounds + client.skipped == len(row) // objects
-        assert all(likes_of(row) & set(asked) for asked in titles_of(rated, client))
+        assert all(liked_titles(row) & set(asked) for asked in titles_of(rated_world, client))
         skipped += client.skipped
     assert skipped > 0
 
 
-def test_likes_may_start_at_a_rating(rated: Rated) -> None:
-    client = client_of(rated.path, like_from=4, rounds=5)
+def test_likes_may_start_at_a_rating(rated_world: Rated) -> None:
+    client = client_of(rated_world.path, like_from=4, rounds=5)
     assert client.own_device is not None
-    row = rated.rows[client.own_device]
-    for number, asked in enumerate(titles_of(rated, client)):
+    row = rated_world.rows[client.own_device]
+    for number, asked in enumerate(titles_of(rated_world, client)):
         assert [client.client.answer(number, place) for place in (0, 1)] == [row[title] >= 4 for title in asked]
 
 
-def test_clients_follow_from_the_seed_and_not_from_the_recommender(rated: Rated) -> None:
+def test_clients_follow_from_the_seed_and_not_from_the_recommender(rated_world: Rated) -> None:
     def content(**changes: Any) -> list[object]:
         return [
             [one.name, None if one.titles is None else one.titles.tolist(), one.peer.tolist(), one.radius]
-            for one in world_of(rated.path, clients=3, **changes).clients
+            for one in world_of_file(rated_world.path, clients=3, **changes).clients
         ]
 
     assert content(seed=1) == content(seed=1, recommender="plurality")
     assert content(seed=1) != content(seed=2)
     assert content(seed=1)[:2] == [
         [one.name, None if one.titles is None else one.titles.tolist(), one.peer.tolist(), one.radius]
-        for one in world_of(rated.path, clients=2, seed=1).clients
+        for one in world_of_file(rated_world.path, clients=2, seed=1).clients
     ]
 
 
-def test_the_clients_own_device_is_no_peer_and_no_voter(rated: Rated) -> None:
+def test_the_clients_own_device_is_no_peer_and_no_voter(rated_world: Rated) -> None:
     """Its own ratings would make it the best peer of all."""
-    world = world_of(rated.path, rounds=6)
+    world = world_of_file(rated_world.path, rounds=6)
     (client,) = world.clients
     assert client.own_device is not None
     service = client.service("random", None)
@@ -190,8 +190,8 @@ def test_the_clients_own_device_is_no_peer_and_no_voter(rated: Rated) -> None:
 
 
 @pytest.mark.parametrize("radius", [5, 6, 7, 1000])
-def test_a_radius_beyond_all_rounds_makes_no_peer_of_the_clients_own_device(radius: int, rated: Rated) -> None:
-    client = client_of(rated.path, rounds=6, radius=radius)
+def test_a_radius_beyond_all_rounds_makes_no_peer_of_the_clients_own_device(radius: int, rated_world: Rated) -> None:
+    client = client_of(rated_world.path, rounds=6, radius=radius)
     assert client.own_device is not None
     assert not client.peer[client.own_device]
     assert client.voters == 29
@@ -212,22 +212,22 @@ def test_a_radius_beyond_all_rounds_makes_no_peer_of_the_clients_own_device(radi
     ],
 )
 def test_what_the_file_does_not_have_is_told_in_one_line(
-    changes: dict[str, Any], words: list[str], rated: Rated
+    changes: dict[str, Any], words: list[str], rated_world: Rated
 ) -> None:
     with pytest.raises(InputError) as raised:
-        world_of(rated.path, **changes)
+        world_of_file(rated_world.path, **changes)
     line = str(raised.value)
     assert "\n" not in line
     assert all(word in line for word in words), line
 
 
-def test_more_peers_than_voters_are_refused_without_promising_a_radius(rated: Rated) -> None:
+def test_more_peers_than_voters_are_refused_without_promising_a_radius(rated_world: Rated) -> None:
     with pytest.raises(InputError) as raised:
-        world_of(rated.path, rounds=6, peers=30)
+        world_of_file(rated_world.path, rounds=6, peers=30)
     assert "peers is 30" in str(raised.value)
     assert "radius must be at least" not in str(raised.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no file '.*none\.csv'"):
-        world_of(tmp_path / "none.csv")
+        world_of_file(tmp_path / "none.csv")

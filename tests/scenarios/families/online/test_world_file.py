@@ -18,7 +18,7 @@ likes = [[0], [0, 1], 2]
 """
 
 
-def world_of(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
+def written(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
     """The world of a file."""
     path = tmp_path / "world.toml"
     path.write_text(text)
@@ -26,7 +26,7 @@ def world_of(text: str, tmp_path: Path, **claims: object) -> OnlineWorld:
 
 
 def test_a_file_is_votes_by_round_and_what_the_client_likes(tmp_path: Path) -> None:
-    world = world_of(GOOD, tmp_path)
+    world = written(GOOD, tmp_path)
     (client,) = world.clients
     votes = all_votes(world.voters, world.secret, client.service("p-rec", None))
     assert votes.tolist() == [[0, 0, 1, 2], [0, 1, 0, 2], [2, 1, 1, 2]]
@@ -41,12 +41,12 @@ def test_a_file_is_votes_by_round_and_what_the_client_likes(tmp_path: Path) -> N
 @pytest.mark.parametrize(("radius", "peer"), [(0, [1, 0, 0, 0]), (1, [1, 1, 0, 0]), (2, [1, 1, 1, 1])])
 def test_peers_are_measured(radius: int, peer: list[int], tmp_path: Path) -> None:
     """Distances by hand: 0, 1, 2 and 2."""
-    client = world_of(GOOD, tmp_path, radius=radius).clients[0]
+    client = written(GOOD, tmp_path, radius=radius).clients[0]
     assert client.peer.astype(int).tolist() == peer
 
 
 def test_two_objects_are_usual(tmp_path: Path) -> None:
-    world = world_of("votes = [[0], [1]]\nlikes = [0, 1]", tmp_path)
+    world = written("votes = [[0], [1]]\nlikes = [0, 1]", tmp_path)
     assert (world.clients[0].objects, world.clients[0].radius, world.clients[0].peers) == (2, 0, 1)
 
 
@@ -55,7 +55,7 @@ def rows(votes: str, likes: str = "[[0], [0]]") -> str:
     return f"votes = {votes}\nlikes = {likes}"
 
 
-WRONG: dict[str, tuple[str, list[str]]] = {
+BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "two objects": (rows("[[0, 0], [1, [0, 1]]]"), ["round 1", "voter 1", "2 objects", "exactly one"]),
     "no object": (rows("[[0, []], [1, 1]]"), ["round 0", "voter 1", "0 objects", "exactly one"]),
     "an object that is none": (rows("[[0, 1], [2, 1]]"), ["round 1", "voter 0", "object 2", "0 to 1"]),
@@ -83,11 +83,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", BAD_FILES)
 def test_a_mistake_is_told_in_one_line(name: str, tmp_path: Path) -> None:
-    text, words = WRONG[name]
+    text, words = BAD_FILES[name]
     with pytest.raises(InputError) as raised:
-        world_of(text, tmp_path)
+        written(text, tmp_path)
     line = str(raised.value)
     assert "\n" not in line
     assert all(word in line for word in words), line
@@ -95,7 +95,7 @@ def test_a_mistake_is_told_in_one_line(name: str, tmp_path: Path) -> None:
 
 def test_a_world_without_voters_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
-        world_of(rows("[[], []]"), tmp_path)
+        written(rows("[[], []]"), tmp_path)
     assert "round 0: 0 voters, but round 0 has 0" not in str(raised.value)
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_objects_that_the_file_contradicts_are_refused(tmp_path: Path) -> None:
     """Not ignored: the run would be about another number of objects than was asked for."""
     with pytest.raises(InputError, match=r"objects"):
-        world_of(GOOD, tmp_path, objects=4)
+        written(GOOD, tmp_path, objects=4)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_objects_that_the_file_contradicts_are_refused(tmp_path: Path) -> None:
 )
 def test_claims_are_checked(claims: dict[str, int], words: list[str], tmp_path: Path) -> None:
     with pytest.raises(InputError) as raised:
-        world_of(GOOD, tmp_path, **claims)
+        written(GOOD, tmp_path, **claims)
     assert all(word in str(raised.value) for word in words), str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["random", "plurality", "dsybil"])
 def test_fewer_rounds_than_objects_are_enough_where_no_bound_needs_more(name: str, tmp_path: Path) -> None:
     """Theorem P's T >= m is p-rec's business."""
-    client = world_of("objects = 3\nvotes = [[0, 1], [2, 1]]\nlikes = [0, 2]", tmp_path, recommender=name).clients[0]
+    client = written("objects = 3\nvotes = [[0, 1], [2, 1]]\nlikes = [0, 2]", tmp_path, recommender=name).clients[0]
     assert (client.rounds, client.objects, client.peers) == (2, 3, 1)
 
 

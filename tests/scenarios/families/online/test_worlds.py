@@ -122,7 +122,7 @@ def test_claims_may_be_wider_than_what_is_measured() -> None:
     assert (found.diversity, found.radius, found.peers) == (4, 2, 4)
 
 
-WRONG = {
+UNTRUE = {
     "diversity": ({"diversity": 1}, "diversity is 1, but she likes several objects in 2 rounds; give at least 2"),
     "peers": (
         {"radius": 1, "peers": 4},
@@ -131,9 +131,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", UNTRUE)
 def test_claims_that_the_population_does_not_keep_are_refused_with_the_number(name: str) -> None:
-    claims, line = WRONG[name]
+    claims, line = UNTRUE[name]
     with pytest.raises(InputError) as raised:
         measure(**claims)
     assert str(raised.value) == line

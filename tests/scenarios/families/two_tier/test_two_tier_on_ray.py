@@ -18,7 +18,6 @@ from scenarios.backends.session import Backend, Progress, silent
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import read_table, run, world_of
 
-pytestmark = pytest.mark.cluster
 SHAPE = "260,500,90000"
 """Of a planted table whose public users make several cohorts."""
 VARIES = {
@@ -33,6 +32,7 @@ VARIES = {
 }
 
 
+@pytest.mark.cluster
 def test_ray_gives_the_result_of_this_process_though_actors_die(
     ray_session: OnRay, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,6 +69,7 @@ def test_ray_gives_the_result_of_this_process_though_actors_die(
     assert "max_restarts" not in capfd.readouterr().err
 
 
+@pytest.mark.cluster
 @pytest.mark.thorough
 def test_ray_validates_the_weight_of_this_process(ray_session: OnRay) -> None:
     """Public users that announced models are fitted to have actors of their own, beside those of all public users."""

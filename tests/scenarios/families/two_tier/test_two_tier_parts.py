@@ -21,41 +21,41 @@ from scenarios.families.two_tier.two_tier_seed import advice_scores, liked
 from scenarios.families.two_tier.two_tier_worlds import PlantedShape, how_many, planted_ratings, split_users
 from scenarios.families.two_tier.validation import choose_fitting, downhill, folds_of
 
-SHAPE = PlantedShape(users=90, items=50, ratings=2500, rank=3, fewest=20)
+SHAPE_OF_PARTS = PlantedShape(users=90, items=50, ratings=2500, rank=3, fewest=20)
 WIDE = Scale(lowest=-99.0, highest=99.0, levels=None)
 
 
 @pytest.fixture(scope="module")
-def table() -> RatingTable:
-    return planted_ratings(SHAPE, 0)
+def planted() -> RatingTable:
+    return planted_ratings(SHAPE_OF_PARTS, 0)
 
 
-def test_planted_ratings_have_the_shape_that_was_asked_for(table: RatingTable) -> None:
-    assert (table.users, table.count) == (90, 50)
-    assert 0.9 * 2500 < table.ratings < 1.1 * 2500
-    assert table.degrees.min() >= 20
-    assert set(np.unique(table.values)) <= set(np.arange(0.5, 5.5, 0.5))
-    owners = table.owners.astype(np.int64) * 50 + table.items
+def test_planted_ratings_have_the_shape_that_was_asked_for(planted: RatingTable) -> None:
+    assert (planted.users, planted.count) == (90, 50)
+    assert 0.9 * 2500 < planted.ratings < 1.1 * 2500
+    assert planted.degrees.min() >= 20
+    assert set(np.unique(planted.values)) <= set(np.arange(0.5, 5.5, 0.5))
+    owners = planted.owners.astype(np.int64) * 50 + planted.items
     assert np.array_equal(owners, np.unique(owners))
-    again, other = planted_ratings(SHAPE, 0), planted_ratings(SHAPE, 1)
-    assert np.array_equal(again.values, table.values)
-    assert other.values.size != table.values.size or not np.array_equal(other.items, table.items)
-    counts = np.sort(np.bincount(table.items, minlength=50))
+    again, other = planted_ratings(SHAPE_OF_PARTS, 0), planted_ratings(SHAPE_OF_PARTS, 1)
+    assert np.array_equal(again.values, planted.values)
+    assert other.values.size != planted.values.size or not np.array_equal(other.items, planted.items)
+    counts = np.sort(np.bincount(planted.items, minlength=50))
     assert counts[-5:].sum() > 3 * counts[:5].sum()
 
 
-def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(table: RatingTable) -> None:
-    split = split_users(table, public=20, private=30, public_by="most", private_by="random", holdout=4, seed=3)
+def test_a_split_holds_out_as_many_of_everyone_and_deals_users_once(planted: RatingTable) -> None:
+    split = split_users(planted, public=20, private=30, public_by="most", private_by="random", holdout=4, seed=3)
     assert set(split.test.degrees) == {4}
-    assert np.array_equal(split.train.degrees, table.degrees - 4)
+    assert np.array_equal(split.train.degrees, planted.degrees - 4)
     assert len({*split.public.tolist(), *split.private.tolist()}) == 50
     least = split.train.degrees[split.public].min()
     others = np.setdiff1d(np.arange(90), split.public)
     assert least >= split.train.degrees[others].max()
     both = [np.concatenate([split.train.items[a:b], split.test.items[c:d]]) for a, b, c, d in _bounds(split)]
-    expected = np.split(table.items, table.starts[1:-1])
+    expected = np.split(planted.items, planted.starts[1:-1])
     assert all(np.array_equal(np.sort(one), other) for one, other in zip(both, expected, strict=True))
-    elsewhere = split_users(table, public=20, private=30, public_by="random", private_by="random", holdout=4, seed=4)
+    elsewhere = split_users(planted, public=20, private=30, public_by="random", private_by="random", holdout=4, seed=4)
     assert not np.array_equal(elsewhere.test.items, split.test.items)
     assert not np.array_equal(elsewhere.public, split.public)
 
@@ -82,17 +82,17 @@ def test_rows_are_taken_filtered_and_put_below_each_other() -> None:
     assert [drawn[:2].sum(), drawn[2:].sum()] == [1, 3]
 
 
-def test_ratings_that_are_not_finite_are_refused_by_name(table: RatingTable) -> None:
-    values = table.values.copy()
-    values[table.starts[7]] = np.inf
+def test_ratings_that_are_not_finite_are_refused_by_name(planted: RatingTable) -> None:
+    values = planted.values.copy()
+    values[planted.starts[7]] = np.inf
     with pytest.raises(InputError, match="user '8' rated item"):
-        replace(table, values=values)
+        replace(planted, values=values)
 
 
-def test_scales_are_read_and_ratings_moved_onto_them(table: RatingTable) -> None:
+def test_scales_are_read_and_ratings_moved_onto_them(planted: RatingTable) -> None:
     assert read_scale("0.5:2:0.5") == (0.5, 1.0, 1.5, 2.0)
     assert read_scale("1,2,5") == (1.0, 2.0, 5.0)
-    moved = onto_scale(replace(table, values=np.resize([0.5, 1.5, 1.6, 9.0], table.ratings)), (1.0, 2.0, 5.0))
+    moved = onto_scale(replace(planted, values=np.resize([0.5, 1.5, 1.6, 9.0], planted.ratings)), (1.0, 2.0, 5.0))
     assert moved.values[:4].tolist() == [1.0, 1.0, 2.0, 5.0]
     assert scale_of(None, np.array([3.0, 1.0])).levels == (1.0, 3.0)
     assert scale_of(None, np.linspace(0, 1, 40)).levels is None
@@ -114,13 +114,13 @@ def test_scores_are_those_of_completed_vectors_clipped() -> None:
     assert np.allclose(baseline_errors(features, asked), 0.01)
 
 
-def rows_of(users: int, *, noise: float, seed: int = 0) -> Rows:
+def rows_with(users: int, *, noise: float, seed: int = 0) -> Rows:
     of = planted(users, 40, rank=2, share=0.6, noise=noise, seed=seed)
     return Rows(starts=of.starts, items=of.items, values=of.values, count=40)
 
 
 def test_folds_hold_out_every_public_user_once_whole() -> None:
-    public = rows_of(23, noise=0.1)
+    public = rows_with(23, noise=0.1)
     folds = folds_of(public, 5)
     assert sum(fold.seen.users for fold in folds) == 23
     for fold in folds:
@@ -134,7 +134,7 @@ def test_validation_finds_the_planted_rank_and_less_noise_takes_less_regularisat
     session = InProcess(1)
     chosen = []
     for noise in (0.05, 3.0):
-        public = rows_of(40, noise=noise)
+        public = rows_with(40, noise=noise)
         fitting, tried = choose_fitting(
             folds_of(public, 1), Fitting(rank=1, kappa=1), WIDE, session, rank=5, kappa=None
         )
