@@ -1,4 +1,4 @@
-"""The exhaustive search against a plain one that knows no symmetry, check values, and the bounds."""
+"""Exact worst cases of loss and epsilon: check values, plain searches that know no symmetry, and the bounds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,141 @@ import itertools
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
+from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommender import Rule
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.families.online.bounds import epsilon_proved
+from coordinator.server.online.weighting import Weighting
+from scenarios.families.online.adversaries import claim_1
+from scenarios.families.online.bounds import epsilon_proved, loss_bound, loss_lower_bound
+from scenarios.families.online.worst_case import worst_case_sim, worst_loss_sim
+
+
+def test_check_value_6() -> None:
+    assert worst_loss_sim(16, 2, 50) == pytest.approx(2.439543291059, abs=1e-12)
+
+
+def test_the_specs_example() -> None:
+    assert f"{worst_loss_sim(256, 4, 1000):.4f}" == "5.3538"
+
+
+def plain(voters: int, peers: int, rounds: int) -> float:
+    """The most over clients and votes that may depend on what was recommended, voters told apart."""
+    weighting = Weighting(rounds=rounds, objects=2)
+
+    def voting(votes: tuple[int, ...], choice: int, among: frozenset[int]) -> frozenset[int]:
+        return frozenset(voter for voter in among if votes[voter] == choice)
+
+    @functools.cache
+    def worst(left: int, alive: frozenset[int], perfect: frozenset[int]) -> float:
+        if left == 0:
+            return 0.0
+        found = 0.0
+        for liked, votes in itertools.product((0, 1), itertools.product((0, 1), repeat=voters)):
+            still = voting(votes, liked, perfect)
+            if len(still) < peers:
+                continue
+            sums = np.bincount([votes[voter] for voter in alive], minlength=2).astype(np.float64)
+            loss = 0.0
+            for chosen, p in enumerate(weighting.chances(sums)):
+                agrees = chosen == liked
+                after = voting(votes, chosen, alive) if agrees else alive - voting(votes, chosen, alive)
+                loss += float(p) * ((not agrees) + worst(left - 1, after, still))
+            found = max(found, loss)
+        return found
+
+    sizes = [frozenset(range(size)) for size in range(peers, voters + 1)]
+    return max(worst(rounds, everybody, everybody) for everybody in sizes)
+
+
+@pytest.mark.parametrize(("voters", "peers", "rounds"), [(3, 1, 3), (4, 1, 3), (4, 2, 3)])
+def test_the_programme_is_the_plain_search(voters: int, peers: int, rounds: int) -> None:
+    assert worst_loss_sim(voters, peers, rounds) == pytest.approx(plain(voters, peers, rounds), rel=1e-12)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize(("voters", "peers", "rounds"), [(64, 1, 100), (100, 7, 1000), (300, 100, 40)])
+def test_it_lies_between_the_bounds(voters: int, peers: int, rounds: int, sharp: bool) -> None:
+    found = worst_loss_sim(voters, peers, rounds, sharp=sharp)
+    upper = loss_bound("p-rec-sharp" if sharp else "p-rec-sim", rounds, 2, voters, peers)
+    assert upper is not None
+    assert loss_lower_bound(rounds, 2, voters, peers) <= found <= upper
+
+
+def test_losses_that_would_not_end() -> None:
+    with pytest.raises(InputError, match="at most 5000 voters"):
+        worst_loss_sim(5001, 1, 10)
+    with pytest.raises(InputError, match="voters is 1, fewer"):
+        worst_loss_sim(1, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("size", "plus", "minus"),
+    [((20, 5, 100), 3.057734510226, 2.262229832807), ((40, 5, 1000), 5.536460572642, 4.460894467047)],
+)
+def test_check_value_3_of_epsilon(size: tuple[int, int, int], plus: float, minus: float) -> None:
+    assert worst_case_sim(*size) == pytest.approx((plus, minus), abs=1e-12)
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(10**2, "4.1378"), (10**4, "4.6776"), (10**6, "4.8534")])
+def test_the_table_of_section_5(rounds: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(800, 20, rounds))
+    assert f"{epsilon * 20 / math.log(rounds):.4f}" == expected
+    bound = epsilon_proved("p-rec-sim", rounds, 2, 800, 20)
+    assert bound is not None
+    assert 0.92 * bound < epsilon <= bound
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(10**2, "7.73"), (10**4, "8.89"), (10**6, "9.46")])
+def test_three_objects(rounds: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(200, 10, rounds, 3))
+    assert f"{epsilon * 10 / math.log(rounds):.2f}" == expected
+    bound = epsilon_proved("p-rec-sim", rounds, 3, 200, 10)
+    assert bound is not None
+    assert epsilon <= bound
+
+
+def test_the_sharp_weighting_leaks_less() -> None:
+    epsilon = max(worst_case_sim(800, 20, 10**6, sharp=True))
+    assert f"{epsilon * 20 / math.log(10**6):.2f}" == "3.05"
+    bound = epsilon_proved("p-rec-sharp", 10**6, 2, 800, 20)
+    assert bound is not None
+    assert 0.92 * bound < epsilon <= bound
+
+
+@pytest.mark.parametrize("rounds", [10, 1000, 10**8])
+@pytest.mark.parametrize("peers", [1, 2, 7])
+@pytest.mark.parametrize("objects", [2, 3])
+def test_no_worst_case_is_above_the_proved_epsilon(rounds: int, peers: int, objects: int) -> None:
+    bound = epsilon_proved("p-rec-sim", rounds, objects, 40, peers)
+    assert bound is not None
+    assert max(worst_case_sim(40, peers, rounds, objects)) <= bound
+
+
+@pytest.mark.parametrize(("voters", "peers", "objects", "rounds"), [(5, 1, 2, 50), (6, 2, 2, 1000), (4, 1, 3, 100)])
+def test_the_exhaustive_search_finds_the_same(voters: int, peers: int, objects: int, rounds: int) -> None:
+    """The programme grants all the rounds that it wants; eight are enough here."""
+    tiny = Tiny(recommender="p-rec-sim", voters=voters, peers=peers, played=8, objects=objects, rounds=rounds)
+    assert worst_case_sim(voters, peers, rounds, objects) == pytest.approx(worst_case_tiny(tiny), rel=1e-12)
+
+
+@pytest.mark.parametrize(("peers", "expected"), [(10, "1.721811"), (50, "0.357866")])
+def test_claim_1_has_the_worst_step_where_all_voters_are_peers_of_one_of_two(peers: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(2 * peers, peers, 1000))
+    assert f"{epsilon:.6f}" == expected
+    assert max(step.ratio for step in claim_1(1000, peers)) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_epsilons_that_would_not_end() -> None:
+    with pytest.raises(InputError, match="objects is 4"):
+        worst_case_sim(10, 2, 100, 4)
+    with pytest.raises(InputError, match="voters is 1000000, objects 2"):
+        worst_case_sim(10**6, 2, 100)
+    with pytest.raises(InputError, match="p-rec-sharp"):
+        worst_case_sim(10, 2, 100, 3, sharp=True)
 
 
 @functools.cache
