@@ -88,21 +88,11 @@ UNFINISHED = 1e-6  # Chance that a split of slow halving is left before its wron
 
 
 def halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return Theorem 6's adversary.
+    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed.
 
     In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
     groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
     random. After that all agree with the client. One group never errs after the first part: the client's peers.
-
-    Parameters
-    ----------
-    scenario : OnlineScenario
-        Its rounds, objects, voters, peers, radius and seed; the client's diversity is 0.
-
-    Raises
-    ------
-    InputError
-        If ``N / P`` is no power of two, or there are too few rounds.
     """
     splits = splits_of(scenario)
     radius, rounds = scenario.radius or 0, scenario.rounds or 0
@@ -211,33 +201,13 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 def theorem_15_chain(
     rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
 ) -> list[ChainStep]:
-    """Return Theorem 15's chain against p-REC itself.
+    """Return Theorem 15's chain against p-REC itself: 2P steps.
 
     The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
-    those D rounds and in R more, where it is disliked. Object 0 is recommended throughout. From the first P voters the
-    chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one stands for them.
+    those D rounds and in R more, where it is disliked; ``D + R <= T``. Object 0 is recommended throughout. From the
+    first P voters the chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one
+    stands for them. For p-rec with two objects the steps' total is ``(D + R) ln(2T - 1)`` exactly.
 
-    Parameters
-    ----------
-    rounds, peers, diversity, radius : int
-        T, in the weighting, P, D and R; ``D + R <= T``.
-    recommender : str
-        Which one is measured.
-    objects : int
-        m.
-
-    Returns
-    -------
-    list of ChainStep
-        2P steps; for p-rec with two objects their total is ``(D + R) ln(2T - 1)`` exactly.
-
-    Raises
-    ------
-    InputError
-        If the rounds do not hold D + R disagreements.
-
-    Examples
-    --------
     >>> round(theorem_15_chain(8, 3, 2, 1)[-1].total, 12)
     8.124150603307
     """

@@ -1,4 +1,8 @@
-"""What is proved of p-REC and its rivals, and what no algorithm can go below: disliked recommendations and epsilon."""
+"""What is proved of p-REC and its rivals, and what no algorithm can go below: disliked recommendations and epsilon.
+
+All functions take T rounds of m objects, at most N voters, of whom at least P are the client's peers, and a client's
+diversity D and radius R, and refuse numbers that no client and no voters can have. Epsilons are in nats.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +72,8 @@ def loss_bound(
 def loss_lower_bound(rounds: int, objects: int, voters: int, peers: int, radius: int = 0) -> float:
     """Return how many disliked recommendations any algorithm expects, private or not (Theorem 6).
 
-    Returns
-    -------
-    float
-        ``R (1 - 1/m) + 1/2 floor(log2(N/P))``, where T rounds suffice for that.
+    It is ``R (1 - 1/m) + 1/2 floor(log2(N/P))``, where T rounds suffice for that.
 
-    Examples
-    --------
     >>> loss_lower_bound(1000, 2, 64, 1, 32)
     19.0
     """
@@ -146,34 +145,10 @@ def epsilon_proved(
     radius: int = 0,
     epsilon: float = math.inf,
 ) -> float | None:
-    """Return the least epsilon that is proved.
+    """Return the least epsilon that is proved of a recommender; None where nothing is.
 
-    Parameters
-    ----------
-    recommender : str
-        Its name.
-    rounds, objects : int
-        T and m.
-    voters, peers : int
-        At most N voters, at least P peers, with and without the voter in question.
-    diversity, radius : int
-        D and R.
-    epsilon : float
-        What one that takes an epsilon is given [nats].
+    It is what the recommender declares of itself (0 for `random`, its own ``epsilon`` for `naive`), else Theorem P's.
 
-    Returns
-    -------
-    float or None
-        Nats; what a recommender declares of itself (0 for `random`, ``epsilon`` for `naive`), else by Theorem P; None
-        where nothing is proved.
-
-    Raises
-    ------
-    InputError
-        If no client and no voters have these numbers, or ``T < m``.
-
-    Examples
-    --------
     >>> round(epsilon_proved("p-rec-sim", 10**6, 2, 800, 20), 3)
     3.615
     """
@@ -203,26 +178,12 @@ def theorem_p(
     *,
     voters: int | None = None,
 ) -> float:
-    """Return Theorem P's epsilon.
+    """Return Theorem P's epsilon; N sharpens the terms of the voters that are struck by ``1 - P/N``.
 
-    Parameters
-    ----------
-    recommender, rounds, objects, peers, diversity, radius
-        As for `epsilon_proved`.
-    voters : int, optional
-        N, which sharpens the terms of the voters that are struck by ``1 - P/N``.
-
-    Raises
-    ------
-    InputError
-        If ``T < m``, where Lemma B is not proved; or if the recommender is not by weight.
-
-    Examples
-    --------
     >>> round(theorem_p("p-rec", 10**6, 2, 40, 8, 8) * 40 / math.log(10**6), 6)
     528.0
     """
-    if rounds < objects:
+    if rounds < objects:  # Lemma B is not proved there
         raise InputError(
             f"rounds is {rounds} and objects {objects}: Theorem P needs T >= m; give more rounds or fewer objects"
         )
@@ -248,23 +209,10 @@ def theorem_p(
 
 @functools.cache
 def sim_constants(rounds: int, *, sharp: bool = False) -> dict[str, float]:
-    """Return Theorem P_sim's suprema for two objects.
+    """Return Theorem P_sim's suprema for two objects: K_a, K_b, K_+, K_- and ``C_T = lambda / ln T * max(K_+, K_-)``.
 
-    Parameters
-    ----------
-    rounds : int
-        T.
-    sharp : bool
-        Whether for the tuned weighting.
+    They are taken on a grid, and not interval-certified; ``sharp`` is the tuned weighting.
 
-    Returns
-    -------
-    dict
-        ``K_a``, ``K_b``, ``K_+``, ``K_-`` and ``C_T = lambda / ln T * max(K_+, K_-)``; on a grid, not
-        interval-certified.
-
-    Examples
-    --------
     >>> round(sim_constants(100)["C_T"], 4)
     4.2335
     """
@@ -286,15 +234,7 @@ def sim_constants(rounds: int, *, sharp: bool = False) -> dict[str, float]:
 
 
 def theorem_p_sim(rounds: int, peers: int, *, sharp: bool = False) -> float:
-    """Return Theorem P_sim's epsilon: ``(1 + 1/P) C_T ln T / P``, for m = 2 and D = R = 0.
-
-    Parameters
-    ----------
-    rounds, peers : int
-        T and P.
-    sharp : bool
-        Whether for the tuned weighting.
-    """
+    """Return Theorem P_sim's epsilon: ``(1 + 1/P) C_T ln T / P``, for m = 2 and D = R = 0."""
     return (1 + 1 / peers) * sim_constants(rounds, sharp=sharp)["C_T"] * math.log(rounds) / peers
 
 
@@ -324,18 +264,8 @@ def epsilon_needed(
 ) -> float | None:
     """Return what epsilon any algorithm needs that promises a loss for all clients and voters with these numbers.
 
-    Parameters
-    ----------
-    rounds, objects, voters, peers, diversity, radius : int
-        T, m, N, P, D and R.
-    loss : float or None
-        What the expected loss is proved to be at most; None where nothing is.
-
-    Returns
-    -------
-    float or None
-        The larger of Theorem 7's, whose worlds with D = R = 0 are among these, and Theorem 15's [nats]. None without a
-        loss, or where ``N < 2P``, so that the theorems' two groups of peers do not fit.
+    It is the larger of Theorem 7's, whose worlds with D = R = 0 are among these, and Theorem 15's. None without a loss,
+    or where ``N < 2P``, so that the theorems' two groups of peers do not fit.
     """
     if loss is None or loss <= 0 or voters < 2 * peers:
         return None
@@ -346,15 +276,9 @@ def epsilon_needed(
 def conjecture(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> float:
     """Return our strengthening of Theorem 15: a conjecture with an argument that nobody else has reviewed.
 
-    Returns
-    -------
-    float
-        ``3/64 (D + R) / P [(1 - eta) ln(T / 68.3 L) - ln 2]`` nats with ``L = max(loss, 0.03 (D + R) ln T)`` and
-        ``eta = 256/15 L/T``; 0 where that is negative, ``eta > 1/8``, or ``D + R`` is not from 1 to T/4.
-
-    Notes
-    -----
-    A loss of L makes an algorithm follow a lone voter with probability 1 - O(L/T), so each disagreement of the two
+    It is ``3/64 (D + R) / P [(1 - eta) ln(T / 68.3 L) - ln 2]`` with ``L = max(loss, 0.03 (D + R) ln T)`` and
+    ``eta = 256/15 L/T``; 0 where that is negative, ``eta > 1/8``, or ``D + R`` is not from 1 to T/4. The argument: a
+    loss of L makes an algorithm follow a lone voter with probability 1 - O(L/T), so each disagreement of the two
     patterns costs ln(T/L) nats and not O(1). If it holds, it closes the paper's gap of a factor log T (constant m).
     """
     _check(rounds, objects, voters, peers, diversity, radius, loss)

@@ -19,17 +19,10 @@ MOST_RANK = 24  # Columns of V in `completion_errors`; the regularisation leaves
 
 
 def sample_errors(counts: Sequence[int], *, items: int, rank: int, seed: int) -> list[float]:
-    """Return ``|S_n - S*|_F`` of Theorem 3.4, S_n from n complete rows of bounded tastes, for every n.
+    """Return ``|S_n - S*|_F`` of Theorem 3.4, S_n from n complete rows of bounded tastes, for every number of users n.
 
-    Both live in the same r-dimensional subspace, so that r x r matrices are enough.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Numbers of users n, ascending; smaller samples are the first of larger ones.
-    items, rank : int
-        m and r.
-    seed : int
+    Both live in the same r-dimensional subspace, so that r x r matrices are enough; smaller samples are the first rows
+    of larger ones.
     """
     coins = _coins(seed, "theorem 3.4")
     sizes = np.sqrt(3) * 0.7 ** np.arange(rank)
@@ -48,16 +41,7 @@ def completion_errors(
 ) -> list[tuple[int, float]]:
     """Return (N, ``|X - X*|_F / sqrt(n m)``) of Theorem 3.2 at n = m = ``size``, for every share of observed entries.
 
-    Parameters
-    ----------
-    shares : sequence of float
-        Probabilities that an entry is observed.
-    size, rank : int
-    noise : float
-        Standard deviation of observations.
-    seed : int
-    factor : float
-        Of the regularisation ``lambda = factor * noise * log N / sqrt N``.
+    ``noise`` is the standard deviation of observations; regularised by ``lambda = factor * noise * log N / sqrt N``.
     """
     coins = _coins(seed, "theorem 3.2")
     truth = coins.standard_normal((size, rank)) @ coins.standard_normal((rank, size)) / np.sqrt(rank)
@@ -80,15 +64,11 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
-    """Return every device's smallest gamma with its rated items in D(gamma) of Theorem 3.5.
+    """Return every device's smallest gamma with its rated items in D(gamma) of Theorem 3.5, shape (devices,).
 
     ``|x|^2 <= gamma m / |phi| |x_phi|^2`` for all x in the features' span: gamma is ``|phi| / m`` over the smallest
     eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
     direction is not seen at all, as with fewer ratings than the rank.
-
-    Returns
-    -------
-    ndarray of float64, shape (devices,)
     """
     basis = _orthonormal(features)
     shares = np.full(starts.size - 1, np.inf)
