@@ -21,8 +21,8 @@ from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
 from scenarios.families.main.main_job import MainJob
+from scenarios.families.main.main_seed import record, tables_of
 from scenarios.families.main.run import MainResult, run
-from scenarios.families.main.score import record, tables_of
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS
 from scenarios.store.run_folder import claim_folder

@@ -149,12 +149,7 @@ def epsilon_words(epsilon: float | str) -> str:
     return f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:.4g} nats"
 
 
-FAMILIES = {
-    **dict.fromkeys(("run", "two-tier", "online"), "run_figures"),
-    "sweep": "sweep_figures",
-    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_figures"),
-}
-"""Kinds of results, each with the module whose function of that name declares their pictures."""
+FAMILIES = ("run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit", "bounds", "adversary")
 
 
 def pictures_of(
@@ -163,7 +158,8 @@ def pictures_of(
     """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
     if family not in FAMILIES:
         raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
-    module = importlib.import_module(f"scenarios.show.{FAMILIES[family]}")
+    # The module whose function of that name declares their pictures
+    module = importlib.import_module(f"scenarios.show.{'sweep' if family == 'sweep' else 'result'}_figures")
     return tuple(getattr(module, family.replace("-", "_"))(record, tables or {}))
 
 

@@ -26,7 +26,7 @@ from coordinator.server.design import PoolDesign, World
 from coordinator.server.mechanisms import aggregate, server_halves
 from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf, FrequencySettings, design_fields
 from coordinator.server.statistics.counts import CountStatistic, Rates
-from scenarios.families.main.score import record
+from scenarios.families.main.main_seed import record
 
 ORACLES = {
     name: half

@@ -139,7 +139,7 @@ class MainJob(Experiment[Scenario]):
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
-    loads = "scenarios.families.main.one_seed"
+    loads = "scenarios.families.main.main_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
 Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
@@ -201,6 +201,8 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 
     def once(self, scenario: Scenario, running: Running) -> Record:
         """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-        from scenarios.families.main.one_seed import run_seed  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        from scenarios.families.main.main_seed import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
+            run_seed,
+        )
 
         return run_seed(scenario, running)

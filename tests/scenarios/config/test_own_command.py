@@ -16,8 +16,8 @@ from runs import Command, refused
 
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
-from scenarios.families.main.score import record
 from scenarios.studies.planner.least_users import simulated
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")

@@ -19,8 +19,8 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settled
 from scenarios.families.main.liars_plan import collusion_of
+from scenarios.families.main.main_seed import lying_scores, record, renamed
 from scenarios.families.main.run import MainResult, run
-from scenarios.families.main.score import lying_scores, record, renamed
 from scenarios.store.journal import ROUNDS
 from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit
