@@ -14,7 +14,9 @@ from coordinator.protocol.errors import InputError
 from scenarios.pages.promise import EVEN, PRIORS
 from scenarios.pages.schema import read_subject
 from scenarios.pages.sections import SECTIONS
-from scenarios.show.figures import Picture, check_target, rendered, write_target
+from scenarios.show.figures import check_target, rendered
+from scenarios.show.picture import Picture
+from scenarios.show.records import write_target
 
 MOST_SUBJECTS = 24
 _ID = re.compile(r'(\bid="|href="#|url\(#)')

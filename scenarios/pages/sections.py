@@ -17,7 +17,8 @@ from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.promise import Believed, PrivacyPromise, each, in_short, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
-from scenarios.show.figures import Picture, pictures_of
+from scenarios.show.figures import pictures_of
+from scenarios.show.picture import Picture
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
 from scenarios.studies.compare.rows.trusted import CuratorPairs

@@ -27,7 +27,7 @@ from matplotlib.ticker import (
 )
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.figures import DARK, PALETTE, Axis, FigurePanel, Mark, Picture, Reference
+from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture, Reference
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
