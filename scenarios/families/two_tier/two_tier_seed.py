@@ -16,9 +16,10 @@ import psutil
 
 from actors.advice import top_items
 from actors.lying.crowds import Poison, poisoned
-from coordinator.protocol.arrays import Bools, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.directions import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
@@ -30,7 +31,6 @@ from scenarios.config.lying_settings import POISON
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import ranking_scores
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.two_tier.rates import overlap
 from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
 from scenarios.families.two_tier.two_tier_scenario import (
     FULL,
@@ -48,11 +48,12 @@ from scenarios.families.two_tier.two_tier_worlds import (
     FEWEST,
     PlantedShape,
     UserSplit,
+    choose_fitting,
+    folds_of,
     planted_ratings,
     split_users,
     weighing_of,
 )
-from scenarios.families.two_tier.validation import choose_fitting, folds_of
 
 EVERY = 0.2  # Seconds between two looks
 
@@ -347,6 +348,30 @@ def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
         "overlap_gamma_median": median if np.isfinite(median) else None,
         "overlap_gamma_infinite": float(np.isinf(gammas).mean()),
     }
+
+
+def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
+    """Return every device's smallest gamma with its rated items in D(gamma) of Theorem 3.5, shape (devices,).
+
+    ``|x|^2 <= gamma m / |phi| |x_phi|^2`` for all x in the features' span: gamma is ``|phi| / m`` over the smallest
+    eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
+    direction is not seen at all, as with fewer ratings than the rank.
+    """
+    basis = _orthonormal(features)
+    shares = np.full(starts.size - 1, np.inf)
+    for device in range(starts.size - 1):
+        seen = basis[items[starts[device] : starts[device + 1]]]
+        smallest = float(np.linalg.eigvalsh(seen.T @ seen)[0]) if seen.size else 0.0
+        if smallest > 1e-12:
+            shares[device] = len(seen) / (features.items * smallest)
+    return shares
+
+
+def _orthonormal(features: ItemFeatures) -> Floats2:
+    columns = basis_of(features)
+    nonzero = columns[:, np.abs(columns).sum(axis=0) > 0]
+    orthonormal: Floats2 = np.linalg.qr(nonzero)[0]
+    return orthonormal
 
 
 ASKED = "private devices were asked"  # What progress counts

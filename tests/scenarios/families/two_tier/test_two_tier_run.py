@@ -36,10 +36,10 @@ from scenarios.backends import on_ray
 from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend, Progress, silent
-from scenarios.families.two_tier import validation
+from scenarios.families.two_tier import two_tier_worlds
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import read_table, run, settle, world_of
-from scenarios.families.two_tier.validation import Trial, trial_error
+from scenarios.families.two_tier.two_tier_worlds import Trial, trial_error
 
 FIELDS: dict[type, set[str]] = {
     ItemFeatures: {"mean", "vectors", "kappa", "lowest", "highest", "scale", "common_h", "mean_degree"},
@@ -141,7 +141,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         other = OtherLibrary()
         patch.setattr(batches, "iterate", other.iterate)
         patch.setattr(weighing, "iterate", other.iterate)
-        patch.setattr(validation, "trial_error", other.trial_error)
+        patch.setattr(two_tier_worlds, "trial_error", other.trial_error)
         yield
 
 
@@ -176,7 +176,7 @@ def test_settings_that_are_as_good_tie_whatever_the_last_bits(seed: int, monkeyp
     def alike(trial: Trial) -> float:
         return trial.fold.targets.items.size * (1 + NOISE * float(coins.uniform(-1, 1)))
 
-    monkeypatch.setattr(validation, "trial_error", alike)
+    monkeypatch.setattr(two_tier_worlds, "trial_error", alike)
     fitting, tried = settle(world, InProcess(1))
     assert {rank for rank, _, _ in tried} == {5, 10, 20}
     assert (fitting.rank, fitting.kappa) == min((rank, kappa) for rank, kappa, _ in tried)

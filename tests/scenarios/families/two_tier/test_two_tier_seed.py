@@ -10,6 +10,7 @@ import pytest
 from completions import complete_many, features_of, planted
 
 from actors.advice import top_items
+from benchmarks.completion_rates import completion_errors, sample_errors, slope
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows, stacked
@@ -21,13 +22,13 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import draw_ratings
-from scenarios.families.two_tier.rates import completion_errors, overlap, sample_errors, slope
 from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import Scale, TwoTier, onto_scale, read_scale, scale_of
 from scenarios.families.two_tier.two_tier_seed import (
     TwoTierWorld,
     advice_scores,
     liked,
+    overlap,
     plan_of,
     read_table,
     run,
@@ -36,12 +37,14 @@ from scenarios.families.two_tier.two_tier_seed import (
 from scenarios.families.two_tier.two_tier_worlds import (
     MOST,
     PlantedShape,
+    choose_fitting,
+    downhill,
+    folds_of,
     how_many,
     planted_ratings,
     split_users,
     weighing_of,
 )
-from scenarios.families.two_tier.validation import choose_fitting, downhill, folds_of
 
 SHAPE = PlantedShape(users=90, items=50, ratings=2500, rank=3, fewest=20)
 WIDE = Scale(lowest=-99.0, highest=99.0, levels=None)

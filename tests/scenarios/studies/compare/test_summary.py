@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
 
+from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
-from scenarios.pages.sections import section_of_comparison
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of
 from scenarios.show.result_figures import compared_points
