@@ -25,7 +25,7 @@ from coordinator.server.online.recommenders import compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
-from scenarios.families.online.bounds import (
+from scenarios.families.online.online_bounds import (
     check,
     conjecture,
     epsilon_needed,

@@ -28,7 +28,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.families.online.bounds import epsilon_proved
+from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     ClientWorld,

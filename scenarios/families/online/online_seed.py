@@ -18,7 +18,7 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.lying_settings import UNTARGETED
 from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.online.bounds import epsilon_needed, loss_bound
+from scenarios.families.online.online_bounds import epsilon_needed, loss_bound
 from scenarios.families.online.online_run import (
     ClientRun,
     KeptClients,

@@ -22,7 +22,7 @@ from scenarios.config.files import read_toml
 from scenarios.config.lying_settings import HALVING
 from scenarios.data.datasets import RatingTable, read_for
 from scenarios.data.rating_split import judge_likes
-from scenarios.families.online.bounds import epsilon_proved
+from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 
 

@@ -12,7 +12,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.weighting import Weighting, chances
-from scenarios.families.online.bounds import check
+from scenarios.families.online.online_bounds import check
 
 MOST_ROUNDS_TRIED = 3e8  # Ways to vote that one programme tries at most: minutes
 MOST_EPSILON_VOTERS = {2: 4000, 3: 300}  # Voters up to which the programme ends within seconds, by objects

@@ -26,7 +26,7 @@ from scenarios.config.files import file_sha256
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online.adversaries import halving_world
-from scenarios.families.online.bounds import (
+from scenarios.families.online.online_bounds import (
     epsilon_needed,
     epsilon_proved,
     loss_bound,

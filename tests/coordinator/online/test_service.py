@@ -18,7 +18,7 @@ from coordinator.server.online import service
 from coordinator.server.online.recommender import Promise
 from coordinator.server.online.recommenders import named_recommenders
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
-from scenarios.families.online.bounds import epsilon_proved
+from scenarios.families.online.online_bounds import epsilon_proved
 
 Rows = Sequence[Sequence[int]]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import bounded_names, named_recommenders
-from scenarios.families.online.bounds import (
+from scenarios.families.online.online_bounds import (
     PAPER_SHARE,
     conjecture,
     epsilon_needed,

@@ -13,7 +13,7 @@ from scipy import stats
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.bounds import loss_bound
+from scenarios.families.online.online_bounds import loss_bound
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
 from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
 from scenarios.families.online.online_seed import digest, record, tables_of

@@ -15,7 +15,7 @@ from actors.client import Client
 from actors.voters import PlantedVoters, VoterCohort
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.families.online.bounds import epsilon_proved
+from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     LEAST_ROUNDS,

@@ -16,7 +16,7 @@ from coordinator.server.online.recommender import Rule
 from coordinator.server.online.recommenders import named_recommenders
 from coordinator.server.online.weighting import Weighting
 from scenarios.families.online.adversaries import claim_1
-from scenarios.families.online.bounds import epsilon_proved, loss_bound, loss_lower_bound
+from scenarios.families.online.online_bounds import epsilon_proved, loss_bound, loss_lower_bound
 from scenarios.families.online.worst_case import worst_case_sim, worst_loss_sim
 
 
