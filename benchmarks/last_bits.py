@@ -27,8 +27,8 @@ from coordinator.protocol.rounding import step_of
 from coordinator.server.completion.batches import VECTOR_BITS
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
-from scenarios.families.main.score import record
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_seed import record as online_record

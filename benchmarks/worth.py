@@ -27,7 +27,7 @@ from scenarios.backends.selection import InProcess, opened
 from scenarios.log import console
 from scenarios.show.drawing import draw_picture, styled
 from scenarios.show.figures import pictures_of
-from scenarios.show.study_figures import compared_points
+from scenarios.show.result_figures import compared_points
 from scenarios.show.tables import percent, short
 from scenarios.studies.compare.comparison import comparison
 from scenarios.studies.compare.comparison_settings import Comparison

@@ -20,10 +20,9 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import RatingTable
 from scenarios.data.rating_split import Split
 from scenarios.experiment.experiment import Record, write_folder
-from scenarios.families.main.main_job import mark_of_run
+from scenarios.families.main.main_job import MainJob
+from scenarios.families.main.main_seed import record, tables_of
 from scenarios.families.main.run import MainResult, run
-from scenarios.families.main.run_tables import tables_of
-from scenarios.families.main.score import record
 from scenarios.store.manifest import FOLDER
 from scenarios.store.record_log import UNIT, UNITS
 from scenarios.store.run_folder import claim_folder
@@ -91,7 +90,7 @@ def here(
 
 def claim(out: Path, scenario: Scenario, repeat: int = 1) -> None:
     """Make a folder a run's own."""
-    claim_folder(out, mark_of_run(scenario, repeat))
+    claim_folder(out, MainJob().mark(scenario, repeat))
 
 
 def write_run(out: Path, finished: MainResult) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from scenarios.config.files import json_object, read_arrays, read_file, read_tab
 from scenarios.config.scenario import Scenario
 from scenarios.config.signals import disk_is_full
 from scenarios.data.datasets import read_ratings
-from scenarios.families.main.main_job import mark_of_run
+from scenarios.families.main.main_job import MainJob
 from scenarios.show.columns import Column
 from scenarios.show.tables import show
 from scenarios.store.record_log import from_bytes
@@ -149,7 +149,7 @@ def test_folders_with_what_has_no_end(command: str, name: str, target: str, blin
     out = tmp_path / "out"
     (out / "rounds").mkdir(parents=True)
     if name != "rounds/scenario.json":
-        mark_of_run(Scenario(items=20, rated=5, users=100)).write(out)
+        MainJob().mark(Scenario(items=20, rated=5, users=100), 1).write(out)
     lead_to(out / name, target)
     extra: dict[str, list[object]] = {"report": ["--out", tmp_path / "a.html"], "resume": ["--backend", "inprocess"]}
     assert re.search("cannot be read|is a pipe", refused(blindrec, command, out, *extra.get(command, [])))

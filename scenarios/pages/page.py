@@ -1,21 +1,526 @@
-"""A page of one or several results with their pictures, as HTML that loads nothing and as PDF."""
+"""A page of one or several results: what it says of each by its family, as HTML that loads nothing and as PDF."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from coordinator.protocol.errors import InputError
-from scenarios.pages.promise import EVEN, PRIORS
-from scenarios.pages.schema import read_subject
-from scenarios.pages.sections import SECTIONS
-from scenarios.show.figures import check_target, rendered, write_target
+from coordinator.protocol.mechanisms import public_halves as publics
+from coordinator.protocol.public_half import LOCAL
+from coordinator.server.server_half import TRUST_LOCAL
+from scenarios.config.mechanism_settings import designs
+from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
+from scenarios.pages.promise import (
+    EVEN,
+    PRIORS,
+    Believed,
+    PrivacyPromise,
+    each,
+    in_short,
+    kind_of,
+    merged,
+    promised,
+    trusted,
+)
+from scenarios.pages.schema import Subject, read_subject
+from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
+from scenarios.show.figures import check_target, pictures_of, rendered
 from scenarios.show.picture import Picture
+from scenarios.show.records import write_target
+from scenarios.store.whole_files import to_json
+from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
+from scenarios.studies.compare.rows.trusted import CuratorPairs
+from scenarios.studies.compare.summary import RESAMPLED_NOTE
+
+Lines = Sequence[tuple[str, Cell]]  # Words and values
+_DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
+_ABOUT = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
+
+
+@dataclass(frozen=True, slots=False, kw_only=True)
+class ReportSection:
+    """What a page says of a result."""
+
+    subject: Subject
+    headline: Sequence[Markup]  # Sentences for who reads nothing else
+    trust: Cell  # Who is trusted
+    question: Lines  # What was asked, and of whom; what was spent of which budget; everything else that the record says
+    budget: Lines = ()
+    rest: Lines = ()
+    promises: Sequence[PrivacyPromise]
+    believed: Sequence[Believed] = ()  # The epsilons, and what they mean
+    whole: bool = True  # Whether these epsilons are of a person's whole data
+    people: Cell  # Cells of the summary: how many people, the main number, and what stands beside it
+    result: Cell
+    beside: Cell
+    grids: Sequence[Grid] = ()  # Results
+    warnings: Sequence[Cell] = ()  # What everybody must see, and what only readers of the details must
+    remarks: Sequence[Cell] = ()
+
+    @cached_property
+    def pictures(self) -> Sequence[Picture]:
+        """Its pictures."""
+        return pictures_of(self.subject.family, self.subject.documents["result"], self.subject.tables)
+
+    @property
+    def in_short(self) -> tuple[Markup, Markup] | None:
+        """Its epsilons, and what an even guess can become; None where no epsilon bounds that."""
+        return in_short(self.believed) if self.believed and self.whole else None
+
+    @property
+    def again(self) -> Markup | None:
+        """The command that repeats an experiment from the scenario on the page; None where there is none."""
+        repeat, family = self.subject.record.get("repeat"), self.subject.family
+        if self.scenario is None or family not in LAYOUTS:
+            return None
+        document = self.subject.documents.get("scenario") or self.subject.documents["mark"]
+        code = " --allow-code" if any(":" in str(document.get(name, "")) for name in ("design", "policy")) else ""
+        seeds = Markup(" --repeat {}").format(repeat) if repeat else ""
+        return Markup("blindrec {} scenario.json{}{} --backend inprocess").format(family, seeds, code)
+
+    @property
+    def scenario(self) -> str | None:
+        """The scenario's file, as it is; of sweeps what all units depend on."""
+        document = self.subject.documents.get("scenario") or self.subject.documents.get("mark")
+        return None if document is None else to_json(dict(document)).rstrip()
+
+    @property
+    def origin(self) -> Lines:
+        """What it was made with: digests, time, versions."""
+        made, record = self.subject.of("versions"), self.subject.record
+        result = Markup('<data value="{}" data-digest="sha256">{}</data>').format(record.place, self.subject.sha256)
+        versions = [(name, one) for name, one in (made.get("versions") or made).items() if name not in _ABOUT]
+        return [
+            *(("ended", one) for one in made.all(["ended"])),
+            ("SHA-256 of the result's file", result),
+            *((words(str(one.name)), one) for one in record.all(_DIGESTS)),
+            *(("SHA-256 of the file that was read", one) for one in made.all(["source_sha256"])),
+            *versions,
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLayout:
+    """Where the keys of an experiment's record go; the first result that it has is the main one."""
+
+    people: str  # Sentence of who took part, and the key of their number
+    number: str
+    results: Mapping[str, str]  # Keys of what was measured, each with those of predictions, bounds and rivals beside it
+    question: str
+    budget: str
+    epsilons: Mapping[str, str]  # Keys of epsilons, and whose they are
+
+
+_HIDDEN = frozenset({"trust_model", "guarantee", "intervals", "runs", "level", "convergence", "validated"})
+LAYOUTS = {
+    "run": PageLayout(
+        people="{answered} of {asked} devices answered questions of the design {design}.",
+        number="answered",
+        results={
+            "accuracy": "accuracy_predicted",
+            "hit_rate": "popularity_hit_rate random_hit_rate",
+            "ndcg": "popularity_ndcg random_ndcg",
+            **dict.fromkeys(("exact", "ari", "nmi"), ""),
+            "advice_liked": "random_liked",
+            **dict.fromkeys(("top_50", "rank_correlation", "noiseless_ari"), ""),
+        },
+        question="design mechanism channel decoder policy rounds questions answers_per_device users asked answered "
+        "refused missing items rated clusters policy_error repeat",
+        budget="epsilon epsilon_per_question copies_max person_epsilon spent_max spent_mean",
+        epsilons={"epsilon": "one device", "person_epsilon": "one person, all devices behind which they stand"},
+    ),
+    "online": PageLayout(
+        people="{voters} voters helped to serve clients by {recommender}, {rounds} rounds each.",
+        number="voters",
+        results={
+            "loss": "loss_bound loss_random",
+            "epsilon_proved": "epsilon_exact epsilon_needed",
+            "privacy_loss_of_run": "privacy_loss_of_peers",
+            "voter_loss": "voter_epsilon",
+            "peers_alive": "peers",
+        },
+        question="recommender clients rounds skipped objects voters refused peers peers_measured diversity radius "
+        "repeat",
+        budget="epsilon_proved epsilon_exact voter_epsilon voter_loss budget",
+        epsilons={
+            "epsilon_exact": "one voter, one client: exact worst case",
+            "epsilon_proved": "one voter, one client: as proved",
+            "voter_epsilon": "one voter, all clients together",
+        },
+    ),
+    "two-tier": PageLayout(
+        people="{public} public people taught a server, and {answered} private devices answered by {mechanism}.",
+        number="answered",
+        results={
+            "rmse": "rmse_public_only rmse_baseline",
+            "hit_rate": "popularity_hit_rate",
+            "ndcg": "popularity_ndcg",
+        },
+        question="mechanism users items ratings public private answered unseen_items test_ratings evaluated rank "
+        "regularisation weight iterations repeat",
+        budget="epsilon",
+        epsilons={"epsilon": "one private device"},
+    ),
+}
+_MAIN = {
+    "accuracy": "The server put {accuracy:+percent} of {items} items into the right cluster",
+    "hit_rate": "Among ten recommendations was a held-out like for {hit_rate:+percent} of people; {items} items",
+    "loss": "A client disliked {loss:+} of {rounds} recommendations",
+    "rmse": "Ratings were predicted with an error (RMSE) of {rmse:+}, of {items} items",
+}
+"""What the main result says, with what it is of."""
+
+
+def section_of_experiment(subject: Subject) -> ReportSection:
+    """Return what a page says of a run, of online recommendation and of two tiers: one record, or means over seeds."""
+    record, family = subject.record, subject.family
+    layout, promise = LAYOUTS[family], promised(record)
+    results = {key: others.split() for key, others in layout.results.items()}
+    used = {*layout.question.split(), *layout.budget.split(), *_HIDDEN}
+    used |= {name for key, others in results.items() for name in (key, *others, f"{key}_error")}
+    rest = [key for key, one in record.items() if key not in used and not isinstance(one.value, (list, dict))]
+    have = [key for key in results if record.get(key)]
+    main = have[0] if have else ""
+    epsilons = [
+        Believed(words=whose, epsilon=record.get(name))
+        for name, whose in layout.epsilons.items()
+        if record.get(name) and not _repeats(record, name)
+    ]
+
+    def measured(key: str) -> Markup:
+        error = Markup(" ± {}").format(one) if (one := record.get(f"{key}_error")) else None
+        return record.get(key).measured() if error is None else record.get(key).shown() + error
+
+    def named(keys: Sequence[str]) -> Markup:
+        parts = [Markup("{}: {}").format(words(key, family), measured(key)) for key in keys if record.get(key)]
+        return Markup("; ").join(parts) if parts else NOTHING
+
+    headline = [sentence(layout.people, record)]
+    if main in _MAIN:
+        spec = "{}: {:percent}" if main in ("accuracy", "hit_rate") else "{}: {}"
+        beside = record.all(results[main])
+        more = [Markup(spec).format(words(str(one.name), family).split(", ")[-1], one) for one in beside]
+        brackets = Markup(" ({})").format(Markup("; ").join(more)) if more else ""
+        headline.append(sentence(_MAIN[main], record) + brackets + ".")
+    seeds = "means with intervals over seeds" if record.get("level") else "of one seed, without intervals"
+    table = [(words(key, family), measured(key), named(results[key])) for key in have]
+    grids = [Grid(caption=f"What was measured, {seeds}", headings=["result", "measured", "beside it"], rows=table)]
+    if runs := record.get("runs").rows():
+        headings = [words(key, family) for key in ("seed", *have)]
+        grids.append(
+            Grid(caption="Every seed", headings=headings, rows=[[*map(row.get, ("seed", *have))] for row in runs])
+        )
+    return ReportSection(
+        subject=subject,
+        headline=headline,
+        trust=trusted(record.get("trust_model")),
+        question=lines_of(record, layout.question.split(), family),
+        budget=lines_of(record, layout.budget.split(), family),
+        rest=lines_of(record, rest, family),
+        promises=[promise],
+        believed=[] if promise.kind in ("deniability", "silent") else epsilons,
+        whole=promise.kind != "part",
+        people=record.get(layout.number),
+        result=named([main]),
+        beside=named(results.get(main, ())),
+        grids=grids,
+        warnings=_warnings(record, promise, epsilons),
+    )
+
+
+def _repeats(record: Traced, name: str) -> bool:
+    """Return whether an epsilon of several devices or clients is of one."""
+    one_client = name == "voter_epsilon" and record.value.get("clients") == 1
+    return one_client or (name == "person_epsilon" and record.value[name] == record.value.get("epsilon"))
+
+
+def _warnings(record: Traced, promise: PrivacyPromise, believed: Sequence[Believed]) -> list[Markup]:
+    nothing = promise.kind in ("local", "curator") and believed and all(one.says_nothing for one in believed)
+    every = {
+        "People were drawn with replacement: one person stands behind up to {copies_max} devices, and loses up to "
+        "{person_epsilon} nats.": record.value.get("copies_max") not in (None, 1) and promise.kind == "local",
+        "A share of {malicious} of the devices lied (attack {attack}); what is predicted of items right holds for "
+        "honest ones.": record.value.get("malicious"),
+        "The policy went astray: {policy_error}": record.get("policy_error"),
+        "So large an epsilon bounds nothing that matters to a person: an even guess becomes certain.": nothing,
+    }
+    return [sentence(template, record) for template, holds in every.items() if holds]
+
+
+_DESIGNS = "design decoder users epsilon accuracy exact users_here trust_model private note"
+_NEEDED = "epsilon people kept people_for_pairs use people_here"
+_LEARNABLE = "epsilon design decoder users accuracy users_here"
+_AUDITED = "design claimed exact measured confidence held guarantee"
+
+
+def _plain(record: Traced, *but: str) -> list[str]:
+    """Return the keys of a record under which no table stands."""
+    return [key for key, one in record.items() if key not in but and not one.rows()]
+
+
+def section_of_plan(subject: Subject) -> ReportSection:
+    """Return what a page says of a plan."""
+    record = subject.record
+    best, bounds = record.get("recommended"), record.get("bounds").rows()
+    result, said = NOTHING, Markup("No design that protects all that a device holds reaches this target.")
+    if best:
+        result = sentence("{design} ({decoder}): {users} users at epsilon {epsilon}", best)
+        said = Markup("Recommended is {}.").format(result)
+    least = [
+        sentence("any private learner needs {users} users ({name})", row) for row in bounds if row.value.get("binds")
+    ]
+    warnings = []
+    if liars := record.get("withstanding"):
+        best_of = "{recommended/design} in pools of {recommended/pool_size} takes {recommended/users} users"
+        so = best_of if liars.get("recommended") else "no design is known to reach the target"
+        honest = "What is recommended holds if everybody is honest. If a share of {malicious} lies, "
+        warnings = [sentence(f"{honest}{so}.", liars)]
+    return ReportSection(
+        subject=subject,
+        headline=[sentence("The target: {target}.", record), said],
+        trust=trusted(best.get("trust_model")),
+        question=lines_of(record, _plain(record, "recommended")),
+        promises=[promised(best) if best else PrivacyPromise(kind="local", about="designs that may be recommended")],
+        believed=each("one person, with the recommended design", [best.get("epsilon")]),
+        people=best.get("users"),
+        result=result,
+        beside=least[0] if least else NOTHING,
+        grids=grids_of(
+            ("Every design: what it needs", record.get("designs").rows(), _DESIGNS.split()),
+            ("Lower bounds: users that any epsilon-LDP learner needs", bounds, ()),
+        ),
+        warnings=warnings,
+        remarks=record.all(["not_for"]),
+    )
+
+
+def section_of_data(subject: Subject) -> ReportSection:
+    """Return what a page says of a file of ratings."""
+    record = subject.record
+    worth, learnable = record.get("worth").rows(), record.get("learnable").rows()
+    need, use = NOTHING, Markup("It holds too few ratings to say what could be learned.")
+    if worth:
+        need = sentence("popularity's worth takes {people:+} people at epsilon {epsilon}", worth[-1])
+        use = sentence("Where nobody is trusted, {need}; these people could use: {use}.", worth[-1], need=need)
+    return ReportSection(
+        subject=subject,
+        headline=[sentence("A file of {ratings} ratings by {users} people of {items} items.", record), use],
+        trust="nobody, if its people answered",
+        question=lines_of(record, _plain(record)),
+        promises=[PrivacyPromise(kind="local", about="what the recipe's mechanisms would promise at each epsilon")],
+        believed=each("one person", [row.get("epsilon") for row in (*worth, *learnable)]),
+        people=record.get("users"),
+        result=need,
+        beside=sentence("{people_here} people are here", worth[0]) if worth else NOTHING,
+        grids=grids_of(
+            ("What recommendations take where nobody is trusted, by formulas", worth, _NEEDED.split()),
+            ("What could be learned, in a block model", learnable, _LEARNABLE.split()),
+        ),
+        remarks=learnable[0].all(["not_for"]) if learnable else [],
+    )
+
+
+def section_of_audit(subject: Subject) -> ReportSection:
+    """Return what a page says of an audit: what was claimed, what is exact, and what an attack measured."""
+    record = subject.record
+    rows = record.get("audits").rows() or [record]
+    first, one = rows[0], len(rows) == 1
+    failures = [sentence("{design}: {failures}", row) for row in rows if row.value.get("failures")]
+    verdict = "Something leaks more than was claimed." if failures else "Nothing leaks more than was claimed."
+    attack = sentence("at least {measured}", first) if one else NOTHING
+    beside = sentence("claimed {claimed}, exact {exact}", first) if one else NOTHING
+    numbers = Markup("An attack on real releases shows a privacy loss of {} ({}) [nats].").format(attack, beside)
+    audited = Markup(", ").join(row.get("design") for row in rows)
+    every = merged((kind_of(str(row.value.get("guarantee", LOCAL))), str(row.value["design"])) for row in rows)
+    attacks = [(f"Attacks on {row.value['design']}", row.get("attacks").rows(), ()) for row in rows]
+    whose = {"claimed": "one release, as claimed", "exact": "one release, by its exact channel"}
+    caption = "Privacy loss as claimed, as the channel has it, and as attacks show at least [nats]"
+    return ReportSection(
+        subject=subject,
+        headline=[
+            Markup("Attacks on real releases of {}.").format(audited),
+            *([numbers] if one else []),
+            Markup(verdict),
+        ],
+        trust="nobody",
+        question=lines_of(record, _plain(record, "failures")),
+        promises=[promised(first)] if one and first.get("guarantee") else every,
+        believed=[Believed(words=whose[str(epsilon.name)], epsilon=epsilon) for epsilon in first.all([*whose]) if one],
+        people=first.get("attacks").get(0).get("plays") if one else NOTHING,
+        result=attack,
+        beside=beside,
+        grids=grids_of((caption, rows, _AUDITED.split()), *attacks),
+        warnings=failures,
+    )
+
+
+_COMPARED = "mechanism features epsilon users public ndcg over_popularity hit_rate recall coverage"
+_ABOUT_DATA = "ratings people_in_file items split_by held_out like_from min_ratings public_constants"
+
+
+def section_of_comparison(subject: Subject) -> ReportSection:
+    """Return what a page says of a comparison of trust models."""
+    record = subject.record
+    rows, panel = record.get("rows").rows(), record.get("coordinator")
+    models: dict[str, list[Traced]] = {}
+    for row in rows:
+        models.setdefault(str(row.value["trust_model"]), []).append(row)
+    compared = [row for row in rows if row.value.get("compared", True)]
+    private = [row for row in compared if row.get("epsilon")]
+    best = max(private or compared, key=lambda row: row.value["ndcg"], default=None)
+    known = (row.value for row in models.get("none", ()))
+    plain = next((n for n, row in enumerate(known) if row["mechanism"] == "popularity" and not row["features"]), None)
+    popular = NOTHING if plain is None else sentence("NDCG {ndcg:+}", models["none"][plain])
+    result = NOTHING
+    if best is not None:
+        features = " with features" if best.value["features"] else ""
+        epsilon = " at epsilon {epsilon}" if best.get("epsilon") else ""
+        who = f"{{trust_model}}, {{mechanism}}{features}{epsilon} by {{users:people}} people"
+        result = sentence(f"{who}: NDCG {{ndcg:+}}", best)
+    remarks = record.get("remarks").values()
+    grids = grids_of(
+        *((f"Trust model {name}", members, _COMPARED.split()) for name, members in models.items()),
+        ("People for a share of plain popularity's NDCG", record.get("people").rows(), ()),
+    )
+    if panel:
+        lines = lines_of(panel, _plain(panel))
+        grids.append(Grid(caption="The coordinator's panel", headings=["what", "value"], rows=lines))
+        grids += grids_of(*((f"The coordinator's panel: {words(key)}", one.rows(), ()) for key, one in panel.items()))
+    both = "Best with an epsilon: {best}; plain popularity, which knows all ratings: {popular}."
+    return ReportSection(
+        subject=subject,
+        headline=[
+            sentence("{ratings}: {people_in_file} people and {items} items, each mechanism on the same split.", record),
+            sentence(both, record, best=result, popular=popular),
+        ],
+        trust=Markup(", ").join(trusted(members[0].get("trust_model")) for members in models.values()),
+        question=lines_of(record, [*_ABOUT_DATA.split(), "duplicates", "from_the_file", "level"]),
+        promises=merged(
+            (_kind_of_row(row.value), f"{row.value['trust_model']}: {row.value['mechanism']}") for row in rows
+        ),
+        believed=each("one person", [row.get("epsilon") for row in rows]),
+        people=record.get("people_in_file"),
+        result=result,
+        beside=Markup("plain popularity {}").format(popular),
+        grids=grids,
+        warnings=[one for one in remarks if one.value == RESAMPLED_NOTE],
+        remarks=[one for one in remarks if one.value != RESAMPLED_NOTE],
+    )
+
+
+def _kind_of_row(row: Mapping[str, Any]) -> str:
+    """Return what a row of a comparison promises: in two tiers it is its mechanism's word that counts."""
+    model, mechanism, epsilon = str(row["trust_model"]), str(row["mechanism"]), row.get("epsilon")
+    if model == "none" or epsilon == "inf":
+        return "none"
+    if model == "curator":
+        return (
+            "approximate"
+            if row.get("delta", CuratorPairs.delta if mechanism == CuratorPairs.mechanism else None)
+            else "curator"
+        )
+    if model == PUBLIC_RATES:
+        return "part"
+    if model == "two-tier" and epsilon is None:
+        return kind_of(GUARANTEES.get(mechanism.lower(), GUARANTEES[NONE]))
+    return "local"
+
+
+_SWEPT = {
+    "settings": "Every setting",
+    "schemes": "Every scheme",
+    "points": "Every point",
+    "summary": "Every point of the curves, means over seeds",
+    "recommenders": "Every recommender",
+    "fits": "Exponents",
+    "ratios": "Ratios",
+    "probes": "Shares of items right",
+    "bounds": "Lower bounds",
+    "attack": "What an attack guessed",
+}
+_MEASURED = ("accuracy", "hit_rate", "ndcg", "rmse", "loss", "mean")  # What a sweep measured, if it is not users
+_PROVED = "epsilon_proved", "epsilon_most", "epsilon_exact"
+
+
+def section_of_sweep(subject: Subject) -> ReportSection:
+    """Return what a page says of a sweep of any kind."""
+    record = subject.record
+    tables = [(name, rows) for name in _SWEPT if (rows := record.get(name).rows())]
+    main = tables[0][1] if tables else []
+    model, level = record.get("trust_model"), record.get("interval") or record.get("confidence")
+    result = _range(main, next((name for name in _MEASURED if any(row.get(name) for row in main)), "users"))
+    kind = "A sweep of {sweep}" if record.get("sweep") else "A sweep of users that it takes"
+    over = " over {varied}" if record.get("varied") else ""
+    lists = [*_SWEPT, "trajectory", "versions", "interval"]
+    return ReportSection(
+        subject=subject,
+        headline=[
+            sentence(f"{kind}{over}.", record),
+            Markup("Measured: {}.").format(result),
+            *([Markup("Intervals have the level {}.").format(level)] if level else ()),
+        ],
+        trust=trusted(model) if model else "as its settings say",
+        question=lines_of(record, _plain(record, *lists)),
+        promises=merged(_promises_of(record, [row.value for row in main])),
+        believed=each(
+            "one person, in such settings",
+            [*(row.get(name) for row in main for name in ("epsilon", "epsilon_proved")), record.get("epsilon")],
+        ),
+        people=_range(main, "users"),
+        result=result,
+        beside=NOTHING,
+        grids=grids_of(*((_SWEPT[name], rows, ()) for name, rows in tables)),
+    )
+
+
+def _promises_of(record: Traced, rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
+    """Return what a sweep's settings promise: by design, by mechanism of two tiers, or by what is proved."""
+    if any("design" in row for row in rows):
+        return [(_kind_of_design(row), str(row["design"])) for row in rows if "design" in row]
+    if record.value.get("trust_model") == "two-tier":
+        names = [str(row.get("curve") or row.get("mechanism")).split(":")[0] for row in rows]
+        return [(kind_of(GUARANTEES.get(name, LOCAL)), name) for name in names]
+    if any("recommender" in row for row in rows):
+        proved = [any(row.get(name) is not None for name in _PROVED) for row in rows]
+        return [("curator" if one else "none", str(row["recommender"])) for one, row in zip(proved, rows, strict=True)]
+    return [("local", "settings with a finite epsilon")]
+
+
+def _kind_of_design(row: Mapping[str, Any]) -> str:
+    half, public = designs().get(str(row["design"])), publics().get(str(row["design"]))
+    if row.get("epsilon") == "inf" or (half is not None and not half.private):
+        return "none"
+    return kind_of(public.promise if public else LOCAL, half.trust if half else TRUST_LOCAL)
+
+
+def _range(rows: Sequence[Traced], key: str) -> Markup:
+    """Return the smallest and the largest of some rows' values, with the name of the column."""
+    every = sorted((one for row in rows if (one := row.get(key))), key=Traced.number)
+    if not every:
+        return NOTHING
+    ends = every[:1] if every[0].value == every[-1].value else [every[0], every[-1]]
+    return Markup("{} {}").format(words(key), Markup(" to ").join(ends))
+
+
+SECTIONS: Mapping[str, Callable[[Subject], ReportSection]] = {
+    **dict.fromkeys(LAYOUTS, section_of_experiment),
+    "sweep": section_of_sweep,
+    "compare": section_of_comparison,
+    "plan": section_of_plan,
+    "data": section_of_data,
+    "audit": section_of_audit,
+}
+"""By the command that a record is of."""
+
 
 MOST_SUBJECTS = 24
 _ID = re.compile(r'(\bid="|href="#|url\(#)')

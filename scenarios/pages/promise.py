@@ -13,13 +13,10 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.traced import NOTHING, Traced
 
-PRIORS = (0.01, 0.1, 0.5)
-"""How probable something was held to be before any answer was seen."""
+PRIORS = (0.01, 0.1, 0.5)  # How probable something was held to be before any answer was seen
 EVEN = 0.5
-SHOWN = 3
-"""Epsilons that the summary shows one by one."""
-NO_BOUND = 0.999
-"""A bound from here on says nothing, and the page says that."""
+SHOWN = 3  # Epsilons that the summary shows one by one
+NO_BOUND = 0.999  # A bound from here on says nothing, and the page says that
 
 
 def belief_at_most(prior: float, epsilon: float) -> float:

@@ -23,10 +23,8 @@ from scenarios.store.manifest import FOLDER, MANIFEST
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e100
-"""Numbers beyond it are refused: no axis can show them, and their sums and powers are no numbers."""
-MOST_LETTERS, MOST_ROWS = 4000, 50_000
-"""Of a text and of a table."""
+LARGEST = 1e100  # Numbers beyond it are refused: no axis can show them, and their sums and powers are no numbers
+MOST_LETTERS, MOST_ROWS = 4000, 50_000  # Of a text and of a table
 REMEDY = "name a folder of --out or a file of --json"
 
 
@@ -158,8 +156,7 @@ def _read(records: str) -> None:
 
 
 _read(_RECORDS)
-Fault = tuple[str, str, str]
-"""A place, the value there in words, and what must stand there."""
+Fault = tuple[str, str, str]  # A place, the value there in words, and what must stand there
 
 
 @dataclass(frozen=True, slots=True)

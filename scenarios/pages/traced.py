@@ -13,10 +13,8 @@ from markupsafe import Markup
 from coordinator.protocol.errors import InputError
 from scenarios.show import tables
 
-NOTHING = Markup("&ndash;")
-"""What stands where a record says nothing."""
-Write = Callable[[Any], str]
-"""How a value is written."""
+NOTHING = Markup("&ndash;")  # What stands where a record says nothing
+Write = Callable[[Any], str]  # How a value is written
 
 
 def written(value: Any) -> str:
@@ -143,8 +141,7 @@ def sentence(template: str, record: Traced, **others: Any) -> Markup:
     return Markup(template).format_map(_Fields(record, others))
 
 
-MOST_ROWS = 120
-"""Rows of a table on a page."""
+MOST_ROWS = 120  # Rows of a table on a page
 Cell = Markup | Traced | str
 
 

@@ -26,7 +26,7 @@ class Average(Enum):
     JOINED = "what all seeds say; of numbers that differ the mean, and in words that they differ"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column."""
 

@@ -54,22 +54,15 @@ SETTINGS: Mapping[str, Any] = {
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
 }
-_SIZE, _WIDE = (6.4, 4.4), 7.2
-"""Inches of a panel, and how wide one of rows is."""
+_SIZE, _WIDE = (6.4, 4.4), 7.2  # Inches of a panel, and how wide one of rows is
 _BETWEEN, _ASIDE = 5.0, 27.0
 """Points between two intervals that would lie on each other, and what all of them may take together."""
-_BETWEEN_ROWS, _HIGH = 6.0, 15.0
-"""Points between the marks of a row, and that a row of one mark takes."""
-_OPEN = 1.12
-"""Times its height stands the arrow of a point whose interval is open."""
-_MOST_BROAD = 40
-"""Lines of a panel beyond which no line is made broad below those that cover it."""
-_FEW = 200
-"""Of the largest to the smallest number on a logarithmic axis: below it, 2 and 5 have ticks, too."""
-_LINE = 0.04
-"""Of the height of a panel that a line of small text needs."""
-_ROW = 0.17
-"""Inches that a row of a legend needs."""
+_BETWEEN_ROWS, _HIGH = 6.0, 15.0  # Points between the marks of a row, and that a row of one mark takes
+_OPEN = 1.12  # Times its height stands the arrow of a point whose interval is open
+_MOST_BROAD = 40  # Lines of a panel beyond which no line is made broad below those that cover it
+_FEW = 200  # Of the largest to the smallest number on a logarithmic axis: below it, 2 and 5 have ticks, too
+_LINE = 0.04  # Of the height of a panel that a line of small text needs
+_ROW = 0.17  # Inches that a row of a legend needs
 _LETTER, _HANDLE, _TITLE = 4.4, 42.0, 5.2
 """Points that a letter of a legend takes, what stands before its words, and what a letter of a title takes."""
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -116,7 +109,7 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     for line in panel.references:
         (axes.axvline if line.axis == "x" else axes.axhline)(line.at, **{"linewidth": 1, "zorder": 1, **line.style})
     for words, how in panel.key.items():
-        axes.plot([], [], **{"color": DARK, **how}, label=words)
+        axes.plot([], [], **{"color": DARK, **how, "label": words})
     _finish_axes(axes, panel)
     small = 72 * width / (_TITLE * max(1, len(panel.title)))
     axes.set_title(panel.title, fontsize=max(6.0, 10 * min(1.0, small)))
@@ -135,7 +128,7 @@ def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
     axes.margins(x=0.07)
     shifts, covered = _shifts(every, x, y, panel.top), _covered(every, y)
     for key, line in every.items():
-        how = dict(panel.style(*key))
+        how = panel.style(*key)
         if "facecolor" in how:
             axes.fill_between(line[x], line["low"], line["high"], **how)
             continue
@@ -161,8 +154,7 @@ def _shift(artists: Iterable[Artist], axes: Axes, *, x: float = 0.0, y: float = 
         artist.set_transform(aside)
 
 
-Line = tuple[str, str]
-"""Kind and name of a line."""
+Line = tuple[str, str]  # Kind and name of a line
 
 
 def _shifts(every: Mapping[Line, pd.DataFrame], x: str, y: str, top: float) -> dict[Line, float]:

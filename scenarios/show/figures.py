@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.picture import Picture
-from scenarios.store.whole_files import try_file, write_bytes
+from scenarios.show.records import check_file, write_target
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FAMILIES = {
-    **dict.fromkeys(("run", "two-tier", "online"), "run_figures"),
-    "sweep": "sweep_figures",
-    **dict.fromkeys(("plan", "compare", "data", "audit", "bounds", "adversary"), "study_figures"),
-}
-"""Kinds of results, each with the module whose function of that name declares their pictures."""
+FAMILIES = ("run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit", "bounds", "adversary")
 
 
 def pictures_of(
@@ -30,7 +25,8 @@ def pictures_of(
     """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
     if family not in FAMILIES:
         raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
-    module = importlib.import_module(f"scenarios.show.{FAMILIES[family]}")
+    # The module whose function of that name declares their pictures
+    module = importlib.import_module(f"scenarios.show.{'sweep' if family == 'sweep' else 'result'}_figures")
     return tuple(getattr(module, family.replace("-", "_"))(record, tables or {}))
 
 
@@ -49,17 +45,7 @@ def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None
         return
     if target.suffix.lower() not in endings:
         raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
-    if target.is_dir():
-        raise InputError(f"{name} {target} is a folder; name a file")
-    try_file(target, f"{name} {target} cannot be written", "name a file in an existing folder")
-
-
-def write_target(name: str, target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        write_bytes(target, content)
-    except OSError as error:
-        raise InputError(f"{name} {target} cannot be written ({error.strerror}); name another") from None
+    check_file(name, target)
 
 
 def rendered(picture: Picture, ending: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,10 +33,9 @@ def look(place: int) -> dict[str, Any]:
     return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
 
 
-def by_place(labels: Sequence[str], **more: Any) -> Callable[[str, str], Style]:
-    """Return the style of lines that look different by their place among all labels; an empty label is no legend."""
-    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
-    return lambda _, label: {**look(places[label]), "label": label or None, **more}
+def by_place(names: Iterable[str], **more: Any) -> dict[str, Style]:
+    """Return the styles of lines that look different by their place among all; an empty name is in no legend."""
+    return {name: {**look(place), "label": name or None, **more} for place, name in enumerate(dict.fromkeys(names))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,18 @@ class FigurePanel:
     x: Axis
     y: Axis = Axis()
     series: str = "label"  # Column of the names of lines
-    style: Callable[[str, str], Style] = lambda *_: look(0)  # Of a line, by its kind and its name
+    looks: Mapping[str, Style] = field(default_factory=lambda: {"": look(0)})  # Of lines, by their names
+    kinds: Mapping[str, Style] = field(default_factory=dict)  # And by their kinds; "{}" of a label is the line's name
     title: str = ""
     references: Sequence[Reference] = ()
     key: Mapping[str, Style] = field(default_factory=dict)  # More of the legend, by its words; grey without a colour
     top: float = math.nan  # Where intervals end that are open above
+
+    def style(self, kind: str, name: str) -> dict[str, Any]:
+        """Return the style of a line."""
+        of_kind = self.kinds.get(kind, {})
+        label = {"label": of_kind["label"].format(name)} if of_kind.get("label") else {}
+        return {**self.looks.get(name, {}), **of_kind, **label}
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,7 @@ class Picture:
 
 
 Pictures = Iterator[Picture]
-Tables = Mapping[str, "pd.DataFrame"]
-"""Of a folder, by their names."""
+Tables = Mapping[str, "pd.DataFrame"]  # Of a folder, by their names
 
 
 def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.store.whole_files import to_json, try_file, write_json
+from scenarios.store.whole_files import to_json, try_file, write_bytes, write_json
 
 STDOUT = "-"
 PROVENANCE = "provenance"
@@ -26,10 +26,22 @@ _PACKAGES = ("blindrec", "ray", "numpy", "numba", "scipy", "scikit-learn", "kmea
 def check_target(json_target: str | None) -> None:
     """Make sure that a result can be written as JSON where it is wanted, before anything runs."""
     if json_target not in (None, STDOUT):
-        target = Path(str(json_target))
-        if target.is_dir():
-            raise InputError(f"json file {target} is a folder; name a file")
-        try_file(target, f"json file {target} cannot be written", "name a file in an existing folder")
+        check_file("json file", Path(str(json_target)))
+
+
+def check_file(name: str, target: Path) -> None:
+    """Make sure that a file can be written."""
+    if target.is_dir():
+        raise InputError(f"{name} {target} is a folder; name a file")
+    try_file(target, f"{name} {target} cannot be written", "name a file in an existing folder")
+
+
+def write_target(name: str, target: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        write_bytes(target, content)
+    except OSError as error:
+        raise InputError(f"{name} {target} cannot be written ({error.strerror}); name another") from None
 
 
 def versions() -> dict[str, str]:
@@ -70,17 +82,13 @@ def deliver(json_target: str | None, result: dict[str, Any]) -> None:
     if json_target == STDOUT:
         sys.stdout.write(to_json(result))
     elif json_target is not None:
-        try:
-            write_json(Path(json_target), {**result, PROVENANCE: {**provenance(), "versions": versions()}})
-        except OSError as error:
-            raise InputError(f"json file {json_target} cannot be written ({error.strerror}); name another") from None
+        made = {**result, PROVENANCE: {**provenance(), "versions": versions()}}
+        write_target("json file", Path(json_target), to_json(made).encode())
 
 
 def flat(record: Mapping[str, Any]) -> dict[str, float | str]:
     """Return a record as one level: numbers as floats or whole numbers, texts, truths as 1 and 0; no None.
 
-    Examples
-    --------
     >>> flat({"epsilon": "inf", "exact": True, "error": None, "intervals": {"ari": [0.5, 1.0]}})
     {'epsilon': inf, 'exact': 1, 'intervals.ari.low': 0.5, 'intervals.ari.high': 1.0}
     """

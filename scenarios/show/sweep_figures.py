@@ -40,7 +40,7 @@ def _table(points: list[dict[str, Any]], columns: str, numbers: tuple[str, ...] 
 # Users U* that it takes
 _SUCCESS = {"exact": "all labels right", "share": "{:.4g} of labels right", "top": "{:.4g} of the top 50 right"}
 _BOUNDS: dict[str, Style] = {
-    "predicted": {"linestyle": ":", "marker": "", "zorder": 1.5},
+    "predicted": {"linestyle": ":", "zorder": 1.5},
     "lower bound": {"linestyle": "-", "color": "0.75", "linewidth": 4, "zorder": 1},
     "lower bound, capacity": {"linestyle": "--", "color": DARK, "linewidth": 1, "zorder": 1.2},
 }
@@ -55,18 +55,9 @@ def users(record: Mapping[str, Any], tables: Tables) -> Pictures:
     lost = (points["kind"] == "measured") & points["users"].isna()
     open_ones = points[lost].assign(users=record["most_users"], kind="not reached", low=math.nan, high=math.nan)
     every = pd.concat([points[points["users"].notna()], open_ones])
-    looks = by_place(list(points.loc[points["kind"] == "measured", "label"]))
-
-    def style(kind: str, label: str) -> Style:
-        if kind == "measured":
-            return looks(kind, label)
-        if kind == "not reached":
-            how = {"linestyle": "", "marker": "^", "mfc": "none"}
-            return {**looks("", label), **how, "label": f"{label}, not reached"}
-        colour = {"color": looks("", label)["color"]} if label in measured else {}
-        return {**colour, **_BOUNDS[kind]}
-
-    measured = {*points.loc[points["kind"] == "measured", "label"]}
+    looks = by_place(points.loc[points["kind"] == "measured", "label"])
+    kinds: dict[str, Style] = {kind: {**how, "marker": "", "label": None} for kind, how in _BOUNDS.items()}
+    kinds["not reached"] = {"linestyle": "", "marker": "^", "mfc": "none", "label": "{}, not reached"}
     names, criteria = (list(dict.fromkeys(points[column])) for column in ("axis", "criterion"))
     panels = []
     for criterion, name in itertools.product(criteria, names):
@@ -74,7 +65,8 @@ def users(record: Mapping[str, Any], tables: Tables) -> Pictures:
         key = {kind: how for kind, how in _BOUNDS.items() if kind in {*here["kind"]}}
         x, y = Axis(_WORDS[name], "x", "log", ticks="value"), Axis("users U*", "users", "log")
         title = f"{_SUCCESS[criterion].format(record['share'])}, half of the seeds"
-        panels.append(FigurePanel(points=here, x=x, y=y, style=style, title=title, key=key, top=record["most_users"]))
+        about: dict[str, Any] = {"looks": looks, "kinds": kinds, "title": title, "key": key}
+        panels.append(FigurePanel(points=here, x=x, y=y, top=record["most_users"], **about))
     same = {name: {str(row[name]): row[name] for row in record["settings"]} for name in _WORDS}
     alt = (
         "Users at which half of the seeds succeed, with intervals, against what varies; beside predictions and bounds."
@@ -94,23 +86,21 @@ ANY = "any protocol"
 def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield users against items; and a trajectory, where an adaptive scheme ran."""
     points = adaptive_points(record)
-    looks, measured = by_place([row["label"] for row in record["schemes"]]), points["kind"] == MEASURED
-
-    def style(kind: str, label: str) -> Style:
-        if kind == MEASURED:
-            return looks(kind, label)
-        if kind == PREDICTED:
-            alone = None if label in {*points.loc[measured, "label"]} else f"{label}, from exact moments"
-            return {**_PLANNED, "color": looks(kind, label)["color"], "label": alone}
-        how = {"color": DARK, "linestyle": "--"} if label == ANY else {"color": GREY, "linestyle": "-."}
-        return {**how, "label": f"lower bound, {label}", "zorder": 1}
-
+    planned, measured = points["kind"] == PREDICTED, points.loc[points["kind"] == MEASURED, "label"]
+    shown = points.assign(kind=points["kind"].mask(planned & ~points["label"].isin(measured), "alone"))
+    looks = by_place(row["label"] for row in record["schemes"])
+    looks |= {ANY: {"color": DARK, "linestyle": "--"}, "one round": {"color": GREY, "linestyle": "-."}}
+    kinds: dict[str, Style] = {
+        PREDICTED: {**_PLANNED, "label": None},
+        "alone": {**_PLANNED, "label": "{}, from exact moments"},
+        BOUND: {"label": "lower bound, {}", "zorder": 1},
+    }
     title = f"all labels right with probability {record['confidence']:g}"
     title += f", w = {record['rated']}, epsilon {float(record['epsilon']):g} nats"
     x, y = Axis("items N", "items", "log", ticks="value"), Axis("users", "users", "log")
-    key = {"one round, from exact moments": _PLANNED} if (points["kind"] == PREDICTED).any() else {}
+    key = {"one round, from exact moments": _PLANNED} if planned.any() else {}
     alt = "Users that each scheme needs for all labels, with intervals, against items; below them the lower bounds."
-    panels = [FigurePanel(points=points, x=x, y=y, style=style, title=title, key=key)]
+    panels = [FigurePanel(points=shown, x=x, y=y, looks=looks, kinds=kinds, title=title, key=key)]
     yield Picture("users", "Users in one round and in several", alt, panels, points, size=(8, 5.6))
     if (course := record["trajectory"]) is not None:
         steps = pd.DataFrame(course["steps"])
@@ -118,7 +108,7 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         long = steps.melt("users", [*_COURSE], "label", "items").replace({"label": _COURSE})
         title = f"one run of {course['label']}, {course['items']:,} items, round by round"
         x, y = Axis("users asked", "users", low=0), Axis("items", "items", "symlog", low=0)
-        panels = [FigurePanel(points=long, x=x, y=y, style=by_place([*_COURSE.values()]), title=title)]
+        panels = [FigurePanel(points=long, x=x, y=y, looks=by_place(_COURSE.values()), title=title)]
         alt = "One adaptive run: items in the pool, items undecided and labels in error, against users asked."
         yield Picture("trajectory", "An adaptive run, round by round", alt, panels, steps)
 
@@ -138,8 +128,7 @@ def adaptive_points(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 
 # Online recommendation in planted worlds
-HALVING = "halving"
-"""The environment of Theorem 6's adversary, as rows of a record name it."""
+HALVING = "halving"  # The environment of Theorem 6's adversary, as rows of a record name it
 AGAINST, UPPER, EXACT = "measured, halving", "upper bound", "exact worst case"
 LOWER, OWN = "lower bound, any algorithm", "lower bound, itself"
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -166,10 +155,11 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     names = {
         name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}
     }
-    kinds = {}
-    for kind, (words, how) in _KINDS.items():
-        if kind in {*points["kind"]}:
-            kinds[words] = {**how, "marker": "o" if kind != LOWER else ""}
+    kinds = {
+        words: {**how, "marker": "" if kind == LOWER else "o"}
+        for kind, (words, how) in _KINDS.items()
+        if kind in {*points["kind"]}
+    }
     for place, name in enumerate(record["axes"]):
         panel = record["panels"][name]
         panels.append(
@@ -178,7 +168,8 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
                 x=Axis(panel["x"], "x", "log", ticks="value"),
                 y=Axis("privacy loss [nats]" if panel["epsilon"] else "disliked recommendations", "y", "log"),
                 series="recommender",
-                style=lambda kind, recommender: {"linewidth": 1.2, **look_of(recommender), **_KINDS[kind][1]},
+                looks={name: {"linewidth": 1.2, **look_of(name)} for name in {*points["recommender"]}},
+                kinds={kind: how for kind, (_, how) in _KINDS.items()},
                 title=f"({'abcdef'[place]}) {panel['same']}",
                 key={} if panels else {**names, **kinds},
             )
@@ -215,8 +206,7 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
 
 # Online recommendation on a file of ratings
 DIFFERENCE, EPSILON = "difference to random", "epsilon"
-RATINGS = "ratings"
-"""What recommenders are compared in that serve clients of a file."""
+RATINGS = "ratings"  # What recommenders are compared in that serve clients of a file
 _LEAKS = {
     "proved": ("epsilon_proved", "epsilon as proved", {"linestyle": "--"}),
     "run": ("privacy_loss_of_peers", "exact loss in the run", {"linestyle": "-"}),
@@ -234,11 +224,6 @@ def clients(record: Mapping[str, Any], tables: Tables) -> Pictures:
 
 def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[FigurePanel]:
     """Return the panels of points from `clients_points`."""
-
-    def style(kind: str, name: str) -> Style:
-        steps = {"drawstyle": "steps-post", "markevery": [-1], "label": f"{name}, {_LEAKS[kind][1]}"}
-        return {**look_of(name), **_LEAKS[kind][2], **steps}
-
     title = f"{summary['distinct_clients']} clients, paired, 95 % intervals"
     zero = Reference(0, {"color": "0.5"}, axis="x")
     x = Axis("loss less random's expected loss [% of rounds]")
@@ -249,7 +234,12 @@ def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Fig
     panels = [FigurePanel(marks=marks, x=x, title=title, references=[zero])]
     if len(leaked := points[points["panel"] == EPSILON]):
         x, y = Axis("privacy loss [nats]", "x", "log"), Axis("share of clients with at most that", "y")
-        panels.append(FigurePanel(points=leaked, x=x, y=y, series="recommender", style=style))
+        looks = {name: look_of(name) for name in leaked["recommender"]}
+        kinds = {
+            kind: {**how, "drawstyle": "steps-post", "markevery": [-1], "label": f"{{}}, {words}"}
+            for kind, (_, words, how) in _LEAKS.items()
+        }
+        panels.append(FigurePanel(points=leaked, x=x, y=y, series="recommender", looks=looks, kinds=kinds))
     return panels
 
 
@@ -288,18 +278,17 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
     source = PurePath(base["ratings"]).name if base["ratings"] else "planted {:,} x {:,}".format(*base["planted"][:2])
     for name, table in summary.groupby("figure", sort=False) if len(summary) else ():
         words, title, scale = _CURVES[str(name)]
-        looks = by_place([str(curve) for curve in table["curve"]])
-
-        def style(kind: str, curve: str, looks: Callable[[str, str], Style] = looks) -> Style:
-            label = _NAMES.get(curve, curve.replace(":", ", epsilon "))
-            return {**looks(kind, curve), "label": label, **(_DASHED if curve == "items' means" else {})}
-
+        looks = {
+            curve: {**how, "label": _NAMES.get(curve, curve.replace(":", ", epsilon "))}
+            for curve, how in by_place(map(str, table["curve"])).items()
+        }
+        if (baseline := "items' means") in looks:
+            looks[baseline] |= _DASHED
         ends = {end: table[end].fillna(table["rmse"]).astype(float) for end in ("low", "high")}
         x, y = Axis(words, "x", scale), Axis("RMSE of held-out ratings [rating points]", "rmse")
         heading = f"{title} ({source})"
-        panels = [
-            FigurePanel(points=table.assign(kind="", **ends), x=x, y=y, series="curve", style=style, title=heading)
-        ]
+        points = table.assign(kind="", **ends)
+        panels = [FigurePanel(points=points, x=x, y=y, series="curve", looks=looks, title=heading)]
         alt = f"Errors of held-out ratings with intervals, a line for each curve, against {words}."
         yield Picture(f"figure-{name}", title, alt, panels, size=(8, 5.2))
     if record["attack"]:
@@ -311,27 +300,13 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
 def attack_panels(points: pd.DataFrame) -> list[FigurePanel]:
     """Return guesses against known ratings, a panel a measure, a line a mechanism; from `attack_table`."""
     places = {rating_count: float(place) for place, rating_count in enumerate(sorted(points["known"].unique()))}
-    looks = by_place(list(points["label"]))
-    x = Axis(
-        "ratings that the server knows",
-        "place",
-        ticks={place: str(rating_count) for rating_count, place in places.items()},
-    )
+    looks = {**by_place(points["label"]), "none": {"label": "none", "color": DARK, **_DASHED}}
+    x = Axis("ratings that the server knows", "place", ticks={place: str(count) for count, place in places.items()})
     panels = []
     for name, words in PANELS.items():
         here = points[["label", name]].assign(place=points["known"].map(places)).astype({name: float})
         whole = here[~here[name].isna().groupby(here["label"]).transform("any")]
-        panels.append(
-            FigurePanel(
-                points=whole,
-                x=x,
-                y=Axis(_UNITS[name], name),
-                style=lambda kind, label: (
-                    {"label": label, "color": DARK, **_DASHED} if label == "none" else looks(kind, label)
-                ),
-                title=words,
-            )
-        )
+        panels.append(FigurePanel(points=whole, x=x, y=Axis(_UNITS[name], name), looks=looks, title=words))
     return panels
 
 
@@ -356,12 +331,12 @@ def results(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
     for name in ("y", "low", "high"):
         points[name] = pd.to_numeric(points[name], errors="coerce").astype(float)
     points = points[points["y"].map(math.isfinite)].reset_index(drop=True)
-    style, panels = by_place(list(points["label"])), []
+    looks, panels = by_place(points["label"]), []
     for name, words in record["columns"].items():
         if len(here := points[points["column"] == name]):
             wide = here["x"].max() > 4 * here["x"].min() > 0
             x = Axis(_WORDS.get(axis, axis), "x", "log" if wide else "linear", ticks="value")
-            panels.append(FigurePanel(points=here, x=x, y=Axis(name, "y"), style=style, title=words))
+            panels.append(FigurePanel(points=here, x=x, y=Axis(name, "y"), looks=looks, title=words))
     alt = "Every measured column with its interval over seeds, a panel each, against the first number that varies."
     panels = panels or [FigurePanel(x=Axis())]
     yield Picture("figure", "What was measured over settings", alt, panels, points, size=(4.6, 3.6))

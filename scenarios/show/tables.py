@@ -30,12 +30,9 @@ if TYPE_CHECKING:
     from scenarios.backends.session import Progress as Told
 
 
-WIDTH = 170
-"""Columns of tables that no terminal limits."""
-WORDS = 16
-"""Columns that words take where there is little room; they go on in the next line, and numbers never do."""
-GAP, EDGES = 3, 2
-"""Columns between two of a table's, and at its ends."""
+WIDTH = 170  # Columns of tables that no terminal limits
+WORDS = 16  # Columns that words take where there is little room; they go on in the next line, and numbers never do
+GAP, EDGES = 3, 2  # Columns between two of a table's, and at its ends
 Value = float | str | None
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -208,7 +205,7 @@ def label_of(row: Mapping[str, Any]) -> str:
 
 
 def attack_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return an attack's rows, of `Guessed.as_json`, with their labels."""
+    """Return an attack's rows, of `two_tier.attack`, with their labels."""
     import pandas as pd  # noqa: PLC0415 (other tables are shown without it)
 
     points = pd.DataFrame(rows)
@@ -226,8 +223,7 @@ def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     show_table(console, ["release", "k", *_COLUMNS.values()], cells, title=title, words=("release",), names=2)
 
 
-EVERY = 5.0
-"""Seconds between progress lines where there is no terminal."""
+EVERY = 5.0  # Seconds between progress lines where there is no terminal
 
 
 def report_record(

@@ -25,7 +25,7 @@ import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.channels import ExactChannel
-from coordinator.protocol.directions import basis_of
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.second_order import SecondOrderRelease

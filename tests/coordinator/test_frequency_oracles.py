@@ -31,7 +31,7 @@ from coordinator.server.mechanisms.oracles import FrequencyDesign, FrequencyHalf
 from coordinator.server.statistics.counts import CountStatistic, Rates
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.families.main.score import record
+from scenarios.families.main.main_seed import record
 
 ORACLES = {
     name: half

@@ -17,8 +17,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import Population, liked_share
 from scenarios.theory.liars import LUCK, influence_of, overthrown
 
-MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}
-"""What liars make up in attacks that stick to the local randomizer."""
+MAKES_UP = {INPUT: RATINGS, INPUT_LATE: SKETCHES}  # What liars make up in attacks that stick to the local randomizer
 
 
 def collusion_of(population: Population) -> Collusion | None:
@@ -98,23 +97,17 @@ def _number(population: Population, attack: Attack, most: int) -> int:
 def _shares(population: Population, attack: Attack) -> Floats:
     """Return the share of liars by the number of items that a query is about: they are spread evenly over rounds."""
     scenario = population.scenario
-    items = scenario.items or 1
-    evenly = np.full(items + 1, scenario.malicious or 0.0)
-    if not scenario.malicious:
-        return evenly
-    if scenario.policy == ANCHOR and attack.name == EARLY:
-        return np.where(np.arange(items + 1) == _paired_size(scenario), evenly, 0.0)
-    if attack.name in (EARLY, LATE):
-        sizes = np.arange(items + 1)
-        targeted = sizes >= _first_size(scenario) if attack.name == EARLY else sizes <= (attack.number or items)
-        return np.where(targeted, evenly, 0.0)
-    return evenly
-
-
-def _first_size(scenario: Scenario) -> int:
-    """Return how many items the smallest of the rounds that begin a run is about."""
-    items = scenario.items or 1
-    return items // -(-items // (scenario.pool_size or items))
+    items, share = scenario.items or 1, scenario.malicious or 0.0
+    sizes = np.arange(items + 1)
+    if not share or attack.name not in (EARLY, LATE):
+        return np.full(sizes.size, share)
+    if attack.name == LATE:
+        targeted = sizes <= (attack.number or items)
+    elif scenario.policy == ANCHOR:
+        targeted = sizes == _paired_size(scenario)
+    else:  # rounds that begin a run, the smallest of which has so many items
+        targeted = sizes >= items // -(-items // (scenario.pool_size or items))
+    return np.where(targeted, share, 0.0)
 
 
 def _paired_size(scenario: Scenario) -> int:

@@ -1,4 +1,4 @@
-"""The main job as an experiment, `blindrec run`: what makes a run the same run, and one seed of it."""
+"""The main job as an experiment, `blindrec run`: its record's columns, what makes a run the same, and one seed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,91 @@ from scenarios.config.files import file_sha256
 from scenarios.config.mechanism_settings import code_digest, import_policy
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
-from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, Record, Running
-from scenarios.families.main.main_columns import COLUMNS
+from scenarios.experiment.experiment import Experiment, NamedCode, Record, Running
+from scenarios.show.columns import Average, Column
 from scenarios.store.manifest import FOLDER, MANIFEST, RUN, Manifest
 from scenarios.store.run_folder import require_source
 from scenarios.store.whole_files import size_of
 
+LYING = (
+    Column("malicious", "share of liars"),
+    Column("attack", "attack"),
+    Column("lied_about", "items lied about", Average.COUNT),
+    Column("lies", "answers that are lies", Average.MEAN),
+    Column("labels_wrong", "labels wrong, clusters not swapped", Average.MEAN),
+    Column("labels_wrong_predicted", "labels wrong, not swapped, predicted", Average.FORMULA),
+    Column("all_right", "all labels right, not swapped", Average.SHARE),
+    Column("decided_wrong", "decided items with a wrong label", Average.MEAN),
+    Column("promoted_rank", "mean rank of promoted items", Average.MEAN),
+    Column("promoted_rank_predicted", "mean rank of promoted items, predicted", Average.FORMULA),
+    Column("tipping_share", "share of liars that tips an item", Average.FORMULA),
+    Column("tipping_limit", "share of liars that tips any design", Average.FORMULA),
+)
+"""Columns of a record with liars; others have none of these keys."""
 
-def mark_of_run(scenario: Scenario, repeat: int = 1) -> Manifest:
-    """Return the mark of a new run."""
-    settings, source = _identity(scenario)
-    return Manifest(
-        kind=RUN, scenario=settings, source_sha256=source, code_sha256=code_digest(scenario.policy), repeat=repeat
-    )
+
+COLUMNS = (
+    Column("seed", average=Average.FIRST),
+    Column("trust_model", "trust model"),
+    Column("guarantee", "guarantee"),
+    Column("mechanism", "mechanism"),
+    Column("channel", "channel"),
+    Column("epsilon", "epsilon of a device [nats]"),
+    Column("person_epsilon", "epsilon of a person [nats]", Average.WORST),
+    Column("copies_max", average=Average.WORST),
+    Column("questions", "questions a device", unless_one="questions"),
+    Column("epsilon_per_question", "epsilon of a question [nats]", unless_one="questions"),
+    Column("policy", "policy", unless_one="rounds"),
+    Column("rounds", "rounds", Average.COUNT, unless_one="rounds"),
+    Column("answers_per_device", "answers a device, at most", unless_one="answers_per_device"),
+    Column("users", "users"),
+    Column("asked", average=Average.COUNT),
+    Column("answered", "answered", Average.COUNT),
+    Column("refused", "refused", Average.COUNT),
+    Column("missing", "missing", Average.COUNT),
+    Column("items", "items"),
+    Column("rated", "rated items (public)"),
+    Column("from_the_file", "public constants taken from the file"),
+    Column("lines_skipped", "bad lines of the file left out"),
+    Column("clusters", "clusters"),
+    Column("unlearned", "items not learned", Average.COUNT),
+    Column("undecided", "items not decided", Average.COUNT),
+    Column("verified", "items that fresh devices were asked about again", Average.COUNT),
+    Column("verifying_answers", "  their answers", Average.COUNT),
+    Column("disputed", "  labels that they dispute", Average.COUNT),
+    Column("policy_error", "policy went astray"),
+    Column("accuracy", "items right", Average.MEAN, most=1),
+    Column("accuracy_predicted", "items right, predicted", Average.FORMULA),
+    Column("exact", "all items right", Average.SHARE),
+    *LYING,
+    Column("ari", "adjusted Rand index", Average.MEAN),
+    Column("nmi", "normalised mutual information", Average.MEAN, most=1),
+    Column("advice_liked", "devices like of their own top 10", Average.MEAN, most=1),
+    Column("random_liked", "devices like of random items", Average.FORMULA),
+    Column("clusters_follow", "clusters follow"),
+    Column("popularity_share", "variance of popularity between clusters", Average.MEAN, most=1),
+    Column("taste_share", "variance of taste between clusters", Average.MEAN, most=1),
+    Column("noiseless_ari", "agreement with clusters without noise (ARI)", Average.MEAN),
+    Column("top_50", "true top 50 items among the estimated", Average.MEAN, most=1, unless_known="accuracy"),
+    Column("rank_correlation", "rank correlation with popularity", Average.MEAN, unless_known="accuracy"),
+    Column("hit_rate", "hit rate at 10", Average.MEAN, most=1),
+    Column("popularity_hit_rate", "  by popularity (knows all ratings)", Average.MEAN, most=1),
+    Column("random_hit_rate", "  by chance", Average.MEAN, most=1),
+    Column("ndcg", "NDCG at 10", Average.MEAN, most=1),
+    Column("popularity_ndcg", "  by popularity (knows all ratings)", Average.MEAN, most=1),
+    Column("random_ndcg", "  by chance", Average.MEAN, most=1),
+    Column("evaluated", "users with held-out likes"),
+    Column("seconds", "seconds", Average.MEAN),
+    Column("devices_per_second", "devices a second", Average.MEAN),
+    Column("releases_sha256", "SHA-256 of all releases", Average.NOTHING),
+)
+"""Columns of a record. In a block model all items of a cluster are equally popular: clusters tell more than lists."""
 
 
 def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
     """Return what makes a run the same run: the scenario as it was given, and the digest of its ratings file.
 
-    A design of one's own counts by the digest of its source and settings, wherever it was imported from.
+    A custom design counts by the digest of its source and settings, wherever it was imported from.
     """
     settings: dict[str, Any] = {name: scenario.flat()[name] for name in sorted(scenario.given())}
     if ":" in scenario.design:
@@ -45,44 +111,23 @@ def _identity(scenario: Scenario) -> tuple[dict[str, Any], str | None]:
 
 
 def _values(out: Path, stored: dict[str, Any], named: NamedCode) -> dict[str, Any]:
-    """Return a kept scenario's values, with what is one's own as it was named again."""
+    """Return a stored scenario's values, with custom code as it is named again."""
     values = {name: value for name, value in stored.items() if name != "helpers"}
     design, policy = str(stored.get("design", "")), str(stored.get("policy", ""))
     if "@" in design:
         if named.design is None:
-            own = design.partition("@")[0]
+            name = design.partition("@")[0]
             raise InputError(
-                f"the run in {out} is of a design of one's own, {own}; name it again: --design package.module:{own}"
+                f"the run in {out} is of a custom design, {name}; name it again: --design package.module:{name}"
             )
         values |= {"design": named.design} | ({"helpers": named.helpers} if named.helpers else {})
     elif named.design not in {None, design} or named.helpers:
-        raise InputError(f"the run in {out} is of no design of one's own; leave --design and --with out")
+        raise InputError(f"the run in {out} is of no custom design; leave --design and --with out")
     if ":" in policy and named.policy is None:
-        raise InputError(f"the run in {out} follows a policy of one's own; name it again: --policy {policy}")
+        raise InputError(f"the run in {out} follows a custom policy; name it again: --policy {policy}")
     if named.policy not in {None, policy}:
         raise InputError(f"the run in {out} follows policy {policy or 'one-round'}, not {named.policy}")
     return values
-
-
-def claimed(out: Path, mark: Manifest, named: NamedCode = NOTHING) -> Scenario:
-    """Return the scenario of a run that was interrupted."""
-    values = _values(out, mark.scenario, named)
-    try:
-        scenario = RunSpec(Scenario.model_validate(values)).scenario
-    except PolicyError:
-        raise
-    except ValueError as error:
-        why = f" ({error})" if isinstance(error, InputError) and named.design else ""
-        raise InputError(
-            f"output folder {out}: the scenario in {out / FOLDER / MANIFEST} cannot be run{why}; run it in a new folder"
-        ) from None
-    if named.design and (design_name := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
-        raise InputError(
-            f"design {named.design} is {design_name}, the run in {out} began with {mark.scenario['design']}: its "
-            "source, its settings or what travels with it has changed; go on with those, or start in a new folder"
-        )
-    require_source(out, mark, _identity(scenario)[1], scenario.ratings)
-    return scenario
 
 
 class MainJob(Experiment[Scenario]):
@@ -94,7 +139,7 @@ class MainJob(Experiment[Scenario]):
     titled = "design"
     named = ("items", "users", "epsilon", "repeat", "accuracy", "accuracy_predicted", "hit_rate", "seconds")
     own = True
-    loads = "scenarios.families.main.one_seed"
+    loads = "scenarios.families.main.main_seed"
     help = """Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.
 
 Speed flags (--backend, --workers, --devices-per-actor) never change an answer. With --out every round is kept: a run
@@ -118,18 +163,35 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
             console.print(line, highlight=False, soft_wrap=True)
 
     def mark(self, scenario: Scenario, repeat: int) -> Manifest:
-        """Return the mark of a run; what is one's own counts by its code."""
-        return mark_of_run(scenario, repeat)
+        """Return the mark of a run; custom code counts by its digest."""
+        settings, source = _identity(scenario)
+        code = code_digest(scenario.policy)
+        return Manifest(kind=RUN, scenario=settings, source_sha256=source, code_sha256=code, repeat=repeat)
 
     def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> Scenario:
-        """Return the scenario of a run that was interrupted, with what is one's own named again."""
-        return claimed(out, mark, named)
+        """Return the scenario of a run that was interrupted, with custom code named again."""
+        values = _values(out, mark.scenario, named)
+        try:
+            scenario = RunSpec(Scenario.model_validate(values)).scenario
+        except PolicyError:
+            raise
+        except ValueError as error:
+            why = f" ({error})" if isinstance(error, InputError) and named.design else ""
+            where = f"output folder {out}: the scenario in {out / FOLDER / MANIFEST}"
+            raise InputError(f"{where} cannot be run{why}; run it in a new folder") from None
+        if named.design and (design_name := _identity(scenario)[0]["design"]) != mark.scenario["design"]:
+            raise InputError(
+                f"design {named.design} is {design_name}, the run in {out} began with {mark.scenario['design']}: its "
+                "source, its settings or what travels with it has changed; go on with those, or start in a new folder"
+            )
+        require_source(out, mark, _identity(scenario)[1], scenario.ratings)
+        return scenario
 
     def work(self, scenario: Scenario) -> float:
         """Predict it from the number of answers: 0.5 microseconds each, and 25 ns for every item that a device rated.
 
         Most of our local mechanisms took less, none half as much again; six times as much is assumed for a curator, who
-        gets ratings as they are, and ten times for a mechanism of one's own. A file of ratings has a user for every 256
+        gets ratings as they are, and ten times for a custom mechanism. A file of ratings has a user for every 256
         bytes, and is run twice.
         """
         users = scenario.users or (10**6 if scenario.ratings is None else size_of(scenario.ratings) // 256)
@@ -139,6 +201,8 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
 
     def once(self, scenario: Scenario, running: Running) -> Record:
         """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
-        from scenarios.families.main.one_seed import run_seed  # noqa: PLC0415 (`--help` need not wait for what runs load)
+        from scenarios.families.main.main_seed import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
+            run_seed,
+        )
 
         return run_seed(scenario, running)

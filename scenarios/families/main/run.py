@@ -47,8 +47,7 @@ from scenarios.data.populations import Population, populate, settled
 from scenarios.families.main.liars_plan import collusion_of
 from scenarios.store.round_store import NoStore, RoundStore
 
-RATERS = "devices"
-"""The kind of devices of the main job."""
+RATERS = "devices"  # The kind of devices of the main job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +179,7 @@ def _packages(job: Job) -> frozenset[str]:
     return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
 
 
-TOP = 10
-"""Length of a device's recommendation."""
+TOP = 10  # Length of a device's recommendation
 
 
 def run(

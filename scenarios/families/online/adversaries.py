@@ -13,27 +13,33 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.voters import Client, TableVoters
-from coordinator.protocol.arrays import Bits, Bits2, Bools2, Floats, Indices, Ints
+from actors.voters import Client
+from actors.voters import TableVoters
+from coordinator.protocol.arrays import Bits, Bits2, Bools2, Indices, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.server.online.recommenders import Promise, compared_in, recommender_of
+from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated
-from scenarios.families.online.loss_bounds import check, loss_bound, loss_lower_bound, slow_halving_loss, strikes_to_die
-from scenarios.families.online.online_run import run_online
-from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
-from scenarios.families.online.privacy_bounds import (
+from scenarios.families.online.online_bounds import (
+    check,
     conjecture,
     epsilon_needed,
     epsilon_proved,
-    own_lower_bound,
+    loss_bound,
+    loss_lower_bound,
+    slow_halving_loss,
+    strikes_to_die,
     theorem_15,
 )
+from scenarios.families.online.online_run import run_online
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.families.online.online_worlds import ClientWorld, OnlineWorld
+from scenarios.show.columns import finite
 from scenarios.show.tables import text_of
 
 
@@ -78,26 +84,15 @@ def likes_of(liked: list[tuple[int, ...]], objects: int) -> Bools2:
     return likes
 
 
-UNFINISHED = 1e-6
-"""Chance that a split of slow halving is left before its wrong half is kicked out."""
+UNFINISHED = 1e-6  # Chance that a split of slow halving is left before its wrong half is kicked out
 
 
 def halving_world(scenario: OnlineScenario) -> OnlineWorld:
-    """Return Theorem 6's adversary.
+    """Return Theorem 6's adversary, by a scenario's rounds, objects, voters, peers, radius and seed.
 
     In the first R rounds everybody votes for object 0 and the client likes an object at random. Then the voters, in
     groups of P, split in halves over objects 0 and 1, ``log2(N / P)`` times, and the half that the client likes is
     random. After that all agree with the client. One group never errs after the first part: the client's peers.
-
-    Parameters
-    ----------
-    scenario : OnlineScenario
-        Its rounds, objects, voters, peers, radius and seed; the client's diversity is 0.
-
-    Raises
-    ------
-    InputError
-        If ``N / P`` is no power of two, or there are too few rounds.
     """
     splits = splits_of(scenario)
     radius, rounds = scenario.radius or 0, scenario.rounds or 0
@@ -191,8 +186,6 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
     In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
     removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
 
-    Examples
-    --------
     >>> steps = claim_1(1000, 10)
     >>> round(steps[-1].total, 9), round(max(step.ratio for step in steps), 6)
     (6.907755279, 1.721811)
@@ -208,33 +201,13 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 def theorem_15_chain(
     rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
 ) -> list[ChainStep]:
-    """Return Theorem 15's chain against p-REC itself.
+    """Return Theorem 15's chain against p-REC itself: 2P steps.
 
     The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
-    those D rounds and in R more, where it is disliked. Object 0 is recommended throughout. From the first P voters the
-    chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one stands for them.
+    those D rounds and in R more, where it is disliked; ``D + R <= T``. Object 0 is recommended throughout. From the
+    first P voters the chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one
+    stands for them. For p-rec with two objects the steps' total is ``(D + R) ln(2T - 1)`` exactly.
 
-    Parameters
-    ----------
-    rounds, peers, diversity, radius : int
-        T, in the weighting, P, D and R; ``D + R <= T``.
-    recommender : str
-        Which one is measured.
-    objects : int
-        m.
-
-    Returns
-    -------
-    list of ChainStep
-        2P steps; for p-rec with two objects their total is ``(D + R) ln(2T - 1)`` exactly.
-
-    Raises
-    ------
-    InputError
-        If the rounds do not hold D + R disagreements.
-
-    Examples
-    --------
     >>> round(theorem_15_chain(8, 3, 2, 1)[-1].total, 12)
     8.124150603307
     """
@@ -279,34 +252,16 @@ def groups(first: int, second: int) -> Indices:
     return np.repeat(np.arange(2, dtype=np.int32), [first, second])
 
 
-LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}
-"""What the client likes in Settings 1 to 4."""
-VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}
-"""What v and v' vote for."""
+LIKED = {1: (0,), 2: (1,), 3: (0, 1), 4: (0,)}  # What the client likes in Settings 1 to 4
+VOTES = {1: (0, 0), 2: (1, 1), 3: (0, 1), 4: (0, 1)}  # What v and v' vote for
 
 
-class LossSample(NamedTuple):
-    """One configuration and one sequence of recommendations, drawn under v."""
+class Divergence(NamedTuple):
+    """What a client loses under random configurations, and how well its recommendations tell v from v'."""
 
-    seed: int  # The seed; rounds in which v and v' disagree; disliked recommendations
-    apart: int
-    loss: int
-    ratio: float  # ``ln Pr[sequence]`` under v less under v' [nats]: its mean is the Kullback-Leibler divergence
-
-
-class LossMeasurement(NamedTuple):
-    """What a recommender does under random configurations, beside the bounds on epsilon [nats]."""
-
-    recommender: str
-    loss: float  # Mean disliked recommendations, mean log-ratio of v to v', and the latter's standard error
-    ratio: float
-    ratio_error: float
-    implied: float  # ``ratio / 2P``: epsilon is at least that
-    paper: float  # Theorem 15's lower bound at this loss, for any algorithm; and our strengthening of it, a conjecture
-    conjectured: float
-    own: float | None  # What p-REC's chain proves for p-REC; None for others
-    proved: float | None  # The proved epsilon
-    loss_bound: float | None  # What loss is expected at most
+    loss: float  # Mean of disliked recommendations over seeds
+    ratio: float  # Mean of ``ln Pr[sequence]`` under v less under v' [nats]: the Kullback-Leibler divergence
+    ratio_error: float  # Its standard error; NaN for a single seed, or where a ratio is infinite
 
 
 def measure(
@@ -318,55 +273,27 @@ def measure(
     seeds: Sequence[int],
     *,
     share: float | None = None,
-    epsilon: float = math.inf,
-) -> LossMeasurement:
-    """Run `draw` once a seed and set the means beside the bounds (N = 2P, m = 2)."""
-    if not seeds:
-        raise InputError("no seeds: a mean needs at least one")
-    samples = [
-        draw(recommender, rounds, peers, diversity, radius, seed, share=share, epsilon=epsilon) for seed in seeds
-    ]
-    loss = float(np.mean([one.loss for one in samples]))
-    ratios: Floats = np.array([one.ratio for one in samples])
+) -> Divergence:
+    """Return the means of `draw` over seeds (N = 2P, m = 2)."""
+    samples = [draw(recommender, rounds, peers, diversity, radius, seed, share=share) for seed in seeds]
+    losses, ratios = np.array(samples, np.float64).T
     spread = float(ratios.std(ddof=1)) if len(samples) > 1 and np.isfinite(ratios).all() else math.nan
-    size = (rounds, 2, 2 * peers, peers, diversity, radius)
-    at_least = max(loss, 1 / len(samples))  # a mean of 0 in so few runs is no expectation of 0
-    return LossMeasurement(
-        recommender,
-        loss,
-        float(ratios.mean()),
-        spread / math.sqrt(len(samples)),
-        float(ratios.mean()) / (2 * peers),
-        theorem_15(*size, at_least),
-        conjecture(*size, at_least),
-        own_lower_bound(*size) if recommender_of(recommender).bounded else None,
-        epsilon_proved(recommender, *size, epsilon),
-        loss_bound(recommender, *size),
-    )
+    return Divergence(float(losses.mean()), float(ratios.mean()), spread / math.sqrt(len(samples)))
 
 
 def draw(
-    recommender: str,
-    rounds: int,
-    peers: int,
-    diversity: int,
-    radius: int,
-    seed: int,
-    *,
-    share: float | None = None,
-    epsilon: float = math.inf,
-) -> LossSample:
-    """Draw a configuration, serve the client of P voters v, and ask how likely that was with v' in their place."""
+    recommender: str, rounds: int, peers: int, diversity: int, radius: int, seed: int, *, share: float | None = None
+) -> tuple[int, float]:
+    """Draw a configuration, serve the client of P voters v, and return its loss and log-ratio of v to v' [nats]."""
     check(rounds, 2, 2 * peers, peers, diversity, radius)
     settings = configuration(rounds, diversity, radius, seed, share=share)
     likes = likes_of([LIKED[setting] for setting in settings], 2)
     votes: Bits2 = np.array([VOTES[setting] for setting in settings], np.uint8)
-    promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers, epsilon=epsilon)
+    promise = Promise(rounds=rounds, objects=2, diversity=diversity, radius=radius, peers=peers)
     pattern, other = (Pattern(likes=likes, votes=votes, group=groups(*size)) for size in ((peers, 0), (0, peers)))
     served = replay(recommender, promise, pattern, by_coin(derive(seed, "recommendations")))
     against = replay(recommender, promise, other, by_sequence(served.chosen))
-    apart = sum(setting > 2 for setting in settings)
-    return LossSample(seed, apart, served.loss, served.log_likelihood - against.log_likelihood)
+    return served.loss, served.log_likelihood - against.log_likelihood
 
 
 def configuration(rounds: int, diversity: int, radius: int, seed: int, *, share: float | None = None) -> list[int]:
@@ -473,17 +400,19 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
     rounds, peers = scenario.rounds or 0, scenario.peers or 0
     shape = (rounds, peers, scenario.diversity or 0, scenario.radius or 0)
     steps = theorem_15_chain(*shape, recommender=scenario.recommender, objects=scenario.objects)
-    measurement = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
+    apart = measure(scenario.recommender, *shape, range(scenario.seed, scenario.seed + seeds))
+    size = (rounds, 2, 2 * peers, *shape[1:])
+    at_least = max(apart.loss, 1 / seeds)  # a mean of 0 in so few runs is no expectation of 0
     return {
         **_chain_row(scenario, steps),
         "p_rec_total": sum(shape[2:]) * math.log(2 * rounds - 1),
-        "loss": measurement.loss,
-        "divergence": _finite(measurement.ratio),
-        "divergence_error": _finite(measurement.ratio_error),
-        "epsilon_implied": _finite(measurement.implied),
-        "epsilon_at_least": measurement.paper,
-        "epsilon_conjectured": measurement.conjectured,
-        "epsilon_proved": measurement.proved,
+        "loss": apart.loss,
+        "divergence": finite(apart.ratio),
+        "divergence_error": finite(apart.ratio_error),
+        "epsilon_implied": finite(apart.ratio / (2 * peers)),
+        "epsilon_at_least": theorem_15(*size, at_least),
+        "epsilon_conjectured": conjecture(*size, at_least),
+        "epsilon_proved": epsilon_proved(scenario.recommender, *size),
         "seeds": seeds,
     }
 
@@ -493,15 +422,9 @@ def _chain_row(scenario: OnlineScenario, steps: list[ChainStep]) -> Row:
     return {
         "recommender": scenario.recommender,
         "steps": len(steps),
-        "total": _finite(steps[-1].total),
-        "largest_step": _finite(largest),
+        "total": finite(steps[-1].total),
+        "largest_step": finite(largest),
     }
-
-
-def _finite(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return "inf" if math.isinf(value) else value
 
 
 ADVERSARIES: dict[str, tuple[Adversary, dict[str, int], str]] = {

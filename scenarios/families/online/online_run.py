@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
@@ -15,8 +14,9 @@ from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
-from coordinator.server.fleet.cohorts import Layout, plan_layout
-from coordinator.server.online.recommenders import Promise, recommender_of
+from coordinator.server.fleet.cohorts import plan_layout
+from coordinator.server.online.recommenders import Promise
+from coordinator.server.online.recommenders import recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import (
     Backend,
@@ -28,6 +28,7 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
+from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     ClientWorld,
@@ -37,7 +38,6 @@ from scenarios.families.online.online_worlds import (
     world_from_file,
     world_of_ratings,
 )
-from scenarios.families.online.privacy_bounds import epsilon_proved
 from scenarios.store.journal import AnsweredRange, require_booked
 from scenarios.store.record_log import Codec, Numbers, RecordLog
 from scenarios.store.round_store import NoStore
@@ -170,26 +170,14 @@ def run_online(
             layout=layout,
         )
 
-    return session.run(_work(scenario, world, plan, layout, stored_clients, finish), over)
-
-
-def _work(
-    scenario: OnlineScenario,
-    world: OnlineWorld,
-    plan: ServingPlan,
-    layout: Layout,
-    stored_clients: KeptClients | None,
-    finish: Callable[[list[ServedClient], ExperimenterView, Costs], OnlineResult],
-) -> BackendJob[ServedClient, list[ServedClient], OnlineResult]:
-    """Return a run as places take it: voters in cohorts, and clients."""
-    clients = {one.client.number: one.client for one in world.clients}
-    return BackendJob(
+    devices = {one.client.number: one.client for one in world.clients}
+    work: BackendJob[ServedClient, list[ServedClient], OnlineResult] = BackendJob(
         plan=plan,
         device_groups={
             VOTERS: DeviceGroup(
                 kind=partial(VoterCohort, budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
             ),
-            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=clients, bounds=[(0, max(clients) + 1)]),
+            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=devices, bounds=[(0, max(devices) + 1)]),
         },
         secret=world.secret,
         layout=layout,
@@ -197,6 +185,7 @@ def _work(
         records=NoStore() if stored_clients is None else stored_clients,
         ledger=None if stored_clients is None else stored_clients.ledger,
     )
+    return session.run(work, over)
 
 
 def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:

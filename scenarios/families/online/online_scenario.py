@@ -1,4 +1,4 @@
-"""An online scenario as a value: what `blindrec online` takes, from flags or a file, checked before anybody votes."""
+"""An online scenario, what `blindrec online` takes, checked before anybody votes; and the columns of its record."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from scenarios.config.settings import (
     Seed,
     like_bar,
 )
+from scenarios.show.columns import Average, Column
 
 MOST_VOTERS = 10**9
 MOST_ROUNDS = 10**8
@@ -137,3 +138,42 @@ class OnlineScenario(ExperimentScenario):
         if peers * self.clients > voters:
             whom = f" for each of {self.clients} clients" if self.clients > 1 else ""
             raise ValueError(f"voters is {voters}, fewer than {peers} peers{whom}; give more")
+
+
+RECORD_COLUMNS = (
+    Column("seed", average=Average.FIRST),
+    Column("trust_model", "trust model"),
+    Column("guarantee", "guarantee"),
+    Column("clients", "clients"),
+    Column("rounds", "rounds T"),
+    Column("lines_skipped", "bad lines of the file left out"),
+    Column("skipped", "rounds skipped (client likes nothing)"),
+    Column("objects", "objects m"),
+    Column("voters", "voters N"),
+    Column("refused", "voters that stay away"),
+    Column("malicious", "share of voters that lie"),
+    Column("attack", "attack"),
+    Column("liars", "voters that lie", Average.MEAN),
+    Column("peers", "peers P, promised"),
+    Column("peers_measured", "  as there are"),
+    Column("diversity", "diversity D"),
+    Column("radius", "radius R"),
+    Column("loss", "loss: disliked recommendations", Average.MEAN),
+    Column("loss_bound", "  its bound"),
+    Column("loss_random", "  of random recommendations", Average.MEAN),
+    Column("loss_share", average=Average.MEAN, most=1),
+    Column("epsilon_proved", "epsilon, proved [nats]", Average.WORST),
+    Column("epsilon_exact", "epsilon, exact worst case [nats]", Average.WORST),
+    Column("epsilon_needed", "  any algorithm with that bound of the loss needs at least [nats]"),
+    Column("privacy_loss_of_run", "exact privacy loss of this run [nats]", Average.WORST),
+    Column("privacy_loss_of_peers", "  peers included", Average.WORST),
+    Column("voter_epsilon", "epsilon of a voter, all clients [nats]", Average.WORST, unless_one="clients"),
+    Column("voter_loss", "exact loss of a voter, all clients [nats]", Average.WORST, unless_one="clients"),
+    Column("budget", "budget of a voter [nats]"),
+    Column("peers_alive", "peers alive at the end", Average.MEAN),
+    Column("survivors", "voters alive at the end", Average.MEAN),
+    Column("log_likelihood", average=Average.NOTHING),
+    Column("seconds", "seconds"),
+    Column("recommendations_sha256", "SHA-256 of all recommendations", Average.NOTHING),
+)
+"""Columns of a record; what is proved or leaked counts by the largest of clients, and of seeds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -13,12 +13,12 @@ import numpy as np
 import pandas as pd
 
 from coordinator.protocol.budget import Epsilon, add, as_json
+from coordinator.server.online.service import Served
 from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.lying_settings import UNTARGETED
 from scenarios.data.datasets import lines_skipped, read_for
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.online.loss_bounds import loss_bound
-from scenarios.families.online.online_columns import COLUMNS
+from scenarios.families.online.online_bounds import epsilon_needed, loss_bound
 from scenarios.families.online.online_run import (
     ClientRun,
     KeptClients,
@@ -28,9 +28,8 @@ from scenarios.families.online.online_run import (
     privacy_losses,
     run_online,
 )
-from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_worlds import honest_peers, lies_of
-from scenarios.families.online.privacy_bounds import epsilon_needed
+from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
+from scenarios.families.online.online_worlds import ClientWorld, honest_peers, lies_of
 from scenarios.families.online.worst_case import epsilon_exact
 from scenarios.show.columns import Average, finite, joined
 
@@ -39,7 +38,7 @@ GUARANTEE += "coordinator sees every vote"
 NO_GUARANTEE = "none: nothing is proved of this recommender here; the coordinator sees every vote"
 
 
-_WORST = frozenset(column.name for column in COLUMNS if column.average is Average.WORST)
+_WORST = frozenset(column.name for column in RECORD_COLUMNS if column.average is Average.WORST)
 
 
 def record(run: OnlineResult) -> dict[str, Any]:
@@ -145,48 +144,38 @@ def digest(run: OnlineResult) -> str:
     return hasher.hexdigest()
 
 
-def clients_table(run: OnlineResult) -> pd.DataFrame:
-    """Return the clients, a row each."""
-    return pd.DataFrame([client_record(run, client) for client in run.clients])
+def tables_of(run: OnlineResult) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's folder by their names: clients; their rounds; and their voters.
 
-
-def rounds_table(run: OnlineResult) -> pd.DataFrame:
-    """Return all rounds: client, round, what was recommended, whether it was liked, who survived until then."""
-    parts = [
-        pd.DataFrame(
-            {
-                "client": client.world.name,
-                "round": np.arange(client.world.rounds),
-                "recommended": client.served.chosen,
-                "liked": client.served.liked,
-                "survivors": client.served.survivors,
-            }
-        )
-        for client in run.clients
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def voters_table(run: OnlineResult) -> pd.DataFrame:
-    """Return every voter of every client: strikes, survival, peer or not, and exact privacy loss in this run.
-
-    It is the experimenter's: in a deployment nobody but the coordinator could compute it.
+    Voters' strikes, survival and exact privacy loss are the experimenter's: in a deployment nobody but the coordinator
+    could compute them.
     """
-    parts = [
-        pd.DataFrame(
-            {
-                "client": client.world.name,
-                "voter": client.served.electors,
-                "peer": client.world.peer[client.served.electors],
-                "alive": client.served.alive,
-                "d_strikes": client.served.first_strikes,
-                "r_strikes": client.served.second_strikes,
-                "privacy_loss": client.served.exposure,
+
+    def of_clients(columns: Callable[[ClientWorld, Served], dict[str, Any]]) -> pd.DataFrame:
+        parts = (pd.DataFrame({"client": one.world.name, **columns(one.world, one.served)}) for one in run.clients)
+        return pd.concat(parts, ignore_index=True)
+
+    return {
+        "clients": pd.DataFrame([client_record(run, client) for client in run.clients]),
+        "rounds": of_clients(
+            lambda world, served: {
+                "round": np.arange(world.rounds),
+                "recommended": served.chosen,
+                "liked": served.liked,
+                "survivors": served.survivors,  # until then
             }
-        )
-        for client in run.clients
-    ]
-    return pd.concat(parts, ignore_index=True)
+        ),
+        "voters": of_clients(
+            lambda world, served: {
+                "voter": served.electors,
+                "peer": world.peer[served.electors],
+                "alive": served.alive,
+                "d_strikes": served.first_strikes,
+                "r_strikes": served.second_strikes,
+                "privacy_loss": served.exposure,
+            }
+        ),
+    }
 
 
 def _joined(name: str, values: list[Any]) -> Any:
@@ -212,8 +201,4 @@ def serve_seed(scenario: OnlineScenario, running: Running) -> Record:
             over=over,
             stored_clients=stored_clients,
         )
-    return Record(values=record(run), scenario=run.scenario.again(), tables=partial(_tables, run))
-
-
-def _tables(run: OnlineResult) -> Mapping[str, pd.DataFrame]:
-    return {"clients": clients_table(run), "rounds": rounds_table(run), "voters": voters_table(run)}
+    return Record(values=record(run), scenario=run.scenario.again(), tables=partial(tables_of, run))

@@ -21,8 +21,8 @@ from scenarios.config.files import read_toml
 from scenarios.config.lying_settings import HALVING
 from scenarios.data.datasets import RatingTable, read_for
 from scenarios.data.rating_split import judge_likes
+from scenarios.families.online.online_bounds import epsilon_proved
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
-from scenarios.families.online.privacy_bounds import epsilon_proved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +186,7 @@ def best_radius(far: Ints, world: ClientWorld) -> int:
     return int(radii[np.argmin(needed)])
 
 
-LEAST_ROUNDS = 20
-"""Clients have at least so many rounds, where their number is not given."""
+LEAST_ROUNDS = 20  # Clients have at least so many rounds, where their number is not given
 
 
 def world_of_ratings(scenario: OnlineScenario) -> OnlineWorld:

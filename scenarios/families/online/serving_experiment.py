@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.experiment.experiment import Experiment, Record, Running
-from scenarios.families.online.online_columns import COLUMNS
-from scenarios.families.online.online_scenario import PLANTED, OnlineScenario
+from scenarios.families.online.online_scenario import PLANTED, RECORD_COLUMNS, OnlineScenario
 from scenarios.store.manifest import ONLINE
 from scenarios.store.whole_files import size_of
 
@@ -43,7 +42,7 @@ class Online(Experiment[OnlineScenario]):
     name = ONLINE
     loads = "scenarios.families.online.online_seed"
     kind = OnlineScenario
-    columns = COLUMNS
+    columns = RECORD_COLUMNS
     titled = "recommender"
     files = ("ratings", "world")
     named = ("clients", "rounds", "voters", "epsilon_proved", "repeat", "loss", "loss_bound", "loss_random", "seconds")

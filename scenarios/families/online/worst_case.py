@@ -11,12 +11,10 @@ from coordinator.protocol.compiled import compiled
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.weighting import Weighting, chances
-from scenarios.families.online.loss_bounds import check
+from scenarios.families.online.online_bounds import check
 
-MOST_ROUNDS_TRIED = 3e8
-"""Ways to vote that one programme tries at most: minutes."""
-MOST_EPSILON_VOTERS = {2: 4000, 3: 300}
-"""Voters up to which the programme ends within seconds, by objects."""
+MOST_ROUNDS_TRIED = 3e8  # Ways to vote that one programme tries at most: minutes
+MOST_EPSILON_VOTERS = {2: 4000, 3: 300}  # Voters up to which the programme ends within seconds, by objects
 
 
 def epsilon_exact(
@@ -39,8 +37,6 @@ def worst_case_sim(
 
     The result in nats.
 
-    Examples
-    --------
     >>> [round(epsilon, 6) for epsilon in worst_case_sim(20, 5, 100)]
     [3.057735, 2.26223]
     """
@@ -97,16 +93,13 @@ def worst_by_survivors(voters: int, peers: int, objects: int, rounds: float, ste
     return worst
 
 
-MOST_STEPS = 3e10
-"""Splits that one programme tries at most: a minute."""
+MOST_STEPS = 3e10  # Splits that one programme tries at most: a minute
 MOST_VOTERS = 5000
 
 
 def worst_loss_sim(voters: int, peers: int, rounds: int, *, sharp: bool = False) -> float:
     """Return the most disliked recommendations that p-REC_sim expects, m = 2.
 
-    Examples
-    --------
     >>> round(worst_loss_sim(16, 2, 50), 12)
     2.439543291059
     """

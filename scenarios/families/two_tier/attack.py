@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,10 +22,8 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.server.completion import mechanisms as server
 
-Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
-"""Rows of releases; half the memory."""
-NEARBY = 5
-"""Ranks of popularity that an unrated item lies away from the rated one that it is held against, at most."""
+Singles: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]  # Rows of releases; half the memory
+NEARBY = 5  # Ranks of popularity that an unrated item lies away from the rated one that it is held against, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,18 +163,6 @@ TREES = {"max_iter": 100, "max_leaf_nodes": 15, "min_samples_leaf": 50, "early_s
 """Boosted trees, of features to ratings and to rated items."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """How well ratings were guessed."""
-
-    flip_found: float | None  # Share of releases whose side of +-r' was found; None where they have one only
-    # Share of ratings rightly told to be above the item's mean or not, and its standard error over users
-    like_right: float
-    like_error: float
-    exact_right: float | None  # Share of ratings that were guessed exactly; None without a scale
-    rmse: float  # Root mean squared error of the guesses
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingSet:
     """Users, what they released, and the ratings that are guessed."""
@@ -194,8 +180,8 @@ class AttackModel:
     played: TrainingSet = field(repr=False)  # Of public users; everything in it is known
     sided: bool  # Whether a release may lie on either side of +-r'
 
-    def guess(self, target: TrainingSet, known_count: int) -> Scores:
-        """Guess the targets' ratings, knowing so many ratings of each user."""
+    def guess(self, target: TrainingSet, known_count: int) -> dict[str, float | None]:
+        """Guess the targets' ratings, knowing so many ratings of each user, and return how well that went."""
         trees, own = HistGradientBoostingRegressor(**TREES), self.played.dealt
         with threadpool_limits(limits=1):  # sums in one order; and threads do not wait for each other on busy cores
             belief, flip_share = self._beliefs(target, known_count)
@@ -240,7 +226,7 @@ class AttackModel:
         right = np.where(believed[1] == 0, 0.5, (believed[1] > 0) == target.seen.side)
         return (believed[0], believed[1]), float(right.mean())
 
-    def _score(self, dealt: DealtSplit, guessed: Floats, flip_share: float | None) -> Scores:
+    def _score(self, dealt: DealtSplit, guessed: Floats, flip_share: float | None) -> dict[str, float | None]:
         features, mean = self.features, self.features.mean[dealt.items]
         right = (guessed > 0) == (dealt.values > mean)
         ratings = np.clip(mean + guessed, features.lowest, features.highest)
@@ -249,13 +235,13 @@ class AttackModel:
             scale = np.array(features.scale)
             nearest = scale[np.searchsorted((scale[1:] + scale[:-1]) / 2, ratings)]
             exact = float((nearest == dealt.values).mean())
-        return Scores(
-            flip_found=flip_share,
-            like_right=float(right.mean()),
-            like_error=clustered_error(right, dealt.owner),
-            exact_right=exact,
-            rmse=float(np.sqrt(np.square(ratings - dealt.values).mean())),
-        )
+        return {
+            "flip_found": flip_share,  # share of releases whose side of +-r' was found; None where they have one only
+            "like_right": float(right.mean()),  # share of ratings rightly guessed to be above the item's mean or not
+            "like_error": clustered_error(right, dealt.owner),
+            "exact_right": exact,  # share of ratings that were guessed exactly; None without a scale
+            "rmse": float(np.sqrt(np.square(ratings - dealt.values).mean())),
+        }
 
 
 def clustered_error(right: Bools, owner: Ints) -> float:
@@ -265,10 +251,8 @@ def clustered_error(right: Bools, owner: Ints) -> float:
 
 
 NONE = "none"
-KNOWN = (0, 1, 5, 20)
-"""Ratings of the target's user that the server knows."""
-Asked: TypeAlias = tuple[str, Epsilon]
-"""A mechanism and its epsilon."""
+KNOWN = (0, 1, 5, 20)  # Ratings of the target's user that the server knows
+Asked: TypeAlias = tuple[str, Epsilon]  # A mechanism and its epsilon
 
 
 def _attacked() -> tuple[Asked, ...]:
@@ -281,28 +265,7 @@ def _attacked() -> tuple[Asked, ...]:
 
 ATTACKED = _attacked()
 """Releases that are attacked: mechanism and epsilon; ``"none"`` is what the server guesses without any."""
-PLAYED, TARGETS = 1000, 40
-"""Releases of public users that the server plays, at least; targets a user, at most."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guessed:
-    """What the server finds out from one mechanism's releases and k known ratings a user."""
-
-    mechanism: str
-    epsilon: Epsilon
-    known_count: int  # k
-    scores: Scores  # How well ratings were guessed
-    # Probability that of a rated and an unrated item, as popular, the rated one is told from the release alone
-    rated_auc: float
-    users: int  # Attacked users and ratings
-    targets: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        row = {"mechanism": self.mechanism, "epsilon": None if self.epsilon is None else as_json(self.epsilon)}
-        row |= {"known": self.known_count, **asdict(self.scores)}
-        return row | {"rated_auc": self.rated_auc, "users": self.users, "targets": self.targets}
+PLAYED, TARGETS = 1000, 40  # Releases of public users that the server plays, at least; targets a user, at most
 
 
 def attack(
@@ -314,8 +277,8 @@ def attack(
     attacked: Sequence[Asked] = ATTACKED,
     known_counts: Sequence[int] = KNOWN,
     played: int = PLAYED,
-) -> list[Guessed]:
-    """Attack the releases that private devices would let out about one public model."""
+) -> list[dict[str, Any]]:
+    """Attack the releases that private devices would let out about one public model: a row for each and k."""
     if not public.items.size or not private.items.size:
         raise InputError(
             f"public users have {public.items.size} ratings and private ones {private.items.size}; an attack needs both"
@@ -332,19 +295,10 @@ def attack(
         target = _training_set(features, other, total, (mechanism, epsilon), derive(seed, "devices"))
         sided = mechanism != NONE and server.half_of(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
-        auc = spy.tells_rated(target)
-        rows += [
-            Guessed(
-                mechanism=mechanism,
-                epsilon=epsilon,
-                known_count=count,
-                scores=spy.guess(target, count),
-                rated_auc=auc,
-                users=private.users,
-                targets=int(other.owner.size),
-            )
-            for count in known_counts
-        ]
+        attacked_release = {"mechanism": mechanism, "epsilon": None if epsilon is None else as_json(epsilon)}
+        # probability that of a rated and an unrated item, as popular, the rated one is told from the release alone
+        size = {"rated_auc": spy.tells_rated(target), "users": private.users, "targets": int(other.owner.size)}
+        rows += [{**attacked_release, "known": count, **spy.guess(target, count), **size} for count in known_counts]
     return rows
 
 

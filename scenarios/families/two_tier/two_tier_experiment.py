@@ -1,14 +1,53 @@
-"""The two-tier experiment: split, settings, the mechanism's course, errors, advice, and the record of a seed."""
+"""Two tiers as an experiment, `blindrec two-tier`: its record's columns, and one seed of it."""
 
 from __future__ import annotations
 
 from scenarios.experiment.experiment import Experiment, Record, Running
-from scenarios.families.two_tier.two_tier_columns import COLUMNS
-from scenarios.families.two_tier.two_tier_scenario import (
-    TwoTier,
-)
+from scenarios.families.two_tier.two_tier_scenario import TwoTier
+from scenarios.show.columns import Average, Column
 from scenarios.store.manifest import TWO_TIER
 from scenarios.store.whole_files import size_of
+
+COLUMNS = (
+    Column("seed", average=Average.FIRST),
+    Column("trust_model", "trust model"),
+    Column("mechanism", "mechanism"),
+    Column("guarantee", "guarantee of private devices"),
+    Column("epsilon", "epsilon [nats]"),
+    Column("users", "users"),
+    Column("items", "items"),
+    Column("lines_skipped", "bad lines of the file left out"),
+    Column("public", "public users"),
+    Column("private", "private devices asked"),
+    Column("answered", "answered, once each", Average.COUNT),
+    Column("malicious", "share of liars"),
+    Column("attack", "attack"),
+    Column("lies", "answers that are lies", Average.MEAN),
+    Column("unseen_items", "items that no public user rated"),
+    Column("rank", "rank"),
+    Column("regularisation", "regularisation kappa"),
+    Column("weight", "weight of a release"),
+    Column("validation_users", "  chosen on public users that no announced model knows"),
+    Column("rmse", "RMSE", Average.MEAN),
+    Column("rmse_public_only", "  public users alone", Average.MEAN),
+    Column("rmse_baseline", "  items' means", Average.MEAN),
+    Column("hit_rate", "hit rate at 10 of held-out likes", Average.MEAN, most=1),
+    Column("popularity_hit_rate", "  by popularity", Average.MEAN, most=1),
+    Column("ndcg", "NDCG at 10", Average.MEAN, most=1),
+    Column("popularity_ndcg", "  by popularity", Average.MEAN, most=1),
+    Column("evaluated", "devices with held-out likes"),
+    Column("overlap_gamma_median", "gamma of rated items (Theorem 3.5), median"),
+    Column("iterations", "EM iterations"),
+    Column("change", "  change of S~ in the last one"),
+    Column("convergence", average=Average.FIRST),
+    Column("validated", average=Average.FIRST),
+    Column("model_digest", average=Average.NOTHING),
+    Column("seconds", "seconds", Average.MEAN),
+    Column("seconds_per_iteration", "  an EM iteration, median"),
+    Column("peak_memory_mb", "peak memory, all processes [MB]", Average.WORST),
+    Column("releases_sha256", "SHA-256 of all releases", Average.NOTHING),
+)
+"""Columns of a record."""
 
 
 class TwoTiers(Experiment[TwoTier]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,6 @@ from actors.lying.crowds import Poison, PoisoningCohort
 from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError
-from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows, stacked
 from coordinator.server.completion.batches import (
     PRIVATE,
@@ -98,10 +97,6 @@ class KeptBatches(RecordLog[Batch]):
     codec = BATCHES
 
 
-Score = Callable[[ItemFeatures], float]
-"""Root mean squared error of features on the test ratings; the experimenter's."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoursePlan:
     """What a course needs to know."""
@@ -152,11 +147,6 @@ def follow(
         ledger=None if stored_batches is None else stored_batches.ledger,
     )
     return session.run(work, progress)
-
-
-def points_of(course: CompletionOutcome, score: Score) -> list[tuple[int, float]]:
-    """Return private devices so far, and the score of the model then."""
-    return [(devices, score(features)) for devices, features in course.models]
 
 
 def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) -> CompletionOutcome:

@@ -36,25 +36,17 @@ if TYPE_CHECKING:
     from scenarios.data.datasets import RatingTable
 
 
-MOST_UNDECLARED = 32
-"""More different ratings than this are no scale that was meant as one."""
+MOST_UNDECLARED = 32  # More different ratings than this are no scale that was meant as one
 MOST_DECLARED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Range and levels of ratings.
-
-    Attributes
-    ----------
-    lowest, highest : float
-    levels : tuple of float, or None
-        S, ascending; None where ratings are continuous.
-    """
+    """Range and levels of ratings."""
 
     lowest: float
     highest: float
-    levels: tuple[float, ...] | None
+    levels: tuple[float, ...] | None  # S, ascending; None where ratings are continuous
 
 
 def read_scale(value: Any) -> Any:
@@ -78,8 +70,7 @@ def read_scale(value: Any) -> Any:
 
 
 HALF_STARS = tuple(k / 2 for k in range(1, 11))
-PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}
-"""Scales that are known by the source's name."""
+PUBLISHED = {"planted": HALF_STARS, "MovieLens CSV": HALF_STARS}  # Scales that are known by the source's name
 
 
 def scale_of(declared: tuple[float, ...] | None, public: Floats) -> Scale:
@@ -99,12 +90,7 @@ def onto_scale(table: RatingTable, levels: tuple[float, ...]) -> RatingTable:
 
 
 def check_levels(table: RatingTable, levels: tuple[float, ...] | None, mechanism: str, *, declared: bool) -> None:
-    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a scale that a mechanism has no choice on, or ratings that are not on it."""
     if levels is None:
         raise InputError(
             f"scale is not declared and ratings have more than {MOST_UNDECLARED} different values; "
@@ -132,8 +118,7 @@ GUARANTEES = {
     **{name: half.promise for name, half in second_order_public_halves().items()},
 }
 """What a private device is promised, by mechanism."""
-PRIVATE = 400
-"""Private devices that answer, as in the paper."""
+PRIVATE = 400  # Private devices that answer, as in the paper
 DEFAULT_MECHANISM = "pmc"
 DEFAULT_EPSILON = "1"
 MOST_PLANTED = {"users": (2, 10**8), "items": (2, 10**7), "ratings": (1, 10**10)}
@@ -306,5 +291,4 @@ class TwoTier(ExperimentScenario):
         return Fitting(rank=rank, kappa=kappa, mstep=self.m_step, weighted=self.norm == "weighted")
 
 
-TwoTierScenario = TwoTier
-"""Its public name."""
+TwoTierScenario = TwoTier  # Its public name

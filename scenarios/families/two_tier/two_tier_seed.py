@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import psutil
 
 from actors.advice import top_items
 from actors.lying.crowds import Poison, poisoned
-from coordinator.protocol.arrays import Bools, Indices2, Ints
+from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
@@ -29,8 +31,6 @@ from scenarios.config.lying_settings import POISON
 from scenarios.data.datasets import RatingTable, lines_skipped, read_for
 from scenarios.data.metrics import ranking_scores
 from scenarios.experiment.experiment import Record, Running
-from scenarios.families.two_tier.rates import overlap
-from scenarios.families.two_tier.two_tier_columns import tables_of
 from scenarios.families.two_tier.two_tier_run import CoursePlan, KeptBatches, follow
 from scenarios.families.two_tier.two_tier_scenario import (
     FULL,
@@ -48,14 +48,14 @@ from scenarios.families.two_tier.two_tier_worlds import (
     FEWEST,
     PlantedShape,
     UserSplit,
+    choose_fitting,
+    folds_of,
     planted_ratings,
     split_users,
     weighing_of,
 )
-from scenarios.families.two_tier.validation import choose_fitting, folds_of
 
-EVERY = 0.2
-"""Seconds between two looks."""
+EVERY = 0.2  # Seconds between two looks
 
 
 @dataclass(slots=True)
@@ -101,8 +101,7 @@ def _held() -> int:
 TOP = 10
 
 
-MOST_DEVICES = 2000
-"""Devices that are advised at most."""
+MOST_DEVICES = 2000  # Devices that are advised at most
 
 
 def advice_scores(features: ItemFeatures, popularity: Ints, train: Rows, test: Rows) -> dict[str, Any]:
@@ -151,8 +150,7 @@ def _popular(popularity: Ints, train: Rows) -> Indices2:
 TRUST_MODEL = "two-tier"
 
 
-Watched = Callable[[int], AbstractContextManager[Progress]]
-"""Shows how many private devices were asked, of how many."""
+Watched = Callable[[int], AbstractContextManager[Progress]]  # Shows how many private devices were asked, of how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +350,31 @@ def _overlaps(features: ItemFeatures, devices: Rows) -> dict[str, float | None]:
     }
 
 
-ASKED = "private devices were asked"
-"""What progress counts."""
+def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
+    """Return every device's smallest gamma with its rated items in D(gamma) of Theorem 3.5, shape (devices,).
+
+    ``|x|^2 <= gamma m / |phi| |x_phi|^2`` for all x in the features' span: gamma is ``|phi| / m`` over the smallest
+    eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
+    direction is not seen at all, as with fewer ratings than the rank.
+    """
+    basis = _orthonormal(features)
+    shares = np.full(starts.size - 1, np.inf)
+    for device in range(starts.size - 1):
+        seen = basis[items[starts[device] : starts[device + 1]]]
+        smallest = float(np.linalg.eigvalsh(seen.T @ seen)[0]) if seen.size else 0.0
+        if smallest > 1e-12:
+            shares[device] = len(seen) / (features.items * smallest)
+    return shares
+
+
+def _orthonormal(features: ItemFeatures) -> Floats2:
+    columns = basis_of(features)
+    nonzero = columns[:, np.abs(columns).sum(axis=0) > 0]
+    orthonormal: Floats2 = np.linalg.qr(nonzero)[0]
+    return orthonormal
+
+
+ASKED = "private devices were asked"  # What progress counts
 
 
 def teach_seed(scenario: TwoTier, running: Running) -> Record:
@@ -369,6 +390,14 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
         watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
+
+
+def tables_of(record: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's folder by their names: EM iterations, and the settings that were tried."""
+    iterations = pd.DataFrame(record["convergence"])
+    iterations.insert(0, "iteration", range(1, len(iterations) + 1))
+    tried = pd.DataFrame(record["validated"], columns=["rank", "regularisation", "rmse"])
+    return {"iterations": iterations, "validated": tried.astype({"rank": int, "regularisation": float, "rmse": float})}
 
 
 def table_of(scenario: TwoTier) -> RatingTable:

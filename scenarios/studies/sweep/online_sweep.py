@@ -26,12 +26,17 @@ from scenarios.config.files import file_sha256
 from scenarios.config.settings import validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online.adversaries import halving_world
-from scenarios.families.online.loss_bounds import loss_bound, loss_lower_bound
+from scenarios.families.online.online_bounds import (
+    epsilon_needed,
+    epsilon_proved,
+    loss_bound,
+    loss_lower_bound,
+    own_lower_bound,
+)
 from scenarios.families.online.online_run import OnlineResult, build_world, privacy_losses, proved, run_online
 from scenarios.families.online.online_scenario import REFERENCE, OnlineScenario
 from scenarios.families.online.online_seed import client_record, digest
 from scenarios.families.online.online_worlds import OnlineWorld
-from scenarios.families.online.privacy_bounds import epsilon_needed, epsilon_proved, own_lower_bound
 from scenarios.families.online.worst_case import epsilon_exact, worst_loss_sim
 from scenarios.log import console
 from scenarios.show.columns import finite

@@ -46,8 +46,8 @@ from scenarios.data.populations import (
     settle,
     settled,
 )
+from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult, run
-from scenarios.families.main.score import top_share
 from scenarios.store.round_store import NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users

@@ -21,7 +21,7 @@ from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
 from scenarios.config.settings import validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
-from scenarios.families.two_tier.two_tier_run import CoursePlan, follow, points_of
+from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
 from scenarios.families.two_tier.two_tier_seed import TwoTierWorld, plan_of, read_table, score_of, settle, world_of
 from scenarios.log import console
@@ -64,7 +64,7 @@ class TwoTierMeasurement:
     rank: int  # As in the scenario, or validated
     kappa: float
     weight: float | None
-    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `Guessed.as_json`
+    attack: tuple[dict[str, Any], ...] = ()  # What was guessed: rows of `attack`
 
 
 def measure_two_tier(
@@ -92,7 +92,8 @@ def measure_two_tier(
     if not settings_only:
         plan = plan_of(world, fitting, every=every)
         course = follow(plan, session).outcome
-        points, weight = points_of(course, partial(score_of, world, session)), course.weight
+        points = [(devices, score_of(world, session, features)) for devices, features in course.models]
+        weight = course.weight
         baseline = rmse(baseline_errors(course.features, world.split.test))
         attack = _guessed(scenario.seed, world, plan, course) if attacks else []
     return TwoTierMeasurement(
@@ -114,8 +115,7 @@ def _guessed(seed: int, world: TwoTierWorld, plan: CoursePlan, course: Completio
     levels = world.scale.levels
     on_scale = levels is not None and len(levels) > 1 and bool(np.isin(plan.private.values, levels).all())
     attacked = [one for one in ATTACKED if on_scale or not needs_scale(one[0])]
-    guesses = attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
-    return [one.as_json() for one in guesses]
+    return attack(course.features, plan.server.public, plan.private, seed, attacked=attacked)
 
 
 _ANY: dict[str, Any] = {

@@ -37,7 +37,7 @@ from coordinator.server.online.service import (
     serve,
 )
 from coordinator.server.online.service import VOTERS as VOTING
-from scenarios.families.online.privacy_bounds import epsilon_proved
+from scenarios.families.online.online_bounds import epsilon_proved
 
 Rows = Sequence[Sequence[int]]
 

@@ -111,7 +111,7 @@ def test_on_a_file_every_run_is_held_against_one_without_noise(
         seen.append(scenario)
         return run(scenario, *more, **named)
 
-    monkeypatch.setattr("scenarios.families.main.one_seed.run", watched)
+    monkeypatch.setattr("scenarios.families.main.main_seed.run", watched)
     file = write_movielens(tmp_path / "ratings.csv", ROWS)
     command = ["run", "--backend", "inprocess", "--ratings", file, "--json", "-"]
     assert 0 <= abs(blindrec(*command).result["noiseless_ari"]) <= 1

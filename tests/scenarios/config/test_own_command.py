@@ -16,8 +16,8 @@ from runs import Command, refused
 
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
+from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
-from scenarios.families.main.score import record
 from scenarios.studies.planner.least_users import simulated
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")
@@ -146,7 +146,7 @@ def test_a_run_goes_on_where_its_design_is_named_again(blindrec: Command, folder
     kept = json.loads((out / "rounds" / "scenario.json").read_text(encoding="utf-8"))
     assert kept["scenario"]["design"] == whole["mechanism"]
     line = refused(blindrec, "resume", out, "--backend", "inprocess")
-    assert line.startswith(f"the run in {out} is of a design of one's own, OUE; name it again: --design package.module")
+    assert line.startswith(f"the run in {out} is of a custom design, OUE; name it again: --design package.module")
     line = refused(blindrec, "resume", out, "--design", "theirs.good:OUE", "--backend", "inprocess")
     assert f"design theirs.good:OUE is OUE@" in line  # noqa: F541 (as the others)
     assert "has changed; go on with those, or start in a new folder" in line
@@ -178,7 +178,7 @@ def test_a_policy_of_ones_own_is_named_again_too(blindrec: Command, folder: Path
     (folder / "kill").unlink()
     design = ("--design", "theirs.killed:OUE")
     line = refused(blindrec, "resume", out, *design, "--backend", "inprocess")
-    assert line.startswith(f"the run in {out} follows a policy of one's own; name it again: --policy theirs.policy:tw")
+    assert line.startswith(f"the run in {out} follows a custom policy; name it again: --policy theirs.policy:tw")
     line = refused(blindrec, "resume", out, *design, "--policy", "fixed", "--backend", "inprocess")
     assert line.startswith(f"the run in {out} follows policy theirs.policy:twice, not fixed")
     assert result(blindrec, "resume", out, *design, *policy, "--backend", "inprocess")["rounds"] == 2

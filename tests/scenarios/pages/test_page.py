@@ -22,10 +22,9 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 import blindrec as face
 from scenarios import pages
-from scenarios.pages.page import report_of
+from scenarios.pages.page import report_of, section_of_experiment, section_of_plan
 from scenarios.pages.promise import KINDS, PrivacyPromise
 from scenarios.pages.schema import SCHEMAS, Subject
-from scenarios.pages.sections import section_of_experiment, section_of_plan
 from scenarios.pages.traced import Traced, sentence
 
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"

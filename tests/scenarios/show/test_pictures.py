@@ -223,7 +223,7 @@ def test_a_panel_is_drawn_as_it_is_declared() -> None:
         points=points,
         x=Axis("time [s]", "t", "log", ticks="value"),
         y=Axis("height", "y", low=0, high=9, ticks={0: "none", 9: "all"}),
-        style=by_place(["a", "b"]),
+        looks=by_place(["a", "b"]),
         title="heights",
         references=[Reference(4, {"label": "bound"}, "beside"), Reference(10, {}, axis="x")],
         key={"guess": {"linestyle": ":"}},
@@ -242,7 +242,7 @@ def test_a_panel_is_drawn_as_it_is_declared() -> None:
 
 def test_a_line_below_another_shows() -> None:
     points = pd.DataFrame({"label": ["a", "a", "b", "b"], "x": [1.0, 2.0] * 2, "y": [3.0, 4.0] * 2})
-    panel = FigurePanel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), style=by_place(["a", "b"]))
+    panel = FigurePanel(points=points, x=Axis("x", "x"), y=Axis("y", "y"), looks=by_place(["a", "b"]))
     (axes,) = drawn(Picture("a", "a", "a", [panel])).axes
     below, above = axes.get_lines()
     assert below.get_linewidth() > 3 > above.get_linewidth()

@@ -1,8 +1,9 @@
-"""Records: places are tried before the run, files are whole or not there, and nothing written is lost."""
+"""Records: where they may be written, nothing written is lost, means over seeds, and one level of numbers and texts."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import foreign_mechanisms as foreign
 import numpy as np
 import pandas as pd
 import pytest
+from golden.making import golden
 from runs import here, of_file, planted_ratings, small, write_movielens, write_run
 
+import blindrec
 from coordinator.protocol.errors import InputError
-from scenarios.families.main.run_tables import items_table, rounds_table
-from scenarios.families.main.score import record
-from scenarios.show.records import check_target, deliver, versions
+from scenarios.families.main.main_seed import items_table, record, rounds_table
+from scenarios.show.columns import Average, Column, mean_of
+from scenarios.show.records import check_target, deliver, flat, versions
 from scenarios.store.whole_files import to_json, try_folder, write_json
 
 COLUMNS = ["item", "score", "standard_error", "cluster"]
@@ -179,3 +182,102 @@ def test_items_of_ones_own_mechanism_are_ranked_as_others_are() -> None:
     assert table.sort_values("rank")["score"].is_monotonic_decreasing
     assert record(run)["rank_correlation"] > 0.5
     assert record(run)["top_50"] == 1
+
+
+AVERAGES = [Column(name=one.name.lower(), words=one.name, average=one) for one in Average]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("worst", [1.0, 3.0, 2.0], 3.0),
+        ("worst", [1.0, "inf"], "inf"),
+        ("worst", [1.0, None], None),
+        ("count", [5, 5], 5),
+        ("count", [5, 6], 5.5),
+        ("formula", [0.5, 0.7], 0.6),
+        ("share", [True, False, False, False], 0.25),
+        ("first", [1, 2], 1),
+        ("joined", ["a", "a"], "a"),
+        ("joined", ["a", "b"], "differs"),
+        ("joined", [[1], [2]], "differs"),
+        ("joined", [1.0, None], None),
+        ("mean", [1.0, "inf"], "inf"),
+        ("mean", [None, None], None),
+        ("unknown", [1, 2], 1.5),
+    ],
+)
+def test_each_average_says_what_it_promises(name: str, values: list[object], told: object) -> None:
+    found = mean_of(AVERAGES, [{name: value} for value in values])
+    assert found[name] == (pytest.approx(told) if isinstance(told, float) else told)
+    intervals = {"mean", "share"} | ({"count"} if isinstance(told, float) else set())
+    assert (name in found["intervals"]) == (name in intervals and isinstance(told, float))
+
+
+def test_a_digest_of_one_seed_stands_for_no_others() -> None:
+    assert "nothing" not in mean_of(AVERAGES, [{"nothing": "00"}, {"nothing": "11"}])
+
+
+def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
+    """A mean of .5 and 1 has a Student interval of .75 +- 3.18: no share is below 0 or above 1, no loss below 0."""
+    columns = [Column(name="share", average=Average.MEAN, most=1), Column(name="loss", average=Average.MEAN)]
+    found = mean_of(columns, [{"share": 0.5, "loss": 0.5}, {"share": 1.0, "loss": 1.0}])["intervals"]
+    assert found["share"] == [0, 1]
+    assert found["loss"] == [0, pytest.approx(0.75 + 12.7062 * 0.25, rel=1e-5)]
+    below = mean_of(columns, [{"loss": -0.5}, {"loss": 1.0}])["intervals"]["loss"]
+    assert below[0] == -1
+    assert math.isfinite(below[1])
+
+
+def test_a_column_is_left_out_where_another_says_it_better() -> None:
+    column = Column(name="policy", words="policy", unless_one="rounds", unless_known="accuracy")
+    assert column.shown({"policy": "fixed", "rounds": 2})
+    assert not column.shown({"policy": "fixed", "rounds": 1})
+    assert not column.shown({"policy": "fixed", "rounds": 2, "accuracy": 0.5})
+    assert not column.shown({"rounds": 2})
+    assert not Column(name="policy").shown({"policy": "fixed"})
+
+
+HERE = blindrec.InProcess(workers=1)
+SCENARIO = blindrec.Scenario(items=12, rated=4, users=200, epsilon=3)
+
+
+@pytest.mark.parametrize(
+    "name", ["maxsense, two seeds", "plan", "data", "sweep, online", "two-tier, pmc", "online, file"]
+)
+def test_a_flat_result_holds_every_number_and_nothing_else(name: str) -> None:
+    record = golden()[name]["result"]
+    told = flat(record)
+    assert {type(value) for value in told.values()} <= {int, float, str}
+    assert len(told) == sum(1 for _ in leaves(record))
+    assert all(part for path in told for part in path.split("."))
+
+
+def leaves(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [leaf for one in value.values() for leaf in leaves(one)]
+    if isinstance(value, list):
+        return [leaf for one in value for leaf in leaves(one)]
+    return [] if value is None else [value]
+
+
+def test_names_say_where_a_number_stands() -> None:
+    record = golden()["maxsense, two seeds"]["result"]
+    told = flat(record)
+    assert (told["intervals.ari.low"], told["intervals.ari.high"]) == (*record["intervals"]["ari"],)
+    assert told["runs.1.accuracy"] == record["runs"][1]["accuracy"]
+    assert flat({"epsilon": "inf"})["epsilon"] == math.inf
+
+
+def test_mlflow_logs_a_result_and_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="needs the extra: pip install blindrec[tracking]")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    mlflow.set_tracking_uri((tmp_path / "tracked").as_uri())
+    result = blindrec.run(SCENARIO, HERE, out=tmp_path / "first", progress=False)
+    with mlflow.start_run() as run:
+        mlflow.log_metrics(result.flat(texts=False))
+        mlflow.log_artifacts(str(tmp_path / "first"))
+    kept = mlflow.get_run(run.info.run_id)
+    assert kept.data.metrics == pytest.approx(result.flat(texts=False))
+    names = {one.path for one in mlflow.artifacts.list_artifacts(run_id=run.info.run_id)}
+    assert {"result.json", "items.parquet", "scenario.json"} <= names

@@ -16,7 +16,7 @@ from coordinator.server.mechanisms.toys import round_users
 from coordinator.server.moments.blocks import BlockParameters
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
-from scenarios.families.main.score import predict
+from scenarios.families.main.main_seed import predict
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import plan
 from scenarios.theory.emulated_runs import (

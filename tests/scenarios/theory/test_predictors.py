@@ -14,7 +14,7 @@ from coordinator.server.mechanisms.maxsense import MultiMaxSenseSettings
 from coordinator.server.server_half import ServerHalf
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import known_world, settle
-from scenarios.families.main.score import record
+from scenarios.families.main.main_seed import record
 from scenarios.theory.predictors import Predictor, predictor
 
 

@@ -16,7 +16,7 @@ from coordinator.server.moments.blocks import BlockParameters
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.score import predict
+from scenarios.families.main.main_seed import predict
 from scenarios.theory.predictors import DRAWN_ITEMS, LEAST_DRAWS, mistakes, predictor, sign_accuracy, sign_exact
 
 DRAWS = 200_000

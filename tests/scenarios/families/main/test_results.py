@@ -18,8 +18,8 @@ from coordinator.protocol.coins import derive
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import UNTIL_LEARNED
 from scenarios.data.populations import populate
-from scenarios.families.main.main_columns import COLUMNS
-from scenarios.families.main.score import predict, record
+from scenarios.families.main.main_job import COLUMNS
+from scenarios.families.main.main_seed import predict, record
 from scenarios.show.columns import mean_of
 from scenarios.store.whole_files import to_json
 

@@ -13,16 +13,15 @@ from scipy import stats
 
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.backends.selection import InProcess
-from scenarios.families.online.loss_bounds import loss_bound
-from scenarios.families.online.online_columns import COLUMNS
+from scenarios.families.online.online_bounds import loss_bound
 from scenarios.families.online.online_run import OnlineResult, privacy_losses, run_online
-from scenarios.families.online.online_scenario import OnlineScenario
-from scenarios.families.online.online_seed import clients_table, digest, record, rounds_table, voters_table
+from scenarios.families.online.online_scenario import RECORD_COLUMNS, OnlineScenario
+from scenarios.families.online.online_seed import digest, record, tables_of
 from scenarios.show.columns import Average, mean_of
 from scenarios.store.whole_files import to_json
 
-MEASURED = {column.name for column in COLUMNS if column.average is Average.MEAN}
-WORST = {column.name for column in COLUMNS if column.average is Average.WORST}
+MEASURED = {column.name for column in RECORD_COLUMNS if column.average is Average.MEAN}
+WORST = {column.name for column in RECORD_COLUMNS if column.average is Average.WORST}
 ASKED_FOR = {"recommender", "loss", "loss_bound", "epsilon_proved", "epsilon_exact", "privacy_loss_of_run"}
 ASKED_FOR |= {"peers_alive", "seconds"}
 """The issue's JSON names."""
@@ -66,7 +65,7 @@ def test_bounds_are_those_of_the_clients_own_numbers() -> None:
 
 def test_clients_are_averaged_and_their_exposures_added() -> None:
     run = online(clients=3, rounds=50)
-    result, rows = record(run), clients_table(run)
+    result, rows = record(run), tables_of(run)["clients"]
     assert (result["clients"], len(rows)) == (3, 3)
     for name in ("loss", "survivors", "log_likelihood"):
         assert result[name] == pytest.approx(rows[name].mean())
@@ -103,19 +102,19 @@ def test_a_loss_without_limit_is_told_whatever_it_is_averaged_with() -> None:
 def test_seeds_of_which_some_have_a_loss_without_limit_can_be_summed_up() -> None:
     records = [record(online(recommender="plurality", **SHORT, seed=seed)) for seed in range(6)]
     assert {type(row["privacy_loss_of_peers"]) for row in records} == {str, float}
-    assert json.loads(to_json(mean_of(COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
+    assert json.loads(to_json(mean_of(RECORD_COLUMNS, records)))["privacy_loss_of_peers"] == "inf"
 
 
 def test_clients_of_which_some_have_a_loss_without_limit_fit_into_a_table(tmp_path: Any) -> None:
     for seed in range(6):
-        table = clients_table(short_plurality(seed))
+        table = tables_of(short_plurality(seed))["clients"]
         table.to_parquet(tmp_path / "clients.parquet", index=False)
         assert table["privacy_loss_of_peers"].dtype == np.float64
 
 
 def test_means_over_seeds_come_with_student_intervals() -> None:
     records = [record(online(seed=seed)) for seed in range(7)]
-    result = mean_of(COLUMNS, records)
+    result = mean_of(RECORD_COLUMNS, records)
     assert (result["repeat"], result["seed"]) == (7, 0)
     measured = MEASURED - {"liars"}  # nobody lies
     assert set(result["intervals"]) == measured
@@ -132,7 +131,7 @@ def test_means_over_seeds_come_with_student_intervals() -> None:
 def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) -> None:
     """A reader of means takes every number for all seeds'."""
     records = [record(online(seed=seed, rounds=200, recommender=name, diversity=0)) for seed in range(5)]
-    result, differ = mean_of(COLUMNS, records), 0
+    result, differ = mean_of(RECORD_COLUMNS, records), 0
     for key in set(result) - {"seed", "runs", "intervals", "repeat", "level"}:
         values = [row.get(key) for row in records]
         if len(set(map(str, values))) > 1:
@@ -143,7 +142,7 @@ def test_what_differs_between_seeds_is_never_the_first_seeds_alone(name: str) ->
 
 
 def test_numbers_that_do_not_exist_have_no_mean() -> None:
-    result = mean_of(COLUMNS, [record(online(recommender="dsybil", seed=seed)) for seed in range(3)])
+    result = mean_of(RECORD_COLUMNS, [record(online(recommender="dsybil", seed=seed)) for seed in range(3)])
     assert result["privacy_loss_of_run"] is None
     assert "privacy_loss_of_run" not in result["intervals"]
     assert "loss" in result["intervals"]
@@ -157,7 +156,8 @@ def test_the_digest_is_of_all_recommendations_and_answers() -> None:
 
 def test_tables_hold_all_rounds_and_all_voters() -> None:
     run = online(clients=2, voters=40)
-    rounds, voters = rounds_table(run), voters_table(run)
+    tables = tables_of(run)
+    rounds, voters = tables["rounds"], tables["voters"]
     assert list(rounds) == ["client", "round", "recommended", "liked", "survivors"]
     assert list(voters) == ["client", "voter", "peer", "alive", "d_strikes", "r_strikes", "privacy_loss"]
     assert (len(rounds), len(voters)) == (120, 80)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, residuals
 from coordinator.protocol.rating_table import Rows
 from scenarios.families.two_tier import attack as guessing
-from scenarios.families.two_tier.attack import Asked, Guessed, attack, clustered_error, deal
+from scenarios.families.two_tier.attack import Asked, attack, clustered_error, deal
 from scenarios.show.figures import draw
 from scenarios.show.picture import Picture
 from scenarios.show.sweep_figures import attack_panels
@@ -66,32 +67,30 @@ def world() -> tuple[ItemFeatures, Rows, Rows]:
 
 
 @functools.cache
-def guessed() -> dict[tuple[str, int], Guessed]:
+def guessed() -> dict[tuple[str, int], dict[str, Any]]:
     """All that the tests look at: three mechanisms with more and more known ratings, three with none."""
     dial: list[Asked] = [("none", None), ("pmc", None), ("pmd", None)]
     alone: list[Asked] = [("pmc-rr", Fraction(1, 100)), ("laplace", Fraction(5)), ("exact", None)]
     rows = attack(*world(), 0, attacked=dial, known_counts=(0, 1, 8), played=200)
     rows += attack(*world(), 0, attacked=alone, known_counts=(0,), played=200)
-    return {(one.mechanism, one.known_count): one for one in rows}
+    return {(one["mechanism"], one["known"]): one for one in rows}
 
 
 def test_one_known_rating_tells_pmcs_side_and_with_it_every_sign() -> None:
     alone, told = guessed()["pmc", 0], guessed()["pmc", 1]
-    assert told.scores.flip_found == 1.0
-    assert told.scores.like_right > 0.95
-    assert told.scores.rmse < 0.8 * guessed()["none", 1].scores.rmse
-    assert alone.scores.flip_found is not None
-    assert alone.scores.flip_found < 0.7
-    assert alone.scores.like_right < 0.65
+    assert told["flip_found"] == 1.0
+    assert told["like_right"] > 0.95
+    assert told["rmse"] < 0.8 * guessed()["none", 1]["rmse"]
+    assert alone["flip_found"] < 0.7
+    assert alone["like_right"] < 0.65
 
 
 def test_pmd_tells_less_and_more_of_it_with_more_known_ratings() -> None:
-    found = [guessed()["pmd", known].scores for known in (0, 1, 8)]
-    likes = [one.like_right for one in found]
+    found = [guessed()["pmd", known] for known in (0, 1, 8)]
+    likes = [one["like_right"] for one in found]
     assert likes == sorted(likes)
-    assert guessed()["none", 8].scores.like_right + 0.05 < likes[2] < guessed()["pmc", 8].scores.like_right
-    assert found[2].flip_found is not None
-    assert found[2].flip_found > 0.85
+    assert guessed()["none", 8]["like_right"] + 0.05 < likes[2] < guessed()["pmc", 8]["like_right"]
+    assert found[2]["flip_found"] > 0.85
 
 
 @pytest.mark.statistical
@@ -100,27 +99,25 @@ def test_nothing_is_found_where_nothing_is_told() -> None:
 
     Twin: PMC's sides at k = 1.
     """
-    noise, silent = guessed()["pmc-rr", 0].scores, guessed()["none", 0]
-    assert noise.flip_found is not None
-    assert rate_fits(round(noise.flip_found * PRIVATE), PRIVATE, 0.5)
+    noise, silent = guessed()["pmc-rr", 0], guessed()["none", 0]
+    assert rate_fits(round(noise["flip_found"] * PRIVATE), PRIVATE, 0.5)
     assert not rate_fits(PRIVATE, PRIVATE, 0.5)
-    assert abs(noise.like_right - silent.scores.like_right) < 6 * noise.like_error
-    assert abs(silent.rated_auc - 0.5) < 0.06
-    assert silent.scores.flip_found is None
+    assert abs(noise["like_right"] - silent["like_right"]) < 6 * noise["like_error"]
+    assert abs(silent["rated_auc"] - 0.5) < 0.06
+    assert silent["flip_found"] is None
 
 
 def test_what_is_not_private_is_guessed_exactly() -> None:
     exact = guessed()["exact", 0]
-    assert exact.scores.exact_right is not None
-    assert exact.scores.exact_right > 0.98
-    assert exact.rated_auc > 0.98
-    assert exact.scores.flip_found is None
-    laplace = guessed()["laplace", 0].scores
-    assert guessed()["none", 0].scores.like_right + 0.1 < laplace.like_right < exact.scores.like_right
+    assert exact["exact_right"] > 0.98
+    assert exact["rated_auc"] > 0.98
+    assert exact["flip_found"] is None
+    laplace = guessed()["laplace", 0]
+    assert guessed()["none", 0]["like_right"] + 0.1 < laplace["like_right"] < exact["like_right"]
 
 
 def test_known_ratings_alone_help_a_little() -> None:
-    errors = [guessed()["none", known].scores.rmse for known in (0, 1, 8)]
+    errors = [guessed()["none", known]["rmse"] for known in (0, 1, 8)]
     assert errors == sorted(errors, reverse=True)
 
 
@@ -172,7 +169,7 @@ def test_errors_are_clustered_by_user() -> None:
 
 
 def test_table_and_figure_hold_every_row(tmp_path: Path) -> None:
-    rows = [one.as_json() for one in guessed().values()]
+    rows = list(guessed().values())
     assert json.loads(json.dumps(rows)) == rows
     kept = attack_table(rows)
     draw(tmp_path / "attack.png", Picture("attack", "", "", attack_panels(kept)))

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from runs import planted_ratings, write_movielens
 
+from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
-from scenarios.pages.sections import section_of_comparison
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of
-from scenarios.show.study_figures import compared_points
+from scenarios.show.result_figures import compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
 from scenarios.studies.compare.summary import summarize

@@ -35,8 +35,8 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import liked_share, populate
+from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
-from scenarios.families.main.score import top_share
 from scenarios.studies.sweep import threshold
 from scenarios.studies.sweep.threshold import (
     STEP,

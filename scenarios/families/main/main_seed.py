@@ -1,4 +1,4 @@
-"""How a run came out: labels against the truth, popularity, advice, and what liars achieved, as the flat record.
+"""One seed of the main job, from its population to how it came out: the flat record, and the tables of its folder.
 
 Designs that learn from pairs tell which items belong together, and not which of them are liked more: their labels have
 no names. They are matched with the true ones as well as can be, and nothing is said of ranks.
@@ -6,39 +6,49 @@ no names. They are matched with the true ones as well as can be, and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from actors.lying.lies import Collusion
-from actors.ratings import BlockRatings, StoredRatings
+from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.budget import Epsilon, add, as_json
+from coordinator.protocol.budget import Epsilon, add, as_float, as_json
 from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
+from scenarios.backends.selection import InProcess
+from scenarios.backends.session import Backend
 from scenarios.backends.spending import Spent
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.data.datasets import lines_skipped
 from scenarios.data.metrics import best_matching, clustering_scores, score_advice, what_clusters_follow
-from scenarios.data.populations import class_shares, cluster_sizes, liked_share
-from scenarios.families.main.run import MainResult
+from scenarios.data.populations import Population, class_shares, cluster_sizes, liked_share, populate
+from scenarios.experiment.experiment import Record, Running
+from scenarios.families.main.run import TOP, MainResult, run
+from scenarios.store.journal import Journal
 from scenarios.theory.liars import Prediction, by_level, influence_of, predict_round, universal_limit
 from scenarios.theory.predictors import predictor
 
-TOP_ITEMS = 50
-"""Length of the list whose items are compared; all items where there are fewer."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+TOP_ITEMS = 50  # Length of the list whose items are compared; all items where there are fewer
 
 
 def ranks(scores: Floats) -> Ints:
     """Return every item's rank by falling score, from 1, int64, shape (N,); of equal scores the lower item comes first.
 
-    Examples
-    --------
     >>> ranks(np.array([0.1, 0.7, 0.1])).tolist()
     [2, 1, 3]
     """
@@ -52,8 +62,6 @@ def top_share(scores: Floats, truth: Floats, top: int = TOP_ITEMS) -> float:
 
     Shapes: ``scores`` (N,); ``truth`` (N,).
 
-    Examples
-    --------
     >>> top_share(np.array([5.0, 4.0, 3.0, 2.0]), np.array([0.4, 0.1, 0.3, 0.1]), top=2)
     0.5
     """
@@ -129,8 +137,6 @@ def lying_scores(run: MainResult) -> dict[str, Any]:
 def renamed(labels: Ints, like: Indices, clusters: int) -> Ints:
     """Return labels under the names that make most of them equal to others, each from 0 to ``clusters`` - 1.
 
-    Examples
-    --------
     >>> renamed(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1], np.int32), 2).tolist()
     [1, 1, 0, 0]
     """
@@ -320,3 +326,159 @@ def _real(run: MainResult, noiseless: MainResult) -> dict[str, Any]:
         "noiseless_ari": follows.noiseless_ari,
         **score_advice(run.advice, ratings, split),
     }
+
+
+LISTED = 1000  # Devices whose lists are written
+
+
+def items_table(run: MainResult) -> pd.DataFrame:
+    """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
+
+    Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
+    tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
+    item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
+    """
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
+    model, posterior = run.outcome.model, run.outcome.posterior
+    table = pd.DataFrame(
+        {
+            "item": run.population.item_labels.astype(str),
+            "score": model.score,
+            "standard_error": model.error,
+            "cluster": model.cluster,
+        }
+    )
+    if posterior is not None:
+        table["doubt"], table["decided"] = posterior.doubt, posterior.decided(1 - run.scenario.confidence)
+    if run.population.descriptions is not None and run.population.descriptions.titles is not None:
+        table.insert(1, "title", run.population.descriptions.titles.astype(str))
+    if ranked(run.scenario):
+        table["rank"], table["popularity"] = ranks(model.score), liked_share(run.population)
+    return table
+
+
+def rounds_table(run: MainResult) -> pd.DataFrame:
+    """Return the rounds, in order: what was asked, of which devices, and how many answered."""
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
+    state = run.outcome.state
+    rows = [
+        {
+            "round": ask.query.round,
+            "design": ask.query.design,
+            "epsilon": as_json(ask.query.epsilon),
+            "pool": ask.query.items if ask.query.pool is None else ask.query.pool.size,
+            "first_device": ask.first,
+            "asked": counts.asked,
+            "answered": counts.answered,
+            "refused": counts.refused,
+            "query_id": ask.query.id.hex(),
+        }
+        for ask, counts in zip(state.asked, state.counts, strict=True)
+    ]
+    return pd.DataFrame(rows).astype({"epsilon": float})
+
+
+def lists_table(run: MainResult) -> pd.DataFrame:
+    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file tells it.
+
+    In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
+    """
+    import pandas as pd  # noqa: PLC0415 (only where a folder is written)
+
+    advice, descriptions = run.advice[:LISTED], run.population.descriptions
+    device, place = np.nonzero(advice >= 0)
+    items = advice[device, place]
+    table = pd.DataFrame({"device": device, "place": place + 1, "item": run.population.item_labels[items].astype(str)})
+    if descriptions is not None and descriptions.titles is not None:
+        table["title"] = descriptions.titles[items].astype(str)
+    return table
+
+
+def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
+    """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
+    tables = {"items": items_table(run), "rounds": rounds_table(run)}
+    if run.population.split is not None:
+        tables["lists"] = lists_table(run)
+    for table in tables.values():
+        table.attrs["releases_sha256"] = run.outcome.releases_sha256
+    return tables
+
+
+def run_seed(scenario: Scenario, running: Running) -> Record:
+    """Run one seed; with a ratings file and finite epsilon the same run without noise follows, to compare with."""
+    population, console = populate(scenario), running.console
+    filled = population.scenario
+    if scenario.ratings is not None and scenario.rated is None:
+        message = f"rated is {filled.rated}, the file's median; it is public in this run"
+        console.print(message, highlight=False, soft_wrap=True)
+    if (own := RunSpec(filled).own) and own[1].warning:
+        console.print(own[1].warning, highlight=False, soft_wrap=True)
+    if line := person_warning(population):
+        console.print(line, highlight=False, soft_wrap=True)
+    journal = None if running.out is None else Journal(running.out, filled.seed)
+    if journal:
+        journal.check(console)
+    if running.session.name == "ray":  # this process has nothing else to do while others start
+        secret = derive(filled.seed, "devices")
+        threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
+    answers = population.ratings.users * scenario.answers_per_device
+    with (
+        running.progress(answers, filled.seed) as told_answers,
+        _kept(journal, running.session, filled.seed) as rounds,
+    ):
+        ran = run(
+            scenario,
+            running.session,
+            devices_per_actor=running.devices_per_actor,
+            population=population,
+            progress=told_answers,
+            rounds=rounds,
+            ledger=journal.ledger if journal else None,
+        )
+    return Record(
+        values=record(ran, _noiseless(ran, running.session)),
+        scenario=ran.scenario.again(),
+        tables=partial(tables_of, ran),
+        failure=ran.outcome.failure,
+    )
+
+
+def person_warning(population: Population) -> str | None:
+    """Return a line that warns where a person of a file stands behind several devices, which answer apart; or None."""
+    epsilon, person = population.scenario.epsilon, population.person_epsilon()
+    if population.copies_max < 2 or epsilon is None or person is None:
+        return None
+    return (
+        f"warning: {population.scenario.users:,} devices are drawn from {population.people:,} people, so that one "
+        f"person answers up to {population.copies_max:,} times: a person's epsilon is {as_float(person):,.6g}, not "
+        f"{as_float(epsilon):g}. Leave --users out for a device each; or take the result as that of so many other "
+        "people, and nobody in the file as protected"
+    )
+
+
+def _rehearse(ratings: Ratings, secret: bytes) -> None:
+    """Load or compile what advice will be scored with."""
+    if isinstance(ratings, BlockRatings):
+        ratings.would_like(secret, np.empty((0, TOP), np.int32))
+
+
+@contextmanager
+def _kept(journal: Journal | None, session: Backend, seed: int) -> Iterator[Journal | None]:
+    """Yield where rounds are kept: the journal, else on Ray one that lasts as long as the run.
+
+    There a coordinator may die and be replaced; in this process all end together.
+    """
+    if journal is None and session.name == "ray":
+        with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+            yield Journal(Path(folder), seed)
+    else:
+        yield journal
+
+
+def _noiseless(last: MainResult, session: Backend) -> MainResult | None:
+    if last.population.split is None or last.scenario.epsilon is None:
+        return None
+    free = last.scenario.model_copy(update={"epsilon": None, "malicious": None, "attack": None})
+    return run(free, InProcess(session.workers), population=last.population.with_scenario(free))

@@ -1,4 +1,4 @@
-"""Pictures of studies: plans, files of ratings, audits, lower bounds, adversaries, and comparisons of trust models."""
+"""Pictures of one result: of experiments, plans, files of ratings, audits, bounds, adversaries and comparisons."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scenarios.show.picture import (
     DARK,
     GREY,
     LOOKS,
+    PALETTE,
     Axis,
     FigurePanel,
     Mark,
@@ -30,6 +31,139 @@ from scenarios.show.picture import (
 )
 from scenarios.show.sweep_figures import clients_panels, clients_points
 from scenarios.show.tables import SAFE, name_of, trust_of
+
+_SHARE = Axis("share", low=-0.02, high=1.02)
+_MOST_BARS = 60  # Items beyond which standard errors are a band, since bars would touch
+_POPULAR = "by popularity, which knows all ratings"
+_SHARES = {
+    "accuracy": ("items right", "measured", "measured"),
+    "accuracy_predicted": ("items right", "predicted from exact moments", "predicted"),
+    "exact": ("all items right", "measured", "measured"),
+    "advice_liked": ("own top 10 liked", "measured", "measured"),
+    "random_liked": ("own top 10 liked", "by chance", "chance"),
+    "hit_rate": ("hit rate at 10", "measured", "measured"),
+    "popularity_hit_rate": ("hit rate at 10", _POPULAR, "beside"),
+    "random_hit_rate": ("hit rate at 10", "by chance", "chance"),
+    "ndcg": ("NDCG at 10", "measured", "measured"),
+    "popularity_ndcg": ("NDCG at 10", _POPULAR, "beside"),
+    "random_ndcg": ("NDCG at 10", "by chance", "chance"),
+    "top_50": ("true top 50 found", "measured", "measured"),
+}
+
+
+def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
+    """Yield items by score, what was measured beside what was predicted, and the course of several rounds."""
+    heading = f"{record['design']}: {setting_of(record)}"
+    if "items" in tables:
+        alt = "Every item's score with its standard error, in order of scores, a colour and a marker for each cluster."
+        yield Picture("items", "What the server learned", alt, [_items(tables["items"], heading)])
+    alt = "Shares that were measured, with intervals where there are several seeds, beside predicted ones and chance."
+    seeds = f"measured, {record['repeat']} seeds, 95 %" if record.get("repeat", 1) > 1 else "measured"
+    marks = [one._replace(label=seeds) if one.label == "measured" else one for one in marks_of(record, _SHARES)]
+    yield from rows("shares", "Measured beside predicted", alt, marks, heading, _SHARE)
+    if "rounds" in tables and len(rounds := tables["rounds"]) > 1:
+        alt = "Items in the pool of each round, and devices that have answered until then."
+        course = pd.DataFrame({"round": range(1, len(rounds) + 1), "pool": rounds["pool"].to_numpy()})
+        course["answered"] = rounds["answered"].cumsum().to_numpy()
+        sides = Axis("items in the pool", "pool", low=0), Axis("devices that have answered", "answered", low=0)
+        x = Axis("round", "round", ticks="whole")
+        panels = [FigurePanel(points=course, x=x, y=y, looks={"": look(turn)}) for turn, y in enumerate(sides)]
+        yield Picture("rounds", "Round by round", alt, panels, heading=heading, size=(4.6, 3.6))
+
+
+def _items(items: pd.DataFrame, heading: str) -> FigurePanel:
+    ordered = items.sort_values("score", ascending=False, ignore_index=True)
+    errors = ordered["standard_error"].fillna(0.0)
+    points = pd.DataFrame({"x": ordered.index, "score": ordered["score"], "kind": "item"})
+    points = points.assign(low=points["score"] - errors, high=points["score"] + errors)
+    points["label"] = "cluster " + ordered["cluster"].astype(str)
+    band = points.assign(kind="band", label="standard error")
+    by_cluster = points.loc[ordered.groupby("cluster").ngroup().sort_values(kind="stable").index]
+    looks = by_place(by_cluster["label"], linestyle="", markersize=3.5)
+    if len(points) > _MOST_BARS:
+        points = pd.concat([band, by_cluster.assign(low=float("nan"), high=float("nan"))])
+    else:
+        points = by_cluster
+    kinds = {"band": {"facecolor": "0.85", "linewidth": 0, "label": "{}"}}
+    x, y = Axis("items, by score", "x"), Axis("score, with its standard error", "score")
+    return FigurePanel(points=points, x=x, y=y, looks=looks, kinds=kinds, title=heading)
+
+
+_ERRORS = {
+    "rmse": ("with private devices", "", "measured"),
+    "rmse_public_only": ("public users alone", "", "beside"),
+    "rmse_baseline": ("items' means", "", "chance"),
+}
+_ADVICE = {
+    "hit_rate": ("hit rate at 10", "measured", "measured"),
+    "popularity_hit_rate": ("hit rate at 10", "by popularity", "beside"),
+    "ndcg": ("NDCG at 10", "measured", "measured"),
+    "popularity_ndcg": ("NDCG at 10", "by popularity", "beside"),
+}
+
+
+def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:
+    """Yield errors beside those of public users alone, advice beside popularity, and how the model fitted."""
+    epsilon = "" if record.get("epsilon") is None else f", {epsilon_words(record['epsilon'])}"
+    heading = f"{record['mechanism']}{epsilon}: {record['public']:,} public users"
+    heading += f", {record['answered']:,.10g} devices that answered"
+    alt = "Errors of held-out ratings: with what private devices told, of public users alone, and of items' means."
+    errors = Axis("RMSE of held-out ratings [rating points]")
+    yield from rows("errors", "What private devices add", alt, marks_of(record, _ERRORS), heading, errors)
+    alt = "Hit rate and NDCG of lists of ten, beside lists by popularity."
+    yield from rows("advice", "What recommendations are worth", alt, marks_of(record, _ADVICE), heading, _SHARE)
+    if "iterations" in tables:
+        alt = "The server's objective over the EM iterations; it rises where more releases are to be explained."
+        x, y = Axis("EM iterations", "iteration"), Axis("objective", "objective")
+        panels = [FigurePanel(points=tables["iterations"][["iteration", "objective"]], x=x, y=y, title=heading)]
+        yield Picture("iterations", "How the model was fitted", alt, panels)
+
+
+_WORLD = {"T": "rounds", "m": "objects", "N": "voters", "P": "peers", "D": "diversity", "R": "radius"}
+_LOSSES = {
+    "loss": ("loss", "measured", "measured"),
+    "loss_bound": ("loss", "proved, any world", "proved"),
+    "loss_random": ("loss", "a random list, expected", "chance"),
+}
+_PRIVACY_LOSSES = {
+    "epsilon_proved": ("privacy loss", "epsilon as proved", "proved"),
+    "epsilon_exact": ("privacy loss", "epsilon, exact worst case", "predicted"),
+    "epsilon_needed": ("privacy loss", "epsilon that any such loss needs", "at least"),
+    "privacy_loss_of_peers": ("privacy loss", "this run's exact privacy loss", "measured"),
+}
+
+
+def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
+    """Yield clients' losses round by round, and loss and privacy loss beside their bounds."""
+    numbers = {symbol: record.get(name) for symbol, name in _WORLD.items()}
+    world = [f"{symbol} = {value:,.10g}" for symbol, value in numbers.items() if isinstance(value, (int, float))]
+    heading = f"{record['recommender']}: {', '.join(world)}"
+    if "rounds" in tables:
+        alt = "Disliked recommendations of every client so far, round by round."
+        yield Picture("losses", "Clients' losses so far", alt, [_losses(tables["rounds"], heading)])
+    alt = "The loss of a client that was measured, beside what is proved and what random lists lose."
+    x = Axis("disliked recommendations of a client", scale="log")
+    yield from rows("loss", "Loss beside its bound", alt, marks_of(record, _LOSSES), heading, x)
+    alt = "The exact privacy loss of this run beside what is proved of the recommender."
+    x = Axis("privacy loss [nats]", scale="log")
+    yield from rows("privacy", "Privacy loss beside epsilon", alt, marks_of(record, _PRIVACY_LOSSES), heading, x)
+
+
+def _losses(rounds: pd.DataFrame, heading: str) -> FigurePanel:
+    disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
+    points = pd.DataFrame(
+        {"kind": "client", "client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
+    )
+    clients = list(dict.fromkeys(points["client"].astype(str)))
+    kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
+    looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
+    if len(clients) > len(PALETTE):
+        mean = points.groupby("round", as_index=False)["loss"].mean()
+        points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
+        looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
+        kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
+    x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
+    return FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)
 
 
 def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
@@ -93,13 +227,13 @@ def _worth_of(record: Mapping[str, Any]) -> Pictures:
     table = pd.DataFrame(record["worth"])
     columns = {"x": "epsilon", "y": "people", "low": "people_low", "high": "people_high"}
     points = pd.DataFrame({name: table[column].astype(float) for name, column in columns.items()})
-    points["label"] = table["mechanism"] + table["features"].map({True: " + features", False: ""})
+    points["label"] = table["mechanism"] + table["features"].map({True: _FEATURES, False: ""})
     points = points[np.isfinite(points["x"]) & points["y"].notna()]
     panel = FigurePanel(
         points=points,
         x=Axis("epsilon [nats]", "x", "log", ticks="value"),
         y=Axis("people who contribute", "y", "log"),
-        style=by_place(list(points["label"])),
+        looks=by_place(points["label"]),
         title=f"until advice is worth {record['worth'][0]['worth']:.3g} of plain popularity, forecast",
         references=[
             Reference(table["users_here"].iloc[0], {"color": "black", "linestyle": ":", "label": "people there are"})
@@ -142,7 +276,7 @@ def bounds(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     yield from rows("bounds", "Users that any learner needs", alt, marks, title, Axis("users", scale="log"))
 
 
-_PRIVACY = {
+_AGAINST_PRIVACY = {
     "total": ("all steps of the chain together", "measured"),
     "largest_step": ("the chain's largest step", "beside"),
     "epsilon_at_least": ("epsilon at least that", "at least"),
@@ -151,7 +285,7 @@ _PRIVACY = {
     "epsilon_conjectured": ("epsilon as conjectured", "predicted"),
     "epsilon_proved": ("epsilon as proved", "proved"),
 }
-_LOSS = {
+_AGAINST_LOSS = {
     "loss": ("measured, ± 2 standard errors", "measured"),
     "no_algorithm_expects_less": ("no algorithm expects less", "at least"),
     "strikes_times_halvings": ("B log2(N/P)", "predicted"),
@@ -162,9 +296,9 @@ _LOSS = {
 def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield what an adversary costs or learns of each recommender, beside the bounds."""
     every = record["rows"]
-    columns, words = _PRIVACY, "privacy loss [nats]"
+    columns, words = _AGAINST_PRIVACY, "privacy loss [nats]"
     if any("loss_bound" in row for row in every):
-        columns, words = _LOSS, "disliked recommendations"
+        columns, words = _AGAINST_LOSS, "disliked recommendations"
     marks = []
     for row in every:
         reach = row.get("loss_error")
@@ -196,6 +330,9 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
         yield Picture("coordinator", "What a trusted coordinator saves its clients", alt, panels, size=(6, 4.0))
 
 
+_FEATURES = " + features"
+
+
 def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     """Return the points of the figure: of each trust model the best row at every number of people who contribute.
 
@@ -210,7 +347,7 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
             continue
         people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
         label = f"{row['trust_model']}{': popularity' if level and popular else ''}"
-        label += " + features" if row["features"] else ""
+        label += _FEATURES if row["features"] else ""
         name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
         if name not in best or row["ndcg"] > best[name]["ndcg"]:
             best[name] = row
@@ -232,42 +369,35 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
 def _compared(points: pd.DataFrame) -> list[FigurePanel]:
     levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
     epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
-    looks = by_place([_plain(label) for label in curves["label"]])
-    dashes = {True: "--", False: "-"}
-
-    def style(kind: str, label: str) -> Style:
-        return {**looks(kind, _plain(label)), "linestyle": dashes[_plain(label) != label], "label": label}
-
-    def levels_of(*, last: bool) -> list[Reference]:
-        named = [(str(label), at) for label, at in zip(levels["label"], levels["y"], strict=True)]
-        return [
-            Reference(
-                at,
-                {"color": GREY, "linestyle": dashes["features" in label]},
-                f"no privacy{label.removeprefix('none')}" if last else "",
-            )
-            for label, at in named
-        ]
-
+    plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
+    dash = {label: "--" if "features" in label else "-" for label in points["label"]}
+    looks = {
+        label: {**plain[label.replace(_FEATURES, "")], "linestyle": dash[label], "label": label}
+        for label in curves["label"]
+    }
+    most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
     panels = []
     for epsilon in epsilons:
         here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
         here = here.drop_duplicates(["label", "x"], keep="last")
+        references = [
+            Reference(
+                at,
+                {"color": GREY, "linestyle": dash[label]},
+                f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else "",
+            )
+            for label, at in zip(levels["label"], levels["y"], strict=True)
+        ]
         words = "people who contribute; in two tiers, publicly"
-        most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
         title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
         panels.append(
             FigurePanel(
                 points=here,
                 x=Axis(words, "x", "linear" if here.empty else "log"),
                 y=Axis("NDCG at 10", "y", low=0, high=most),
-                style=style,
+                looks=looks,
                 title=title,
-                references=levels_of(last=epsilon == epsilons[-1]),
+                references=references,
             )
         )
     return panels
-
-
-def _plain(label: str) -> str:
-    return label.replace(" + features", "")

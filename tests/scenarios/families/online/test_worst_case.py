@@ -1,0 +1,265 @@
+"""Exact worst cases of loss and epsilon: check values, plain searches that know no symmetry, and the bounds."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tiny_worst_case import Tiny, worst_case_tiny
+
+from coordinator.protocol.errors import InputError
+from coordinator.server.online.recommenders import Rule
+from coordinator.server.online.recommenders import named_recommenders
+from coordinator.server.online.weighting import Weighting
+from scenarios.families.online.adversaries import claim_1
+from scenarios.families.online.online_bounds import epsilon_proved, loss_bound, loss_lower_bound
+from scenarios.families.online.worst_case import worst_case_sim, worst_loss_sim
+
+
+def test_check_value_6() -> None:
+    assert worst_loss_sim(16, 2, 50) == pytest.approx(2.439543291059, abs=1e-12)
+
+
+def test_the_specs_example() -> None:
+    assert f"{worst_loss_sim(256, 4, 1000):.4f}" == "5.3538"
+
+
+def plain(voters: int, peers: int, rounds: int) -> float:
+    """The most over clients and votes that may depend on what was recommended, voters told apart."""
+    weighting = Weighting(rounds=rounds, objects=2)
+
+    def voting(votes: tuple[int, ...], choice: int, among: frozenset[int]) -> frozenset[int]:
+        return frozenset(voter for voter in among if votes[voter] == choice)
+
+    @functools.cache
+    def worst(left: int, alive: frozenset[int], perfect: frozenset[int]) -> float:
+        if left == 0:
+            return 0.0
+        found = 0.0
+        for liked, votes in itertools.product((0, 1), itertools.product((0, 1), repeat=voters)):
+            still = voting(votes, liked, perfect)
+            if len(still) < peers:
+                continue
+            sums = np.bincount([votes[voter] for voter in alive], minlength=2).astype(np.float64)
+            loss = 0.0
+            for chosen, p in enumerate(weighting.chances(sums)):
+                agrees = chosen == liked
+                after = voting(votes, chosen, alive) if agrees else alive - voting(votes, chosen, alive)
+                loss += float(p) * ((not agrees) + worst(left - 1, after, still))
+            found = max(found, loss)
+        return found
+
+    sizes = [frozenset(range(size)) for size in range(peers, voters + 1)]
+    return max(worst(rounds, everybody, everybody) for everybody in sizes)
+
+
+@pytest.mark.parametrize(("voters", "peers", "rounds"), [(3, 1, 3), (4, 1, 3), (4, 2, 3)])
+def test_the_programme_is_the_plain_search(voters: int, peers: int, rounds: int) -> None:
+    assert worst_loss_sim(voters, peers, rounds) == pytest.approx(plain(voters, peers, rounds), rel=1e-12)
+
+
+@pytest.mark.parametrize("sharp", [False, True])
+@pytest.mark.parametrize(("voters", "peers", "rounds"), [(64, 1, 100), (100, 7, 1000), (300, 100, 40)])
+def test_it_lies_between_the_bounds(voters: int, peers: int, rounds: int, sharp: bool) -> None:
+    found = worst_loss_sim(voters, peers, rounds, sharp=sharp)
+    upper = loss_bound("p-rec-sharp" if sharp else "p-rec-sim", rounds, 2, voters, peers)
+    assert upper is not None
+    assert loss_lower_bound(rounds, 2, voters, peers) <= found <= upper
+
+
+def test_losses_that_would_not_end() -> None:
+    with pytest.raises(InputError, match="at most 5000 voters"):
+        worst_loss_sim(5001, 1, 10)
+    with pytest.raises(InputError, match="voters is 1, fewer"):
+        worst_loss_sim(1, 2, 10)
+
+
+@pytest.mark.parametrize(
+    ("size", "plus", "minus"),
+    [((20, 5, 100), 3.057734510226, 2.262229832807), ((40, 5, 1000), 5.536460572642, 4.460894467047)],
+)
+def test_check_value_3_of_epsilon(size: tuple[int, int, int], plus: float, minus: float) -> None:
+    assert worst_case_sim(*size) == pytest.approx((plus, minus), abs=1e-12)
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(10**2, "4.1378"), (10**4, "4.6776"), (10**6, "4.8534")])
+def test_the_table_of_section_5(rounds: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(800, 20, rounds))
+    assert f"{epsilon * 20 / math.log(rounds):.4f}" == expected
+    bound = epsilon_proved("p-rec-sim", rounds, 2, 800, 20)
+    assert bound is not None
+    assert 0.92 * bound < epsilon <= bound
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(10**2, "7.73"), (10**4, "8.89"), (10**6, "9.46")])
+def test_three_objects(rounds: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(200, 10, rounds, 3))
+    assert f"{epsilon * 10 / math.log(rounds):.2f}" == expected
+    bound = epsilon_proved("p-rec-sim", rounds, 3, 200, 10)
+    assert bound is not None
+    assert epsilon <= bound
+
+
+def test_the_sharp_weighting_leaks_less() -> None:
+    epsilon = max(worst_case_sim(800, 20, 10**6, sharp=True))
+    assert f"{epsilon * 20 / math.log(10**6):.2f}" == "3.05"
+    bound = epsilon_proved("p-rec-sharp", 10**6, 2, 800, 20)
+    assert bound is not None
+    assert 0.92 * bound < epsilon <= bound
+
+
+@pytest.mark.parametrize("rounds", [10, 1000, 10**8])
+@pytest.mark.parametrize("peers", [1, 2, 7])
+@pytest.mark.parametrize("objects", [2, 3])
+def test_no_worst_case_is_above_the_proved_epsilon(rounds: int, peers: int, objects: int) -> None:
+    bound = epsilon_proved("p-rec-sim", rounds, objects, 40, peers)
+    assert bound is not None
+    assert max(worst_case_sim(40, peers, rounds, objects)) <= bound
+
+
+@pytest.mark.parametrize(("voters", "peers", "objects", "rounds"), [(5, 1, 2, 50), (6, 2, 2, 1000), (4, 1, 3, 100)])
+def test_the_exhaustive_search_finds_the_same(voters: int, peers: int, objects: int, rounds: int) -> None:
+    """The programme grants all the rounds that it wants; eight are enough here."""
+    tiny = Tiny(recommender="p-rec-sim", voters=voters, peers=peers, played=8, objects=objects, rounds=rounds)
+    assert worst_case_sim(voters, peers, rounds, objects) == pytest.approx(worst_case_tiny(tiny), rel=1e-12)
+
+
+@pytest.mark.parametrize(("peers", "expected"), [(10, "1.721811"), (50, "0.357866")])
+def test_claim_1_has_the_worst_step_where_all_voters_are_peers_of_one_of_two(peers: int, expected: str) -> None:
+    epsilon = max(worst_case_sim(2 * peers, peers, 1000))
+    assert f"{epsilon:.6f}" == expected
+    assert max(step.ratio for step in claim_1(1000, peers)) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_epsilons_that_would_not_end() -> None:
+    with pytest.raises(InputError, match="objects is 4"):
+        worst_case_sim(10, 2, 100, 4)
+    with pytest.raises(InputError, match="voters is 1000000, objects 2"):
+        worst_case_sim(10**6, 2, 100)
+    with pytest.raises(InputError, match="p-rec-sharp"):
+        worst_case_sim(10, 2, 100, 3, sharp=True)
+
+
+@functools.cache
+def log_chance(rounds: int, sharp: bool, counts: tuple[int, ...], recommended: int) -> float:
+    """Equation (2) as it is written."""
+    m, n = len(counts), sum(counts)
+    if n == 0:
+        return -math.log(m)
+    steepness, rho = (2 * math.log(rounds), 0.0) if sharp else (2 * m * math.log(rounds), 1 / (2 * m))
+    phi = [math.exp(steepness * c / n) - math.exp(steepness * rho) if c / n > rho else 0.0 for c in counts]
+    return math.log(1 / (rounds * m) + (1 - 1 / rounds) * phi[recommended] / sum(phi))
+
+
+class Brute:
+    """All clients, votes, added voters and sequences, one after the other."""
+
+    def __init__(self, tiny: Tiny) -> None:
+        self.tiny = tiny
+        self.rule: Rule = named_recommenders()[tiny.recommender].limits(tiny.diversity, tiny.radius)
+        self.likes = [row for row in itertools.product((False, True), repeat=tiny.objects) if any(row)]
+        self.plus = self.minus = 0.0
+
+    def run(self) -> tuple[float, float]:
+        for voters in range(self.tiny.peers, self.tiny.voters + 1):
+            self.play(0, 0, ((0, 0, 0),) * (voters + 1), 0.0)
+        return self.plus, self.minus
+
+    def play(self, number: int, diverse: int, voters: tuple[tuple[int, int, int], ...], ratio: float) -> None:
+        """Play on; the added voter is the last one, and each has its strikes and its distance."""
+        near = sum(distance <= self.tiny.radius for _, _, distance in voters[:-1])
+        if near < self.tiny.peers:
+            return
+        self.plus, self.minus = max(self.plus, ratio), max(self.minus, -ratio)
+        if number == self.tiny.played:
+            return
+        for liked in self.likes:
+            if diverse + (sum(liked) > 1) > self.tiny.diversity:
+                continue
+            for votes, chosen in self.rounds(len(voters)):
+                leak = self.leak(voters, votes, chosen)
+                after = tuple(self.struck(*one) for one in zip(voters, votes, itertools.repeat((chosen, liked))))
+                self.play(number + 1, diverse + (sum(liked) > 1), after, ratio + leak)
+
+    def rounds(self, voters: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        objects = range(self.tiny.objects)
+        return itertools.product(itertools.product(objects, repeat=voters), objects)
+
+    def alive(self, a: int, b: int) -> bool:
+        return b <= self.rule.radius_strikes and a <= self.rule.diversity_strikes and a + b <= self.rule.strikes
+
+    def leak(self, voters: tuple[tuple[int, int, int], ...], votes: tuple[int, ...], chosen: int) -> float:
+        counts = [0] * self.tiny.objects
+        for (a, b, _), vote in zip(voters[:-1], votes[:-1], strict=True):
+            counts[vote] += self.alive(a, b)
+        more = list(counts)
+        more[votes[-1]] += self.alive(*voters[-1][:2])
+        T, sharp = self.tiny.weighed, self.tiny.recommender == "p-rec-sharp"
+        return log_chance(T, sharp, tuple(more), chosen) - log_chance(T, sharp, tuple(counts), chosen)
+
+    def struck(
+        self, voter: tuple[int, int, int], vote: int, answer: tuple[int, tuple[bool, ...]]
+    ) -> tuple[int, int, int]:
+        a, b, distance = voter
+        chosen, liked = answer
+        if self.alive(a, b):
+            a += liked[chosen] and vote != chosen
+            b += not liked[chosen] and vote == chosen
+        return a, b, distance + (not liked[vote])
+
+
+INSTANCES = [
+    Tiny(recommender="p-rec", voters=1, peers=1, played=3, diversity=1, radius=1),
+    Tiny(recommender="p-rec", voters=2, peers=1, played=3, diversity=1, rounds=50),
+    Tiny(recommender="p-rec", voters=2, peers=1, played=3, radius=1, rounds=1000),
+    Tiny(recommender="p-rec-lean", voters=2, peers=2, played=3, diversity=1, radius=1, rounds=20),
+    Tiny(recommender="p-rec-lean", voters=2, peers=1, played=3, radius=1, rounds=1000),
+    Tiny(recommender="p-rec-wide", voters=2, peers=1, played=3, radius=1, rounds=9),
+    Tiny(recommender="p-rec-literal", voters=2, peers=1, played=3, radius=1, rounds=30),
+    Tiny(recommender="p-rec-sharp", voters=2, peers=1, played=3, radius=1, rounds=30),
+    Tiny(recommender="p-rec", voters=1, peers=1, played=2, objects=3, diversity=1, radius=1, rounds=40),
+    Tiny(recommender="p-rec-sim", voters=3, peers=1, played=2, rounds=100),
+    Tiny(recommender="p-rec-lean", voters=2, peers=1, played=2, objects=3, radius=1, rounds=40),
+]
+
+
+@pytest.mark.parametrize("tiny", INSTANCES, ids=lambda tiny: f"{tiny.recommender}-{tiny.voters}-{tiny.played}")
+def test_the_search_is_brute_force(tiny: Tiny) -> None:
+    assert worst_case_tiny(tiny) == pytest.approx(Brute(tiny).run(), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("diversity", "radius", "plus", "minus"), [(1, 0, 2.90467271, 3.78593708), (0, 1, 5.54517744, 4.30176173)]
+)
+def test_check_value_3(diversity: int, radius: int, plus: float, minus: float) -> None:
+    tiny = Tiny(recommender="p-rec", voters=2, peers=1, played=4, diversity=diversity, radius=radius)
+    assert worst_case_tiny(tiny) == pytest.approx((plus, minus), abs=5e-9)
+
+
+@pytest.mark.parametrize(("diversity", "radius"), [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("voters", "peers", "objects"), [(2, 1, 2), (3, 2, 2), (2, 1, 3)])
+def test_worst_cases_keep_their_order_and_their_bounds(
+    diversity: int, radius: int, voters: int, peers: int, objects: int
+) -> None:
+    """Rule B leaks no more than Rule A, lean no more than Rule B; none as much as is proved (T = 1000)."""
+    found = {}
+    for name in ("p-rec-lean", "p-rec", "p-rec-wide"):
+        tiny = Tiny(
+            recommender=name,
+            voters=voters,
+            peers=peers,
+            played=4 if objects == 2 else 3,
+            objects=objects,
+            diversity=diversity,
+            radius=radius,
+            rounds=1000,
+        )
+        found[name] = max(worst_case_tiny(tiny))
+        bound = epsilon_proved(name, 1000, objects, voters, peers, diversity, radius)
+        assert bound is not None
+        assert found[name] <= 0.5 * bound
+    assert found["p-rec-lean"] <= found["p-rec"] <= found["p-rec-wide"]
