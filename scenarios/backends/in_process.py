@@ -138,8 +138,7 @@ def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> OneLoop | None:
     return ONE_LOOP.get(half_of(query.design))
 
 
-Cast = Mapping[str, list[Any]]
-"""The cohorts of each kind of devices."""
+Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
 
 
 def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:

@@ -30,8 +30,7 @@ from scenarios.config.custom_halves import travelling
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""
-ROOM = 600.0
-"""Seconds in which a run's actors must have started."""
+ROOM = 600.0  # Seconds in which a run's actors must have started
 PATIENCE = 60.0
 """Seconds without an answer after which the user is informed, and a cluster with too few CPUs is given up."""
 

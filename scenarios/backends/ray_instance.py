@@ -40,12 +40,9 @@ def tell_scraped() -> None:
     say(f"metrics (ray_blindrec_...) are scraped at {', '.join(places[:_SHOWN])}{more}")
 
 
-EVERY = 1.0
-"""Seconds between two connection attempts."""
-REFUSALS = 5
-"""Refused connections in a row after which a head counts as dead."""
-GRACE = 2.0
-"""Seconds that the main thread then has to end by itself, before the process exits."""
+EVERY = 1.0  # Seconds between two connection attempts
+REFUSALS = 5  # Refused connections in a row after which a head counts as dead
+GRACE = 2.0  # Seconds that the main thread then has to end by itself, before the process exits
 _ANSWER = 5.0
 _MARGIN = 10.0
 _RAYS_OWN = "RAY_gcs_rpc_server_reconnect_timeout_s"

@@ -110,8 +110,7 @@ class Ray:
 BackendChoice = InProcess | Ray
 
 
-AUTO = "auto"
-"""The backend of a command that names none."""
+AUTO = "auto"  # The backend of a command that names none
 LONG = 10.0
 """Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
 

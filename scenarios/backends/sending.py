@@ -75,8 +75,7 @@ _NOT_WALKED = {".git", ".venv", ".venv-oldest", "venv", "node_modules", "__pycac
 _RUN = ("versions.json", "rounds/scenario.json")
 """Every folder of a run or sweep holds one of these files, whether it is finished or not."""
 _DEEP = 6
-_GRACE = 20
-"""Seconds that a stopped job has to end by itself."""
+_GRACE = 20  # Seconds that a stopped job has to end by itself
 
 
 def environment(folder: Path) -> dict[str, Any]:

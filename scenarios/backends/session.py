@@ -58,14 +58,11 @@ def work(
             done.put((place, None, error))
 
 
-R = TypeVar("R")
-"""The record of a round."""
+R = TypeVar("R")  # The record of a round
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
-T = TypeVar("T")
-"""The experiment's result."""
-Progress = Callable[["RunProgress"], None]
-"""Called with how far the server has come."""
+T = TypeVar("T")  # The experiment's result
+Progress = Callable[["RunProgress"], None]  # Called with how far the server has come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +129,7 @@ class BackendJob(Generic[R, O, T]):
     packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
 
 
-NAMED = "as called"
-"""The reason for a backend that its caller named, on the command line or in Python."""
+NAMED = "as called"  # The reason for a backend that its caller named, on the command line or in Python
 
 
 class Backend(Protocol):

@@ -17,8 +17,7 @@ from ray.job_submission import JobDetails, JobSubmissionClient
 from coordinator.protocol.errors import BlindrecError, InputError
 
 FAILED, STOPPED, KILLED = 1, 3, 128
-CONNECT, ANSWER = 5.0, 60.0
-"""Seconds to wait for a connection, and for an answer."""
+CONNECT, ANSWER = 5.0, 60.0  # Seconds to wait for a connection, and for an answer
 _VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
 _REACHED = "RAY_API_SERVER_ADDRESS"
 _TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file"

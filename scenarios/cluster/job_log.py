@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from scenarios.cluster.head import Head
 
 RESULT_PREFIX = "@blindrec-result:"
-WIDTH = 9_000
-"""Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters."""
+WIDTH = 9_000  # Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters.
 _LINE = re.compile(re.escape(RESULT_PREFIX) + r" (?:(\d+) ([A-Za-z0-9+/=]+)|end (\d+) ([0-9a-f]{64}))$")
 PAUSE, LONGER = 0.3, 1.1
 """Seconds without a line after which the head is asked whether the job goes on, and how they grow from look to look.

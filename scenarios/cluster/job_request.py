@@ -11,10 +11,8 @@ from coordinator.protocol.errors import InputError
 from scenarios.config.files import read_toml
 
 _HERE_ONLY = ("submit", "status", "watch", "fetch", "stop")
-_DATA = ("ratings", "file")
-"""Parameters that name data files, which are never sent."""
-_SETTINGS = ("scenario", "world", "grid")
-"""Parameters that name a TOML file of the working directory, which is sent."""
+_DATA = ("ratings", "file")  # Parameters that name data files, which are never sent
+_SETTINGS = ("scenario", "world", "grid")  # Parameters that name a TOML file of the working directory, which is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

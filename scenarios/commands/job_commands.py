@@ -42,8 +42,7 @@ Address = Annotated[
 Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
 Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
 AT = "http://127.0.0.1:8265"
-_SHARE = 0.001
-"""Of a node's own resource, which keeps the job that sends a folder on that node."""
+_SHARE = 0.001  # Of a node's own resource, which keeps the job that sends a folder on that node
 
 
 def submit(
@@ -242,8 +241,7 @@ def node_of(details: Any) -> str:
     return str(details.driver_agent_http_address or "").removeprefix("http://").rpartition(":")[0]
 
 
-EVERY = 1.0
-"""Seconds between two looks at a folder."""
+EVERY = 1.0  # Seconds between two looks at a folder
 RESUMABLE = 3
 What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
 Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]

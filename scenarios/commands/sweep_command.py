@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from scenarios.studies.sweep.sweeps import Sweep
 
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
-GRID = "sample-complexity"
-"""The command of grids, which need not be named."""
+GRID = "sample-complexity"  # The command of grids, which need not be named
 BUILT_IN = f"A TOML file, or a built-in grid: {', '.join(built_in_grids())}."
 
 

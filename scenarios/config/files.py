@@ -179,18 +179,15 @@ def check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> 
 
 MOST_SETTINGS = 16 * 2**20
 """Bytes of a TOML file or of a run's mark; a world written down by hand is the largest that anybody has."""
-MOST_RECORD = 64 * 2**20
-"""Bytes of a result; a sweep of thousands of settings has a few."""
-MOST_PROGRESS = 2**20
-"""Bytes of what a run tells of its progress; it tells less than a thousand."""
+MOST_RECORD = 64 * 2**20  # Bytes of a result; a sweep of thousands of settings has a few.
+MOST_PROGRESS = 2**20  # Bytes of what a run tells of its progress; it tells less than a thousand.
 TEXT_SHARE = 30
 """Times its length that a table of words takes in memory while it is read from text: each is an object of Python."""
 ROW_BYTES = 100
 """Bytes that a rating takes in memory while it is read (87 to 99 measured), however little it was packed into."""
 MOST_RATIO, ANY_RATIO = 200, 64 * 2**20
 """Times its packed size to which a file may unpack, and what any may unpack to: real ratings have ratios below ten."""
-_DEEPEST = 40
-"""Lists in lists, or objects; no file of ours has more than eight."""
+_DEEPEST = 40  # Lists in lists, or objects; no file of ours has more than eight.
 DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
 """What `zipfile` says of an archive that is damaged, has a password or an unknown compression."""
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Policy
 
 
-_PATH = re.compile(r"[\w.]+:[\w.]+")
-"""An import path of one's own, ``package.module:Name``."""
+_PATH = re.compile(r"[\w.]+:[\w.]+")  # An import path of one's own, ``package.module:Name``
 
 ORDER = (
     "maxsense",

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Policy
     from scenarios.config.admission import ChannelCheck
 
-SMALLEST_EPSILON = Fraction(1, 10**9)
-"""Below it 10^18 users and more would have to answer."""
+SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would have to answer
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 

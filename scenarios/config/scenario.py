@@ -69,8 +69,7 @@ class PolicySettings(ExperimentScenario):
     )
 
 
-SET = "set"
-"""The design whose estimates are weighed with public counts."""
+SET = "set"  # The design whose estimates are weighed with public counts
 
 
 class AdviceSettings(PolicySettings):
@@ -83,8 +82,7 @@ class AdviceSettings(PolicySettings):
     )
 
 
-MOST_USERS = 10**12
-"""Far more than a machine can run; above them not even the layout fits into memory."""
+MOST_USERS = 10**12  # Far more than a machine can run; above them not even the layout fits into memory.
 
 
 class Scenario(AttackSettings, AdviceSettings):

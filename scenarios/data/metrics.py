@@ -195,14 +195,11 @@ ADVICE = (
     "random_ndcg",
 )
 """The scores of advice."""
-FEWEST_RATERS = 5
-"""Items with fewer ratings do not count for taste."""
-NOISE = 0.05
-"""Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
+FEWEST_RATERS = 5  # Items with fewer ratings do not count for taste
+NOISE = 0.05  # Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise
 CHANCE, SHUFFLES = 0.001, 1999
 """The largest probability that shuffled labels explain as much, for an explanation to count; number of shuffles."""
-LEAST = 0.05
-"""The least share of the variance for an explanation to count: among many items chance explains far less."""
+LEAST = 0.05  # The least share of the variance for an explanation to count: among many items chance explains far less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,8 @@ from scenarios.data.formats import Columns, RatingFile, RatingFormat, choose_fie
 Place = Callable[[int], str]
 Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
-MOST_LINES = 10
-"""Bad lines that an error names."""
-APART = 3
-"""Ratings stand apart if the gap before them is so many times as wide as the range of all others."""
+MOST_LINES = 10  # Bad lines that an error names
+APART = 3  # Ratings stand apart if the gap before them is so many times as wide as the range of all others
 _LONG, _SHORT = 60, 12
 _THIN = 1000
 

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from scenarios.experiment.progress import ProgressReporter
 
 
-S = TypeVar("S", bound=BaseModel)
-"""A scenario: what is simulated, and under which privacy."""
+S = TypeVar("S", bound=BaseModel)  # A scenario: what is simulated, and under which privacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,7 @@ class NamedCode:
     helpers: tuple[str, ...] = ()  # Packages that travel with the design
 
 
-NOTHING = NamedCode()
-"""No custom code."""
+NOTHING = NamedCode()  # No custom code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

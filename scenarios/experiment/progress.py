@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 Whole = Annotated[int, Ge(0)]
 Amount = Annotated[float, Ge(0)]
-ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
-"""The name of rounds, by the experiment."""
+ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}  # The name of rounds, by the experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +133,9 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {left} s" if minutes else f"{left} s"
 
 
-EVERY = 1.0
-"""Seconds between two reports to a folder."""
-LATELY = 30.0
-"""Seconds over which the rate is measured."""
-_HERE = ("at", "pid", "born", "host")
-"""Fields that are reported to folders only: the log has its own time."""
+EVERY = 1.0  # Seconds between two reports to a folder
+LATELY = 30.0  # Seconds over which the rate is measured
+_HERE = ("at", "pid", "born", "host")  # Fields that are reported to folders only: the log has its own time
 
 
 @cache
@@ -254,8 +250,7 @@ class SeedProgress:
 
 
 SNAPSHOT_PREFIX = "@blindrec-standing:"
-LOG_EVERY = 5.0
-"""Seconds between two lines; a log is sent whole whenever somebody looks."""
+LOG_EVERY = 5.0  # Seconds between two lines; a log is sent whole whenever somebody looks.
 _SNAPSHOT_LINE = re.compile(re.escape(SNAPSHOT_PREFIX) + r" (\{.*\})$")
 _TOLD = ("round", "progress")
 _LAST = "over"

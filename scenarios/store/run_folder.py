@@ -21,8 +21,7 @@ from scenarios.store.whole_files import left_over, locked_folder, try_folder
 
 M = TypeVar("M", bound=BaseModel)
 RESULT = "result.json"
-RUN_SHA256 = "run_sha256"
-"""Where ``versions.json`` of a finished run has `Manifest.whole`."""
+RUN_SHA256 = "run_sha256"  # Where ``versions.json`` of a finished run has `Manifest.whole`
 
 
 def claim_folder(out: Path, manifest: Manifest) -> None:
