@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,12 +23,13 @@ from scenarios.show.figures import pictures_of
 from scenarios.show.picture import Picture
 from scenarios.show.records import flat
 from scenarios.show.tables import lines_of, text_of
+from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import planned
 from scenarios.studies.planner.plan import DesignPlan
 from scenarios.studies.planner.plan_tables import recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
-from scenarios.studies.sweep.sweeps import load_sweep
+from scenarios.studies.sweep.sweeps import Sweep, load_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -331,9 +331,7 @@ def sweep(
     KeyboardInterrupt
         On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
     """
-    settings = load_sweep(grid, seeds=seeds, allow_code=allow_code)
-    with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(settings, opened(backend or InProcess()), place, _console(progress)))
+    return _measured(load_sweep(grid, seeds=seeds, allow_code=allow_code), backend, out, progress=progress)
 
 
 def compare(
@@ -376,9 +374,7 @@ def compare(
         comparison,
     )
 
-    comparison_settings = comparison({"ratings": ratings, **settings})
-    with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(comparison_settings, opened(backend or InProcess()), place, _console(progress)))
+    return _measured(comparison({"ratings": ratings, **settings}), backend, out, progress=progress)
 
 
 def plan(
@@ -493,22 +489,19 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None)
     return write_report([Path(one) for one in results], Path(out), _folder(pdf))
 
 
+def _measured(
+    sweep: Sweep[Any, Any], backend: BackendChoice | None, out: str | Path | None, *, progress: bool
+) -> SweepResult:
+    with lasting_folder(_folder(out)) as folder, _interruptible(out):
+        return SweepResult(swept(sweep, opened(backend or InProcess()), folder, _console(progress)))
+
+
 def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
 def _console(progress: bool) -> Console:
     return Console(stderr=True, quiet=not progress)
-
-
-@contextmanager
-def _place(out: Path | None) -> Iterator[Path]:
-    """Yield the folder of a sweep, one that lasts as long as the call where none is named."""
-    if out is not None:
-        yield out
-        return
-    with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
-        yield Path(folder) / "sweep"
 
 
 @contextmanager

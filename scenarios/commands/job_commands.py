@@ -82,7 +82,7 @@ def status(
     follow: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
     json: Json = None,
 ) -> None:
-    """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
+    """Show how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
     from scenarios.cluster.folder_status import is_folder, read_status
 
     if is_folder(job):
