@@ -14,9 +14,9 @@ import ray
 import requests
 from ray.job_submission import JobDetails, JobSubmissionClient
 
-from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.errors import InputError
+from scenarios.cluster.job_log import SilentHeadError
 
-FAILED, STOPPED, KILLED = 1, 3, 128
 CONNECT, ANSWER = 5.0, 60.0  # Seconds to wait for a connection, and for an answer
 _VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
 _REACHED = "RAY_API_SERVER_ADDRESS"
@@ -27,10 +27,6 @@ _AGENT = (
     "; the head is still starting, or another Ray on its machine holds the port of its agent: submit again in a "
     "minute, then start the head with a free port as --dashboard-agent-listen-port"
 )
-
-
-class SilentHeadError(BlindrecError):
-    """A head that has answered before no longer answers."""
 
 
 class _Client(JobSubmissionClient):
@@ -177,34 +173,3 @@ def _line(error: Exception) -> str:
     """Return the beginning of an error's first line."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return first if len(first) <= 200 else f"{first[:200]} ..."
-
-
-def exit_code(details: Any) -> int:
-    """Return the exit code for a job's end: the job's own, 3 if it was stopped, 1 if it never began."""
-    status = str(details.status)
-    if status == "STOPPED":
-        return STOPPED
-    if status == "SUCCEEDED":
-        return 0
-    code: int | None = details.driver_exit_code
-    if not code:
-        return FAILED
-    return KILLED - code if code < 0 else code
-
-
-def ending(details: Any, job: str) -> str:
-    """Return in one line how a job ended that did not succeed."""
-    status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
-    if status == "STOPPED":
-        out_folder = (details.metadata or {}).get("out")
-        again = (
-            f"goes on from what is kept in {out_folder}"
-            if out_folder
-            else "begins anew, for want of an --out to keep rounds in"
-        )
-        return f"job {job} was stopped; submitted again it {again}"
-    if code:
-        lacks = "No module named" in message or code in (126, 127)
-        hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""
-        return f"job {job} failed with exit code {code}{hint}"
-    return f"job {job} failed before it began ({(message.splitlines() or ['no reason given'])[0]})"

@@ -40,6 +40,11 @@ So an end is seen within a tenth of the time that the job took. Ray itself ends 
 """
 TRIES = 3
 BAD_INPUT = 2
+FAILED, STOPPED, KILLED = 1, 3, 128
+
+
+class SilentHeadError(BlindrecError):
+    """A head that has answered before no longer answers."""
 
 
 class DamagedError(BlindrecError):
@@ -211,9 +216,7 @@ class JobLog:
 
 def follow(head: Head, job: str, log: JobLog) -> Any:
     """Show a job's log until the job is over, and return its details."""
-    import aiohttp  # noqa: PLC0415 (the cluster's side needs neither)
-
-    from scenarios.cluster.head import SilentHeadError  # noqa: PLC0415 (as above)
+    import aiohttp  # noqa: PLC0415 (the cluster's side does not need it)
 
     failures = 0
     while not _over(head, job):
@@ -232,6 +235,37 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
 
 def _over(head: Head, job: str) -> bool:
     return bool(head.details(job).status.is_terminal())
+
+
+def exit_code(details: Any) -> int:
+    """Return the exit code for a job's end: the job's own, 3 if it was stopped, 1 if it never began."""
+    status = str(details.status)
+    if status == "STOPPED":
+        return STOPPED
+    if status == "SUCCEEDED":
+        return 0
+    code: int | None = details.driver_exit_code
+    if not code:
+        return FAILED
+    return KILLED - code if code < 0 else code
+
+
+def ending(details: Any, job: str) -> str:
+    """Return in one line how a job ended that did not succeed."""
+    status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
+    if status == "STOPPED":
+        out_folder = (details.metadata or {}).get("out")
+        again = (
+            f"goes on from what is kept in {out_folder}"
+            if out_folder
+            else "begins anew, for want of an --out to keep rounds in"
+        )
+        return f"job {job} was stopped; submitted again it {again}"
+    if code:
+        lacks = "No module named" in message or code in (126, 127)
+        hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""
+        return f"job {job} failed with exit code {code}{hint}"
+    return f"job {job} failed before it began ({(message.splitlines() or ['no reason given'])[0]})"
 
 
 def main(name: str) -> NoReturn:

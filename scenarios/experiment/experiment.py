@@ -18,6 +18,7 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
+from scenarios.experiment.progress import ProgressReporter
 from scenarios.log import event
 from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from scenarios.backends.session import Backend, Progress
     from scenarios.data.datasets import FileSettings
-    from scenarios.experiment.progress import ProgressReporter
 
 
 S = TypeVar("S", bound=BaseModel)  # A scenario: what is simulated, and under which privacy
@@ -70,10 +70,6 @@ class Running:
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
         """Tell how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
-        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            ProgressReporter,
-        )
-
         telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
         return telling.progress(total, f"seed {seed}", done, unit)
 
@@ -171,10 +167,6 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
-        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            ProgressReporter,
-        )
-
         experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
         telling = ProgressReporter(

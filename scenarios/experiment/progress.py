@@ -22,7 +22,6 @@ from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.state import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.show.tables import progress
 from scenarios.store.manifest import FOLDER, PROGRESS
@@ -31,6 +30,7 @@ from scenarios.store.whole_files import write_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from coordinator.server.rounds.state import RunProgress
     from scenarios.backends.session import Progress
 
 
@@ -198,13 +198,15 @@ class SeedProgress:
     """One seed, or a sweep, from its first answer to its last."""
 
     def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+        from coordinator.server.rounds.state import RunProgress  # noqa: PLC0415 (numerical; `watch` needs none)
+
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
         self._last = RunProgress()
 
     def tell(self, tally: RunProgress) -> None:
-        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
+        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:
@@ -219,25 +221,12 @@ class SeedProgress:
 
     def _snapshot(self, now: float) -> ProgressSnapshot:
         tally = self._last
-        rate = self._rate(now, tally.count)
-        predictable = tally.planned is not None and (rate > 0 or tally.count >= self._total)
+        rate, left = self._rate(now, tally.count), None
+        if tally.planned is not None and (rate > 0 or tally.count >= self._total):
+            left = round(max(0, self._total - tally.count) / rate, 1) if rate else 0.0
+        seconds = round(now - self._begin, 3)
         return self._reporter.snapshot(
-            unit=self._unit,
-            count=tally.count,
-            total=self._total,
-            rounds=tally.rounds,
-            planned=tally.planned,
-            answers=tally.answers,
-            refused=tally.refused,
-            epsilon=tally.epsilon,
-            undecided=tally.undecided,
-            seconds=round(now - self._begin, 3),
-            rate=rate,
-            left=round(max(0, self._total - tally.count) / rate, 1)
-            if predictable and rate
-            else 0.0
-            if predictable
-            else None,
+            **asdict(tally), unit=self._unit, total=self._total, seconds=seconds, rate=rate, left=left
         )
 
     def _rate(self, now: float, count: int) -> float:
