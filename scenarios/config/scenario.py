@@ -251,13 +251,7 @@ class Scenario(AttackSettings, AdviceSettings):
         return set(self.model_fields_set - {"settings"}) | set(self.settings.model_fields_set)
 
     def complete(self, *, items: int = 200, rated: int = 20, users: int = 1_000_000) -> Scenario:
-        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked.
-
-        Raises
-        ------
-        InputError
-            If they contradict each other.
-        """
+        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked."""
         items = self.items or items
         clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
         rated, users = self.rated or min(rated, items), self.users or users
