@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _MOST_ROWS = 20
+_NATS = re.compile("epsilon|^spent_")  # Names of columns that hold nats, which may be infinite
 Table = Literal["runs", "items", "rounds", "clients", "voters", "iterations", "validated"]
 """Tables of a run, or of one of the three experiments."""
 
@@ -160,7 +162,7 @@ class RunResult(Result):
                 raise InputError(f"of is {of!r}; choose runs, {', '.join(self._tables)}")
             return self._tables[of].copy()
         table = pd.DataFrame(self.get("runs", [self._record]))
-        numbers = [name for name in table if "inf" in table[name].tolist() or _is_privacy(str(name))]
+        numbers = [name for name in table if "inf" in table[name].tolist() or _NATS.search(str(name))]
         return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
 
     def __repr__(self) -> str:
@@ -175,11 +177,6 @@ class RunResult(Result):
         titled = self._experiment.titled
         lines = lines_of(self, self._experiment.columns)
         return [(titled, str(self[titled])), *(line for line in lines if line[0] != titled)]
-
-
-def _is_privacy(name: str) -> bool:
-    """Return whether a column holds nats, which may be infinite."""
-    return "epsilon" in name or name.startswith("spent_")
 
 
 class PlanResult(Result):

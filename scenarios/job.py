@@ -27,7 +27,7 @@ def main(version: str, arguments: list[str]) -> NoReturn:
     from scenarios.cli import command_line  # noqa: PLC0415 (as above)
     from scenarios.cli import main as run  # noqa: PLC0415 (as above)
     from scenarios.cluster.job_log import send_result  # noqa: PLC0415 (as above)
-    from scenarios.cluster.job_request import check_request, takes_json  # noqa: PLC0415 (as above)
+    from scenarios.cluster.job_request import check_request, parsed  # noqa: PLC0415 (as above)
     from scenarios.experiment.progress import JobLogHandler  # noqa: PLC0415 (as above)
     from scenarios.log import listening  # noqa: PLC0415 (as above)
 
@@ -42,7 +42,7 @@ def main(version: str, arguments: list[str]) -> NoReturn:
                 f"{path} is not on the cluster (node {platform.node()}), and data is not sent; place the file there, "
                 "under the same path"
             )
-    if not takes_json(tree, arguments):
+    if "json" not in parsed(tree, arguments):  # a command without a result
         run(arguments)
     with tempfile.TemporaryDirectory() as folder, listening(JobLogHandler()):
         result = Path(folder) / "result.json"

@@ -128,10 +128,10 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
-    _require_none_here()
+    if ray.is_initialized():  # by somebody else, whose instance would end with the run
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
     target = address or os.environ.get("RAY_ADDRESS")
-    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
-    for name, value in _QUIET.items():
+    for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
     with nullcontext() if target else _alone():
         if target:
@@ -139,7 +139,7 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
-        with _without_folder(session), HeadWatch(_head()) as watch:
+        with _without_folder(session), HeadWatch(str(ray.get_runtime_context().gcs_address)) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if target and not cpus:
@@ -158,17 +158,6 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             finally:
                 watch.stop()
                 ray.shutdown()
-
-
-def _head() -> str:
-    """Return the address of the head that this process has joined or started."""
-    return str(ray.get_runtime_context().gcs_address)
-
-
-def _require_none_here() -> None:
-    """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
-    if ray.is_initialized():
-        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
 def _alone() -> AbstractContextManager[None]:

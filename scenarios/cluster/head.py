@@ -53,15 +53,11 @@ class Head:
         with _explained(self.address), _only(self.address):
             try:
                 self.client = _Client(self.address)
-            except (
-                ConnectionError,
-                requests.RequestException,
-                LookupError,
-                RuntimeError,
-                TypeError,
-                ValueError,
-            ) as error:
-                raise _unreachable(self.address, error) from None
+            except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:  # all that the client raises
+                raise InputError(
+                    f"no Ray head answers at {self.address} ({_line(error)}); give the URL of its dashboard, port 8265 "
+                    "if not told otherwise, or start a head there"
+                ) from None
 
     def check_versions(self) -> None:
         """Make sure that the cluster runs the Ray and the Python of this process."""
@@ -123,13 +119,6 @@ def _url(address: str) -> str:
     if not good:
         raise InputError(f"address is {address}; give the URL of a head's dashboard, e.g. http://127.0.0.1:8265")
     return url
-
-
-def _unreachable(address: str, error: Exception) -> InputError:
-    return InputError(
-        f"no Ray head answers at {address} ({_line(error)}); give the URL of its dashboard, port 8265 if not told "
-        "otherwise, or start a head there"
-    )
 
 
 @contextmanager

@@ -66,11 +66,6 @@ def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def takes_json(tree: Any, arguments: Sequence[str]) -> bool:
-    """Whether a command has a result in JSON."""
-    return "json" in parsed(tree, arguments)
-
-
 def _files(values: dict[str, Any]) -> list[tuple[str, Path]]:
     named = [(name, Path(values[name])) for name in (*_DATA, *_SETTINGS) if values.get(name) is not None]
     return [(name, path) for name, path in named if name != "grid" or path.suffix == ".toml" or path.is_file()]

@@ -21,7 +21,6 @@ from scenarios.config.identity import (
     came_by_value,
     code_of,
     identity,
-    import_class,
     modules_of_class,
     settings_fields,
     types_of,
@@ -62,7 +61,7 @@ class OwnHalf(ServerHalf):
     """A class as scenarios see it before its settings and its world are given."""
 
     def __init__(self, kind: type[Mechanism]) -> None:
-        self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
+        self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__
         self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
         self.settings: type[OwnSettings] = _settings_of_class(kind, self)
 
@@ -79,11 +78,6 @@ class OwnHalf(ServerHalf):
     def moments(self, settings: OwnSettings, world: World) -> object | None:
         """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
         return self.design(settings, world).signal()
-
-
-def path_of(kind: type[Mechanism]) -> str:
-    """Return a class's import path."""
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings]:
@@ -127,11 +121,6 @@ def packages_of(kind: type[Mechanism], helpers: Iterable[str] = ()) -> set[str]:
 def travelling() -> frozenset[str]:
     """Return the packages of all custom mechanisms in this process, which are sent to other processes by value."""
     return frozenset(_PACKAGES)
-
-
-def half_at(path: str) -> OwnHalf:
-    """Return the half of the class that ``package.module:Name`` names."""
-    return half_of_class(import_class(path))
 
 
 def settings_in(mechanism: Mechanism) -> OwnSettings:

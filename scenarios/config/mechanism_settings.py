@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,16 @@ from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, ServerHalf, Settings
 from scenarios import PACKAGES
-from scenarios.config.custom_halves import OwnSettings, half_at, half_of_class, settings_in
+from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
-from scenarios.config.identity import OURS, import_object, modules_of
+from scenarios.config.identity import OURS, import_class, import_object, modules_of
 from scenarios.config.settings import OWN
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
 
 
-_PATH = re.compile(r"[\w.]+:[\w.]+")  # An import path of one's own, ``package.module:Name``
+_PATH = re.compile(r"[\w.]+:[\w.]+")  # The import path of a custom mechanism, ``package.module:Name``
 
 ORDER = (
     "maxsense",
@@ -69,9 +68,9 @@ def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
 
 
 def server_half(design: str) -> ServerHalf:
-    """Return the server's half of a mechanism by its name, or of one's own by its import path."""
+    """Return the server's half of a mechanism by its name, or of a custom one by its import path."""
     if _PATH.fullmatch(design):
-        return half_at(design)
+        return half_of_class(import_class(design))
     if (half := designs().get(design)) is None:
         remedy = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
         raise InputError(f"design is {design!r}; {remedy}")
@@ -138,7 +137,7 @@ def _require_default(half: ServerHalf, name: str, value: Any) -> None:
 def own_designs(
     paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
 ) -> tuple[OwnSettings, ...]:
-    """Read users' own mechanisms."""
+    """Return custom mechanisms, named by their import paths or given as they are, with their settings."""
     values, designs, used = dict(settings or {}), list[OwnSettings](), set[str]()
     for one in paths:
         if isinstance(one, str):
@@ -156,17 +155,11 @@ def own_designs(
     return tuple(designs)
 
 
-def import_policy(path: str) -> Callable[[Setting], Any]:
-    """Return what ``package.module:Name`` names; see `scenarios.config.identity.import_object`."""
-    policy: Callable[[Setting], Any] = import_object(path, "policy")
-    return policy
-
-
 def code_digest(policy: str) -> str:
     """Return the SHA-256 of the code that asks: this package's, and of a user's own policy what it is made of."""
     code = [*_our_code()]
     if ":" in policy:
-        import_policy(policy)
+        import_object(policy, "policy")
         code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
     return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
 

@@ -27,7 +27,8 @@ from coordinator.server.server_half import (
 from scenarios.config.admission import admitted_of_run
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
-from scenarios.config.mechanism_settings import designs, import_policy
+from scenarios.config.identity import import_object
+from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
 from scenarios.config.settings import validated
@@ -79,7 +80,7 @@ class RunSpec:
 
     @property
     def world(self) -> World:
-        """What the mechanism is told of the world."""
+        """What the mechanism knows of the world."""
         return self.scenario.world
 
     @cached_property
@@ -101,7 +102,7 @@ class RunSpec:
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
-        """The mechanism of one's own, checked and admitted, and how; None where it is none.
+        """The custom mechanism, checked and admitted, and how; None where it is none.
 
         A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
         claims.
@@ -111,7 +112,7 @@ class RunSpec:
 
     @cached_property
     def setting(self) -> Setting:
-        """What the policy is told; a trusted curator's devices answer without noise."""
+        """What the policy knows; a trusted curator's devices answer without noise."""
         from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical, as all policies)
 
         scenario = self.scenario
@@ -137,7 +138,7 @@ class RunSpec:
             options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds, verify=scenario.verify)
             return self.half.policy(name, self.setting, options)
         try:
-            policy = import_policy(name)(self.setting)
+            policy = import_object(name, "policy")(self.setting)
         except PolicyError:
             raise
         except (Exception, SystemExit) as error:

@@ -272,13 +272,7 @@ def _one_float(text: str) -> float:
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK = 1 << 24  # bytes parsed at a time
 _GAP = "gap "
-
-
 _ROW = re.compile(r"Row #(\d+): ")
-
-
-def _passed_over(_: Any) -> None:
-    """Say nothing of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends."""
 
 
 def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> tuple[pa.Table, Faults]:
@@ -303,7 +297,8 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
         strings_can_be_null=False,
         check_utf8=False,
     )
-    hook, sys.unraisablehook = sys.unraisablehook, _passed_over
+    # Nothing is said of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with file.open() as opened:
             table = pyarrow.csv.read_csv(

@@ -16,7 +16,7 @@ import foreign_mechanisms as foreign
 import pytest
 
 from coordinator.protocol.errors import InputError, PolicyError
-from scenarios.config.identity import build_mechanism, identity, import_class, settings_of
+from scenarios.config.identity import build_mechanism, identity, import_class
 
 SOURCE = Path(foreign.__file__)
 
@@ -73,7 +73,6 @@ def test_other_ends_of_lines_are_no_change(folder: Path) -> None:
 def test_settings_count() -> None:
     assert identity(foreign.GRR(shift=1)) != identity(foreign.GRR())
     assert identity(foreign.GRR(shift=0)) == identity(foreign.GRR())
-    assert settings_of(foreign.GRR(shift=3)) == {"shift": 3}
 
 
 HELPED = """
