@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from actors.host import HostedKeeper, permit_of, start_host, start_keeper
-from actors.keeper import LedgerClient
+from actors.keeper import LedgerClient, require_there
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
@@ -25,7 +25,6 @@ from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
-from scenarios.backends.spending import require_there
 from scenarios.config.custom_halves import travelling
 
 POLL, POLL_AGAIN = 0.2, 0.02

@@ -15,13 +15,12 @@ from nasty import COSTS
 
 from actors.device import AdviceRequest, Cohort, Raters
 from actors.host import DeviceHost, permit_of
-from actors.keeper import Charge, Keeper
+from actors.keeper import Charge, Keeper, spent_by
 from actors.ledger import Ledger
 from actors.voters import PlantedVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Model
-from scenarios.backends.spending import spent_by
 
 WORLD = worlds.world(items=20, rated=4)
 QUERY = worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1))

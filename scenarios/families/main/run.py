@@ -11,6 +11,7 @@ import numpy as np
 
 from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Raters
+from actors.keeper import Spent, spent_by
 from actors.lying.devices import Liars
 from actors.lying.lies import Collusion
 from actors.ratings import Ratings
@@ -36,7 +37,6 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.backends.spending import Spent, spent_by
 from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.run_spec import RunSpec

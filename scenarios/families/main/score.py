@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from actors.keeper import Spent
 from actors.lying.lies import Collusion
 from actors.ratings import BlockRatings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
@@ -19,7 +20,6 @@ from coordinator.protocol.budget import Epsilon, add, as_json
 from coordinator.protocol.coins import derive
 from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
-from scenarios.backends.spending import Spent
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario

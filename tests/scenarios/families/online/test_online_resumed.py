@@ -11,11 +11,10 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
-from actors.keeper import Keeper
+from actors.keeper import Keeper, spent_by
 from coordinator.protocol.ballots import Service
 from coordinator.server.online import service as serving
 from coordinator.server.online.service import Line, Served, serve
-from scenarios.backends.spending import spent_by
 from scenarios.families.online.online_run import KeptClients
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.record_log import count_records
