@@ -260,7 +260,7 @@ def run(
     devices_per_actor : int, optional
         Size of a cohort; no answer depends on it.
     progress : bool
-        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+        Whether to show progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
 
     Returns
     -------
@@ -275,7 +275,7 @@ def run(
     LostError
         If something was lost; a `ResumableError` where ``out`` keeps rounds to go on from.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
     experiment = experiment_of(scenario)
     running = finished_run(
@@ -313,9 +313,9 @@ def sweep(
     out : path, optional
         Folder in which every finished unit is kept; the same call goes on there. Default: nothing is kept.
     progress : bool
-        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+        Whether to show progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
     allow_code : bool
-        Whether a TOML file may name a design or policy of somebody's own, which is imported; a mapping may.
+        Whether a TOML file may name a custom design or policy, which is imported; a mapping may.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def sweep(
     InputError
         If something cannot be used.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
     return _measured(load_sweep(grid, seeds=seeds, allow_code=allow_code), backend, out, progress=progress)
 
@@ -350,7 +350,7 @@ def compare(
     out : path, optional
         Folder in which every finished row is kept; the same call goes on there. Default: nothing is kept.
     progress : bool
-        Whether to tell progress.
+        Whether to show progress.
     **settings
         Flags of the command by their names, such as ``features="movies.csv"``, ``epsilon=(1, 4)``, ``scale=(1, 100)``,
         ``trust_models``, ``mechanisms`` and ``seeds``.
@@ -365,7 +365,7 @@ def compare(
     InputError
         If something cannot be used.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
     from scenarios.studies.compare.comparison import (  # noqa: PLC0415 (others need not wait for what it loads)
         comparison,
@@ -395,7 +395,7 @@ def plan(
     design: str | None = None,
     **settings: Any,
 ) -> PlanResult:
-    """Tell how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
+    """Compute how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
 
     With ``users`` and without ``epsilon`` the smallest epsilon is sought with which they are enough.
 
@@ -414,7 +414,7 @@ def plan(
     users : int, optional
         Users there are.
     ratings : path, optional
-        Tell what private advice takes among people like this file's, and plan for its shape.
+        Show what private advice takes among people like this file's, and plan for its shape.
     columns, like_from, duplicates, bad_lines : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
         whether lines that cannot be read are an error or left out.
@@ -423,7 +423,7 @@ def plan(
     worth : float, optional
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
     design : str, optional
-        A design of one's own to plan for beside ours, ``package.module:Name``.
+        A custom design to plan for beside ours, ``package.module:Name``.
     **settings
         Settings that several mechanisms share, such as ``theta``.
 

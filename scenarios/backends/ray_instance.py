@@ -33,7 +33,7 @@ def scraped() -> list[str]:
     ]
 
 
-def tell_scraped() -> None:
+def report_scraped() -> None:
     """Say where a scraper finds the run's metrics."""
     places = scraped()
     more = f" and {len(places) - _SHOWN} nodes more" if len(places) > _SHOWN else ""
@@ -149,7 +149,7 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
                         f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for that many at most"
                     )
                 if metrics:
-                    tell_scraped()
+                    report_scraped()
                 yield OnRay(workers or cpus, metrics=metrics, most=workers is None)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
@@ -198,7 +198,7 @@ def _without_folder(session: Path | None) -> Iterator[None]:
     """Remove the folder of a session, of an instance that this process started, at the end of the ``with`` block.
 
     It holds logs, sockets and Ray's own files. It is left if something was lost or our own code failed, because its
-    logs may tell why.
+    logs may say why.
     """
     try:
         yield

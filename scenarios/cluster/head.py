@@ -154,7 +154,7 @@ def _known(address: str, job: str) -> Iterator[None]:
         if "404" not in str(error) and "does not exist" not in str(error):
             raise SilentHeadError(f"the head at {address} fails ({_line(error)})") from None
         raise InputError(
-            f"job {job} is unknown to the head at {address}; `ray job list` tells those it knows"
+            f"job {job} is unknown to the head at {address}; `ray job list` lists those it knows"
         ) from None
 
 

@@ -92,8 +92,8 @@ def audit(
 ) -> None:
     """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
-    Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
-    devices whose inputs are known, and over several rounds, is held against what is claimed.
+    Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
+    again, beside devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
     from scenarios.studies.scrutiny.audit import audit as audit_one
     from scenarios.studies.scrutiny.audit import every_name
@@ -153,8 +153,8 @@ def show_audit(console: Console, one: Audit) -> None:
         most = "" if attack.right_at_most is None else percent(attack.right_at_most)
         bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
         rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
-    columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
-    show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
+    columns = ["attack", "what is distinguished", "claimed", "measured, at least", "guessed right", "at most"]
+    show_table(console, columns, rows, title=title, words=["attack", "what is distinguished"])
     verdict = one.failures or ["nothing contradicts the claim"]
     remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
 

@@ -38,11 +38,11 @@ def plan(
     epsilon: Annotated[str | None, typer.Option(help="Privacy in nats; inf for none [1, or sought: --users].")] = None,
     success: Annotated[float | None, typer.Option(help="P(all items right) to reach [0.95].")] = None,
     accuracy: Annotated[float | None, typer.Option(help="Share of items right to reach, instead or as well.")] = None,
-    users: Annotated[int | None, typer.Option(help="Users there are: tells what they achieve.")] = None,
+    users: Annotated[int | None, typer.Option(help="Users there are: shows what they achieve.")] = None,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
     ratings: Annotated[
-        Path | None, typer.Option(help="Tell what private advice takes among a file's people; plan for its shape.")
+        Path | None, typer.Option(help="Show what private advice takes among a file's people; plan for its shape.")
     ] = None,
     worth: Annotated[
         float | None, typer.Option(help="Share of plain popularity's NDCG that advice is to reach [0.95].")
@@ -60,7 +60,7 @@ def plan(
     """Compute how many users each design needs, and which to use, from exact moments and before anything is run.
 
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended. For a file it first tells how many people like its own
+    device holds are shown for comparison, never recommended. For a file it first shows how many people like its own
     private advice takes, which is drawn from the file, and then plans for a block model of its shape.
     """
     from scenarios.studies.plan_of_file import planned
@@ -113,7 +113,7 @@ def plan(
 
 
 def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
-    """Return a design of one's own with its settings, as a scenario takes them."""
+    """Return a custom design with its settings, as a scenario takes them."""
     if design is None and not setting:
         return None
     if design is None or ":" not in design:
@@ -136,7 +136,7 @@ COMPARE_HELP = """Compare what recommendations are worth under each trust model,
 \b
   none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
   curator   a trusted curator publishes noisy counts of likes, or of pairs of items
-  two-tier  a few people's ratings are public, and the others may add what devices tell
+  two-tier  a few people's ratings are public, and the others may add what devices answer
   local     nobody is trusted: every device answers one question under its whole epsilon
   coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
 

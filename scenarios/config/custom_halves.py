@@ -134,7 +134,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...]], CustomMechanism] = {}
 
 
 def own_of(settings: OwnSettings) -> CustomMechanism:
-    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
+    """Admit a custom mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:

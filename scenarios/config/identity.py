@@ -272,7 +272,7 @@ def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
 
 
 def _cell_of(kind: type) -> str:
-    """Return the cell of a notebook in which a class is defined, which one of its methods tells."""
+    """Return the cell of a notebook in which a class is defined, which one of its methods names."""
     for value in vars(kind).values():
         code = getattr(getattr(value, "__func__", value), "__code__", None)
         if code is not None and getattr(value, "__module__", "") == kind.__module__:

@@ -156,7 +156,7 @@ def own_designs(
 
 
 def code_digest(policy: str) -> str:
-    """Return the SHA-256 of the code that asks: this package's, and of a user's own policy what it is made of."""
+    """Return the SHA-256 of the code that asks: this package's, and of a custom policy what it is made of."""
     code = [*_our_code()]
     if ":" in policy:
         import_object(policy, "policy")
@@ -173,6 +173,6 @@ def _our_code() -> tuple[bytes, ...]:
 
 
 def packages_of_policy(policy: Policy) -> set[str]:
-    """Return the packages that a user's own policy is made of: its module's, and those beside it that this imports."""
+    """Return the packages that a custom policy is made of: its module's, and those beside it that this imports."""
     module = type(policy).__module__
     return {name.partition(".")[0] for name in (module, *modules_of([module]))} - OURS - {"__main__"}

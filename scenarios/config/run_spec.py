@@ -104,7 +104,7 @@ class RunSpec:
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
         """The custom mechanism, checked and admitted, and how; None where it is none.
 
-        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
+        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel reveals more than it
         claims.
         """
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
@@ -129,7 +129,7 @@ class RunSpec:
 
     @cached_property
     def policy(self) -> Policy:
-        """The server's policy; a `PolicyError` if it is a user's own and cannot be imported or made."""
+        """The server's policy; a `PolicyError` if it is a custom one and cannot be imported or made."""
         name = self.scenario.policy
         if ":" not in name:
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)

@@ -36,7 +36,7 @@ from scenarios.config.settings import (
 
 
 class PolicySettings(ExperimentScenario):
-    """A policy, and what it is told."""
+    """A policy, and its settings."""
 
     policy: str = Field(
         default=ONE_ROUND,
@@ -89,7 +89,7 @@ class Scenario(AttackSettings, AdviceSettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
-    --help` tells of each.
+    --help` explains each.
     """
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -218,7 +218,7 @@ class Scenario(AttackSettings, AdviceSettings):
 
     @property
     def world(self) -> World:
-        """What the mechanism is told of the world, once the scenario is filled in."""
+        """What the mechanism knows of the world, once the scenario is filled in."""
         return World(
             items=self.items or 0,
             rated=self.rated or 0,

@@ -61,7 +61,7 @@ class Faults:
     _rows: list[tuple[Ints, Reason]] = field(default_factory=list)
 
     def add(self, rows: Ints, reason: Reason) -> None:
-        """Count rows of the table as bad; each is told with the first reason that was added."""
+        """Count rows of the table as bad; each is reported with the first reason that was added."""
         if rows.size:
             self._rows.append((rows, reason))
 

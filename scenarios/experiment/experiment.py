@@ -60,18 +60,18 @@ NOTHING = NamedCode()  # No custom code
 class Running:
     """Where and how one seed runs; no answer depends on it."""
 
-    session: Backend  # The place
+    session: Backend
     console: Console  # For progress and remarks
     devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
-    telling: ProgressReporter | None = None  # Tells how far it has come; None to tell the console alone
+    reporter: ProgressReporter | None = None  # Reports how far it has come; None to show it on the console alone
 
     def progress(
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
-        """Tell how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
-        telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
-        return telling.progress(total, f"seed {seed}", done, unit)
+        """Report how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
+        reporter = self.reporter or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
+        return reporter.progress(total, f"seed {seed}", done, unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Record:
     scenario: dict[str, Any]  # The scenario as it ran, as JSON values that `Experiment.read` takes
     # Returns the tables of its folder by their names
     tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
-    failure: str | None = None  # What went wrong with the policy; the record tells what earlier rounds learned
+    failure: str | None = None  # What went wrong with the policy; the record holds what earlier rounds learned
 
 
 class Experiment(ABC, Generic[S]):
@@ -98,8 +98,8 @@ class Experiment(ABC, Generic[S]):
     files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
     sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
-    own: ClassVar[bool] = False  # Whether mechanisms and policies may be one's own
-    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the place is opened
+    own: ClassVar[bool] = False  # Whether mechanisms and policies may be custom ones
+    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the backend is opened
     help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
@@ -110,10 +110,10 @@ class Experiment(ABC, Generic[S]):
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
     def check(self, scenario: S) -> None:
-        """Refuse what a scenario alone does not show, before a place is opened."""
+        """Refuse what a scenario alone does not show, before a backend is opened."""
 
     def warn(self, scenario: S, console: Console) -> None:
-        """Warn of what a run will not find, and tell what its file of ratings is like, before its first seed."""
+        """Warn of what a run will not find, and say what its file of ratings is like, before its first seed."""
         if getattr(scenario, "ratings", None) is not None:
             from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
 
@@ -123,7 +123,7 @@ class Experiment(ABC, Generic[S]):
         """Return what makes a folder this experiment's own."""
         return manifest_of(self.name, scenario, *self.files, repeat=repeat)
 
-    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be one's own)
+    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be custom)
         """Return the scenario of a folder whose experiment was interrupted."""
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
@@ -169,16 +169,16 @@ def finished_run(
     def work(session: Backend) -> Record:
         experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
-        telling = ProgressReporter(
+        reporter = ProgressReporter(
             kind=experiment.name,
             run=os.urandom(16).hex() if mark is None else mark.run,
             console=console,
             repeats=repeat,
             out=out,
         )
-        event("started", kind=experiment.name, run=telling.run, repeats=repeat, backend=session.name)
+        event("started", kind=experiment.name, run=reporter.run, repeats=repeat, backend=session.name)
         running = Running(
-            session=session, console=console, devices_per_actor=devices_per_actor, out=out, telling=telling
+            session=session, console=console, devices_per_actor=devices_per_actor, out=out, reporter=reporter
         )
         return run_seeds(experiment, settings, running, repeat)
 

@@ -163,12 +163,12 @@ class ProgressReporter:
         with progress(self.console, total, label, done) as show:
             course = SeedProgress(self, total, unit)
 
-            def tell(tally: RunProgress) -> None:
+            def report(tally: RunProgress) -> None:
                 if not verbose():
                     show(tally)
-                course.tell(tally)
+                course.report(tally)
 
-            yield tell
+            yield report
             course.end()
 
     def snapshot(self, **numbers: Any) -> ProgressSnapshot:
@@ -185,7 +185,7 @@ class ProgressReporter:
             **numbers,
         )
 
-    def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
+    def report(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
         """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""
         numbers = asdict(snapshot)
         event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
@@ -205,19 +205,19 @@ class SeedProgress:
         self._past: deque[tuple[float, int]] = deque()
         self._last = RunProgress()
 
-    def tell(self, tally: RunProgress) -> None:
+    def report(self, tally: RunProgress) -> None:
         """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
+        self._reporter.report("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
         """Report the end."""
         now = time.monotonic()
-        self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
+        self._reporter.report("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
     def _snapshot(self, now: float) -> ProgressSnapshot:
         tally = self._last

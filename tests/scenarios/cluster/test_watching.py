@@ -150,7 +150,7 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
     monkeypatch.setattr(progress.ProgressReporter, "tell", lambda *_, **__: told.append(_[2]))
     course = progress.SeedProgress(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
-        course.tell(RunProgress(count=count, planned=planned, rounds=count))
+        course.report(RunProgress(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
     assert duration(30.0) == "30 s"
 
