@@ -20,15 +20,12 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.config.files import MOST_RECORD
 from scenarios.experiment.progress import ProgressSnapshot, split_snapshot
 from scenarios.store.whole_files import left_over
-
-if TYPE_CHECKING:
-    from scenarios.cluster.head import Head
 
 RESULT_PREFIX = "@blindrec-result:"
 WIDTH = 9_000  # Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters.
@@ -214,8 +211,8 @@ class JobLog:
                 coming = asyncio.ensure_future(anext(pieces, None))
 
 
-def follow(head: Head, job: str, log: JobLog) -> Any:
-    """Show a job's log until the job is over, and return its details."""
+def follow(head: Any, job: str, log: JobLog) -> Any:
+    """Show a job's log until the job is over, and return its details; ``head`` is a `Head`, which imports from here."""
     import aiohttp  # noqa: PLC0415 (the cluster's side does not need it)
 
     failures = 0
@@ -233,7 +230,7 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
     return head.details(job)
 
 
-def _over(head: Head, job: str) -> bool:
+def _over(head: Any, job: str) -> bool:
     return bool(head.details(job).status.is_terminal())
 
 

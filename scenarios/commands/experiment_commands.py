@@ -92,7 +92,7 @@ def _run(
     **options: Any,
 ) -> None:
     """Run the seeds of a scenario, and report what came of them; ``options`` are those of `finished_run`."""
-    opening = place.open(lambda: repeat * experiment.work(settings), metrics=metrics)
+    opening = place.session(lambda: repeat * experiment.work(settings), metrics=metrics)
     with finished_run(experiment, settings, opening, repeat=repeat, console=console(), **options) as record:
         _report(experiment, record.values, record.tables, output, command)
 

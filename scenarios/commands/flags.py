@@ -95,7 +95,7 @@ class BackendFlags:
     def __post_init__(self) -> None:
         check_backend(self.backend, self.workers)
 
-    def open(self, work: Callable[[], float], *, metrics: bool = False) -> AbstractContextManager[Backend]:
+    def session(self, work: Callable[[], float], *, metrics: bool = False) -> AbstractContextManager[Backend]:
         """Open the backend, which the predicted work chooses where none is named; see `open_session`."""
         return open_session(self.backend, address=self.address, workers=self.workers, metrics=metrics, work=work)
 

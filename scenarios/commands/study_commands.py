@@ -106,7 +106,7 @@ def plan(
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
-            with place.open(lambda: repeat * MAIN_JOB.work(checked)) as session:
+            with place.session(lambda: repeat * MAIN_JOB.work(checked)) as session:
                 result["check"] = check_plan(checked, session, repeat=repeat, console=console())
             show_check(screen, result["check"])
     output.deliver("plan", result, lambda: None)  # whose tables stand there already
@@ -175,7 +175,7 @@ def compare(
     own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
     sweep = comparison({"ratings": file, "design": own, **values})
     with lasting_folder(out) as folder:
-        done = swept(sweep, place.open(sweep.work), folder, console())
+        done = swept(sweep, place.session(sweep.work), folder, console())
     output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))
 
 

@@ -31,23 +31,9 @@ if TYPE_CHECKING:
 _PATH = re.compile(r"[\w.]+:[\w.]+")  # The import path of a custom mechanism, ``package.module:Name``
 
 ORDER = (
-    "maxsense",
-    "sign",
-    "anchor",
-    "multi-maxsense",
-    "grr",
-    "oue",
-    "olh",
-    "hadamard",
-    "subset",
-    "set",
-    "pairs",
-    "pairwise",
-    "curator-items",
-    "curator-pairs",
-    "item-query",
-    "full-reveal",
-)
+    "maxsense", "sign", "anchor", "multi-maxsense", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs",
+    "pairwise", "curator-items", "curator-pairs", "item-query", "full-reveal",
+)  # fmt: skip
 """Mechanisms as they are listed; others come after them, by name."""
 VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),

@@ -181,15 +181,9 @@ def _mean_and_error(values: Floats) -> tuple[float, float]:
 
 
 ADVICE = (
-    "hit_rate",
-    "hit_rate_error",
-    "ndcg",
-    "ndcg_error",
-    "popularity_hit_rate",
-    "popularity_ndcg",
-    "random_hit_rate",
+    "hit_rate", "hit_rate_error", "ndcg", "ndcg_error", "popularity_hit_rate", "popularity_ndcg", "random_hit_rate",
     "random_ndcg",
-)
+)  # fmt: skip
 """The scores of advice."""
 FEWEST_RATERS = 5  # Items with fewer ratings do not count for taste
 NOISE = 0.05  # Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise

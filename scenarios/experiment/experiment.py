@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.errors import InputError, LostError, PolicyError
 from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
 from scenarios.experiment.progress import ProgressReporter
@@ -23,11 +23,12 @@ from scenarios.log import event
 from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
+from scenarios.store.record_log import drop
 from scenarios.store.run_folder import (
     RUN_SHA256,
     claim_folder,
     finished_result,
-    finished_run_folder,
+    in_run_folder,
     manifest_of,
     require_counts,
     scenario_of,
@@ -182,19 +183,20 @@ def finished_run(
         )
         return run_seeds(experiment, settings, running, repeat)
 
-    with finished_run_folder(
-        out,
-        opening,
-        claim=lambda folder: claim_folder(folder, experiment.mark(settings, repeat)),
-        work=work,
-        write=write_folder,
-    ) as record:
+    def claim(folder: Path) -> None:
+        claim_folder(folder, experiment.mark(settings, repeat))
+
+    with in_run_folder(out, opening, claim=claim, work=work) as record:
+        if out is not None:
+            write_folder(out, record)
         yield record
         if record.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
             astray = PolicyError(f"{record.failure}; {reported}")
             astray.result = record.values
             raise astray
+        if out is not None:
+            drop(out)
 
 
 def _load(module: str) -> None:
@@ -219,8 +221,11 @@ def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: 
 
 def write_folder(out: Path, record: Record) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
-    for name, table in record.tables().items():
-        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    mark = read_manifest(out)
-    digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
-    write_result(out, record.values, record.scenario, **digests)
+    try:
+        for name, table in record.tables().items():
+            write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+        mark = read_manifest(out)
+        digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
+        write_result(out, record.values, record.scenario, **digests)
+    except OSError as error:
+        raise LostError(f"results cannot be written to {out} ({error.strerror})") from None

@@ -145,27 +145,6 @@ def in_run_folder(
 
 
 @contextmanager
-def finished_run_folder(
-    out: Path | None,
-    opening: AbstractContextManager[S],
-    *,
-    claim: Callable[[Path], None],
-    work: Callable[[S], T],
-    write: Callable[[Path, T], None],
-) -> Iterator[T]:
-    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it."""
-    with in_run_folder(out, opening, claim=claim, work=work) as done:
-        if out is not None:
-            try:
-                write(out, done)
-            except OSError as error:
-                raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
-        yield done
-        if out is not None:
-            drop(out)
-
-
-@contextmanager
 def _left_empty(out: Path | None, *, new: bool) -> Iterator[None]:
     """Remove a folder that keeps nothing if its experiment ends early.
 

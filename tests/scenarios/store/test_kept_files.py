@@ -275,7 +275,7 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert count_records(tmp_path / "out") == 4

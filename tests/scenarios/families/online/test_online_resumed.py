@@ -105,7 +105,7 @@ def test_a_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, served: lis
 def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
     blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     books = []
     for name in ("whole", "resumed"):
         out = tmp_path / name

@@ -103,7 +103,7 @@ def test_a_run_that_stops_while_a_batch_answers_goes_on_with_that_batch(
 
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name
