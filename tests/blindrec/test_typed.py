@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 import blindrec
 from scenarios.from_python import RunResult
 
-ROOT = Path(__file__).parents[2]
 
 
 def script() -> None:

@@ -17,7 +17,6 @@ from scenarios.store.journal import ROUNDS
 from scenarios.store.record_log import from_bytes, to_bytes
 from scenarios.store.round_store import InMemoryRounds
 
-HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
 
 def outcome(of: Job, workers: int = 2) -> Outcome:

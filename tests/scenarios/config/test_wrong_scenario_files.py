@@ -15,12 +15,9 @@ from scenarios.config.run_spec import load_scenario
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("epsilom = 1", ["epsilom", "unknown"]),
         ("[speed]\nworkers = 2", ["speed", "unknown"]),
-        ('items = "many"', ["items", "'many'"]),
         ("items = 10.5", ["items", "10.5"]),
         ("items = 10\nitems = 11", ["scenario.toml", "no TOML"]),
-        ("items: 10", ["scenario.toml", "no TOML"]),
         ("columns = ['u']", ["columns", "['u']"]),
         ("like = [[0.9, 0.1], 0.5]", ["like", "0.5"]),
         ("epsilon = true", ["epsilon", "True"]),
