@@ -98,7 +98,7 @@ _HOMES = {
 if line := foreign(Path(__file__).parents[1]):
     if Path(sys.argv[0] if sys.argv else "").stem == "blindrec":  # who typed the command needs no trace
         sys.exit(f"blindrec: {line}")
-    raise ImportError(line, name=__name__)  # named, so that `python -m blindrec` tells it in a line, too
+    raise ImportError(line, name=__name__)  # named, so that `python -m blindrec` says it in a line, too
 
 
 if not TYPE_CHECKING:  # else type checkers would take any name for a public one

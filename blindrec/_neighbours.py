@@ -1,4 +1,4 @@
-"""Packages of other projects that stand where blindrec's own should: told by one line, without importing them."""
+"""Packages of other projects that stand where blindrec's own should: reported in one line, without importing them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ def foreign(home: Path) -> str | None:
 
     A package is ours if its first file says so, wherever it lies: Ray puts each package that it is sent into a folder
     of its own, an editable install leads to a checkout, and what was zipped stays in the zip. A foreign wheel that was
-    installed over ours left its own first file, in the same place. Where no source can be read, place decides.
-
-    Parameters
-    ----------
-    home : Path
-        The folder that holds the package ``blindrec`` itself.
+    installed over ours left its own first file, in the same place. Where no source can be read, the place decides:
+    ``home`` is the folder that holds the package ``blindrec`` itself.
     """
     for name in NEIGHBOURS:
         spec = _spec(name)

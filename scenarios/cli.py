@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import sys
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -21,9 +20,9 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _told(
+def _without_command(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Tell the version, and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version, and leave.")] = False,
 ) -> None:
     """See the help of `app`."""
     if version:
@@ -32,116 +31,81 @@ def _told(
         typer.echo(context.get_help())
 
 
-def _experiment(name: str) -> Callable[..., None]:
-    from scenarios.commands.experiment_commands import (  # noqa: PLC0415 (other commands need not wait for experiments)
-        command_of,
-    )
-    from scenarios.experiments import EXPERIMENTS  # noqa: PLC0415 (as above)
-
-    return command_of(EXPERIMENTS[name])
-
-
-COMMANDS = (
-    Later(
-        "run",
-        "Run one experiment: devices answer, the server learns item clusters and scores, devices take advice.",
-        partial(_experiment, "run"),
+# Of every command the first sentence of its help, which lists show without loading any, by the module that has it.
+_COMMANDS: tuple[tuple[str, dict[str, str]], ...] = (
+    (
+        "experiment_commands",
+        {
+            "run": "Run one experiment: devices answer, the server learns item clusters and scores, devices take "
+            "advice.",
+            "online": "Serve clients online: voters vote on m new objects a round, one is recommended, the client "
+            "likes it or not.",
+            "two-tier": "Public users teach item features; private devices complete their own vectors and answer once.",
+            "resume": "Go on with a run, online or two-tier that was killed or interrupted, after the last that it "
+            "kept.",
+            "demo": "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
+        },
     ),
-    Later(
-        "online",
-        "Serve clients online: voters vote on m new objects a round, one is recommended, the client likes it or not.",
-        partial(_experiment, "online"),
+    (
+        "lookup_commands",
+        {
+            "data": "Show what is in a file of ratings, what its users could let a server learn, and what "
+            "recommendations take.",
+            "bounds": "Print how many users any epsilon-LDP learner needs: all lower bounds of the Price of "
+            "Privacy, and which binds.",
+        },
     ),
-    Later(
-        "two-tier",
-        "Public users teach item features; private devices complete their own vectors and answer once.",
-        partial(_experiment, "two-tier"),
+    (
+        "study_commands",
+        {
+            "plan": "Compute how many users each design needs, and which to use, from exact moments and before "
+            "anything is run.",
+            "compare": "Compare what recommendations are worth under each trust model, on one split of one file of "
+            "ratings.",
+        },
     ),
-    Later(
-        "resume",
-        "Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.",
-        "scenarios.commands.experiment_commands:resume",
+    (
+        "scrutiny_commands",
+        {
+            "check": "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
+            "audit": "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more "
+            "leaks.",
+            "adversary": "Set an adversary of the p-REC paper against recommenders; print the bound beside the "
+            "measurement.",
+        },
     ),
-    Later(
-        "demo",
-        "Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1.",
-        "scenarios.commands.experiment_commands:demo",
+    (
+        "lookup_commands",
+        {
+            "report": "Make a page to show of results: one HTML file that loads nothing; several results stand side "
+            "by side.",
+        },
     ),
-    Later(
-        "data",
-        "Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take.",
-        "scenarios.commands.lookup_commands:data",
+    (
+        "job_commands",
+        {
+            "submit": "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and "
+            "so on.",
+            "status": "Show how a job stands, or a run here by its folder; --json fetches the result of a job that is "
+            "over.",
+            "watch": "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time "
+            "left if known.",
+            "fetch": "Bring the --out of a job that is over here, whole, with its digest verified.",
+            "stop": "Stop a submitted job; rounds that it kept under --out stay.",
+        },
     ),
-    Later(
-        "bounds",
-        "Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds.",
-        "scenarios.commands.lookup_commands:bounds",
-    ),
-    Later(
-        "plan",
-        "Tell how many users each design needs, and which to use, from exact moments and before anything is run.",
-        "scenarios.commands.plan_command:plan",
-    ),
-    Later(
-        "compare",
-        "Compare what recommendations are worth under each trust model, on one split of one file of ratings.",
-        "scenarios.commands.compare_command:compare",
-    ),
-    Later(
-        "check",
-        "Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.",
-        "scenarios.commands.scrutiny_commands:check",
-    ),
-    Later(
-        "audit",
-        "Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.",
-        "scenarios.commands.scrutiny_commands:audit",
-    ),
-    Later(
-        "adversary",
-        "Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.",
-        "scenarios.commands.adversary_command:adversary",
-    ),
-    Later(
-        "report",
-        "Make a page to show of results: one HTML file that loads nothing; several results stand side by side.",
-        "scenarios.commands.lookup_commands:report",
-    ),
-    Later(
-        "submit",
-        "Run a command of blindrec on a Ray cluster, as a job: `submit run ...`, `submit sweep ...` and so on.",
-        "scenarios.commands.job_commands:submit",
-        allow_extra_args=True,
-        ignore_unknown_options=True,
-    ),
-    Later(
-        "status",
-        "Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over.",
-        "scenarios.commands.job_commands:status",
-    ),
-    Later(
-        "watch",
-        "Watch a run or sweep, here or on a cluster, until it is over: rounds, answers, rate, and time left if known.",
-        "scenarios.commands.job_commands:watch",
-    ),
-    Later(
-        "fetch",
-        "Bring the --out of a job that is over here, whole, with its digest verified.",
-        "scenarios.commands.job_commands:fetch",
-    ),
-    Later(
-        "stop",
-        "Stop a submitted job; rounds that it kept under --out stay.",
-        "scenarios.commands.job_commands:stop",
-    ),
-    sweep,
 )
+COMMANDS = [
+    Later(name, line, f"scenarios.commands.{module}:{name.replace('-', '_')}", passes_on=name == "submit")
+    for module, commands in _COMMANDS
+    for name, line in commands.items()
+]
 
 
 @cache
 def command_line() -> Any:
     """Return the command line as a tree of commands."""
-    return grouped(app, COMMANDS)
+    return grouped(app, [*COMMANDS, sweep])
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

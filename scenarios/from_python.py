@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-import tempfile
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,18 +24,20 @@ from scenarios.show.figures import pictures_of
 from scenarios.show.picture import Picture
 from scenarios.show.records import flat
 from scenarios.show.tables import lines_of, text_of
+from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.plan_of_file import planned
 from scenarios.studies.planner.plan import DesignPlan
 from scenarios.studies.planner.plan_tables import recommendation
 from scenarios.studies.planner.request import PlanRequest
 from scenarios.studies.sweep.sweep_folder import Swept, swept
-from scenarios.studies.sweep.sweeps import load_sweep
+from scenarios.studies.sweep.sweeps import Sweep, load_sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 _MOST_ROWS = 20
+_NATS = re.compile("epsilon|^spent_")  # Names of columns that hold nats, which may be infinite
 Table = Literal["runs", "items", "rounds", "clients", "voters", "iterations", "validated"]
 """Tables of a run, or of one of the three experiments."""
 
@@ -160,7 +162,7 @@ class RunResult(Result):
                 raise InputError(f"of is {of!r}; choose runs, {', '.join(self._tables)}")
             return self._tables[of].copy()
         table = pd.DataFrame(self.get("runs", [self._record]))
-        numbers = [name for name in table if "inf" in table[name].tolist() or _is_privacy(str(name))]
+        numbers = [name for name in table if "inf" in table[name].tolist() or _NATS.search(str(name))]
         return table.astype(dict.fromkeys(numbers, float))  # "inf" is a float to pandas, and no number to JSON
 
     def __repr__(self) -> str:
@@ -175,11 +177,6 @@ class RunResult(Result):
         titled = self._experiment.titled
         lines = lines_of(self, self._experiment.columns)
         return [(titled, str(self[titled])), *(line for line in lines if line[0] != titled)]
-
-
-def _is_privacy(name: str) -> bool:
-    """Return whether a column holds nats, which may be infinite."""
-    return "epsilon" in name or name.startswith("spent_")
 
 
 class PlanResult(Result):
@@ -263,7 +260,7 @@ def run(
     devices_per_actor : int, optional
         Size of a cohort; no answer depends on it.
     progress : bool
-        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+        Whether to show progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
 
     Returns
     -------
@@ -278,7 +275,7 @@ def run(
     LostError
         If something was lost; a `ResumableError` where ``out`` keeps rounds to go on from.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
     experiment = experiment_of(scenario)
     running = finished_run(
@@ -316,9 +313,9 @@ def sweep(
     out : path, optional
         Folder in which every finished unit is kept; the same call goes on there. Default: nothing is kept.
     progress : bool
-        Whether to tell progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
+        Whether to show progress: a bar on a terminal or in a notebook, a line now and then elsewhere.
     allow_code : bool
-        Whether a TOML file may name a design or policy of somebody's own, which is imported; a mapping may.
+        Whether a TOML file may name a custom design or policy, which is imported; a mapping may.
 
     Returns
     -------
@@ -329,11 +326,9 @@ def sweep(
     InputError
         If something cannot be used.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
-    settings = load_sweep(grid, seeds=seeds, allow_code=allow_code)
-    with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(settings, opened(backend or InProcess()), place, _console(progress)))
+    return _measured(load_sweep(grid, seeds=seeds, allow_code=allow_code), backend, out, progress=progress)
 
 
 def compare(
@@ -355,7 +350,7 @@ def compare(
     out : path, optional
         Folder in which every finished row is kept; the same call goes on there. Default: nothing is kept.
     progress : bool
-        Whether to tell progress.
+        Whether to show progress.
     **settings
         Flags of the command by their names, such as ``features="movies.csv"``, ``epsilon=(1, 4)``, ``scale=(1, 100)``,
         ``trust_models``, ``mechanisms`` and ``seeds``.
@@ -370,15 +365,13 @@ def compare(
     InputError
         If something cannot be used.
     KeyboardInterrupt
-        On Ctrl-C, or a notebook's stop button: the text tells what ``out`` keeps.
+        On Ctrl-C, or a notebook's stop button: the text says what ``out`` keeps.
     """
     from scenarios.studies.compare.comparison import (  # noqa: PLC0415 (others need not wait for what it loads)
         comparison,
     )
 
-    comparison_settings = comparison({"ratings": ratings, **settings})
-    with _place(_folder(out)) as place, _interruptible(out):
-        return SweepResult(swept(comparison_settings, opened(backend or InProcess()), place, _console(progress)))
+    return _measured(comparison({"ratings": ratings, **settings}), backend, out, progress=progress)
 
 
 def plan(
@@ -402,7 +395,7 @@ def plan(
     design: str | None = None,
     **settings: Any,
 ) -> PlanResult:
-    """Tell how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
+    """Compute how many users each design needs, and which to use, as `blindrec plan` does, before anything is run.
 
     With ``users`` and without ``epsilon`` the smallest epsilon is sought with which they are enough.
 
@@ -421,7 +414,7 @@ def plan(
     users : int, optional
         Users there are.
     ratings : path, optional
-        Tell what private advice takes among people like this file's, and plan for its shape.
+        Show what private advice takes among people like this file's, and plan for its shape.
     columns, like_from, duplicates, bad_lines : optional
         Names of its user, item and rating columns; the rating from which on it is a like; which one counts of several;
         whether lines that cannot be read are an error or left out.
@@ -430,7 +423,7 @@ def plan(
     worth : float, optional
         Share of what plain popularity is worth that advice is to reach; default: 0.95.
     design : str, optional
-        A design of one's own to plan for beside ours, ``package.module:Name``.
+        A custom design to plan for beside ours, ``package.module:Name``.
     **settings
         Settings that several mechanisms share, such as ``theta``.
 
@@ -493,22 +486,19 @@ def report(*results: str | Path, out: str | Path, pdf: str | Path | None = None)
     return write_report([Path(one) for one in results], Path(out), _folder(pdf))
 
 
+def _measured(
+    sweep: Sweep[Any, Any], backend: BackendChoice | None, out: str | Path | None, *, progress: bool
+) -> SweepResult:
+    with lasting_folder(_folder(out)) as folder, _interruptible(out):
+        return SweepResult(swept(sweep, opened(backend or InProcess()), folder, _console(progress)))
+
+
 def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
 def _console(progress: bool) -> Console:
     return Console(stderr=True, quiet=not progress)
-
-
-@contextmanager
-def _place(out: Path | None) -> Iterator[Path]:
-    """Yield the folder of a sweep, one that lasts as long as the call where none is named."""
-    if out is not None:
-        yield out
-        return
-    with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
-        yield Path(folder) / "sweep"
 
 
 @contextmanager

@@ -24,12 +24,12 @@ def main(version: str, arguments: list[str]) -> NoReturn:
     if version != mine:
         _refuse(f"the cluster runs Python {mine}, the submitting machine {version}; use the same on both")
     from coordinator.protocol.errors import InputError  # noqa: PLC0415 (a Python of another version cannot read it)
-    from scenarios.cli import command_line  # noqa: PLC0415 (a Python of another version cannot read it)
-    from scenarios.cli import main as run  # noqa: PLC0415 (a Python of another version cannot read it)
-    from scenarios.cluster.job_request import (  # noqa: PLC0415 (a Python of another version cannot read it)
-        check_request,
-        takes_json,
-    )
+    from scenarios.cli import command_line  # noqa: PLC0415 (as above)
+    from scenarios.cli import main as run  # noqa: PLC0415 (as above)
+    from scenarios.cluster.job_log import send_result  # noqa: PLC0415 (as above)
+    from scenarios.cluster.job_request import check_request, parsed  # noqa: PLC0415 (as above)
+    from scenarios.experiment.progress import JobLogHandler  # noqa: PLC0415 (as above)
+    from scenarios.log import listening  # noqa: PLC0415 (as above)
 
     tree = command_line()
     try:
@@ -42,29 +42,17 @@ def main(version: str, arguments: list[str]) -> NoReturn:
                 f"{path} is not on the cluster (node {platform.node()}), and data is not sent; place the file there, "
                 "under the same path"
             )
-    from scenarios.experiment.progress import (  # noqa: PLC0415 (a Python of another version cannot read it)
-        JobLogHandler,
-    )
-    from scenarios.log import listening  # noqa: PLC0415 (a Python of another version cannot read it)
-
-    if not takes_json(tree, arguments):
+    if "json" not in parsed(tree, arguments):  # a command without a result
         run(arguments)
     with tempfile.TemporaryDirectory() as folder, listening(JobLogHandler()):
         result = Path(folder) / "result.json"
         try:
             run([*arguments, "--json", str(result)])
         finally:
-            _send(result)
-
-
-def _send(result: Path) -> None:
-    """Put the result, if there is one, into the log, each line in one piece."""
-    from scenarios.cluster.job_log import send_result  # noqa: PLC0415 (a Python of another version cannot read it)
-
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if result.exists():
-        send_result(result.read_bytes(), lambda line: os.write(1, f"{line}\n".encode()))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            if result.exists():  # each line of it goes into the log in one piece
+                send_result(result.read_bytes(), lambda line: os.write(1, f"{line}\n".encode()))
 
 
 def _refuse(line: str) -> NoReturn:

@@ -57,7 +57,7 @@ class KeepersProcess:
             self._keeper = self._started()
 
     def require_there(self) -> None:
-        """Raise an error if it is gone; see `scenarios.backends.spending.require_there`.
+        """Raise an error if it is gone; see `actors.keeper.require_there`.
 
         Raises
         ------

@@ -138,8 +138,7 @@ def _one_loop(query: Query, ratings: Ratings, cohort: Cohort) -> OneLoop | None:
     return ONE_LOOP.get(half_of(query.design))
 
 
-Cast = Mapping[str, list[Any]]
-"""The cohorts of each kind of devices."""
+Cast = Mapping[str, list[Any]]  # The cohorts of each kind of devices
 
 
 def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -> T:
@@ -187,23 +186,39 @@ class LocalExperimenterView:
 
 
 class LocalFleet:
-    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`.
-
-    ``told``: Called with the number of answers, devices or rounds so far.
-    """
+    """The devices and hosts that a server can call in this process; see `coordinator.server.rounds.conductor.Fleet`."""
 
     def __init__(self, job: BackendJob[Any, Any, Any], cast: Cast, threads: ThreadPoolExecutor | None) -> None:
-        self._job, self._cast, self._threads = job, cast, threads
-        self._count = 0
-        self.report: Callable[[int], None] = lambda _: None
+        self._job, self._cast, self._threads, self._count = job, cast, threads, 0
+        self.report: Callable[[int], None] = lambda _: None  # Called with the number of answers or rounds so far
 
     def hosts(self, kind: str) -> LocalHosts:
         """Return the devices of a kind."""
         return LocalHosts(Cohorts(bounds=self._job.device_groups[kind].bounds, hosts=self._cast[kind]), self._threads)
 
-    def queries(self, _: CustomMechanism | None) -> Queries:
-        """Return the transport that carries queries to devices."""
-        return Queries(self._job, self._cast, self._threads, self.report_progress)
+    def queries(self, _: CustomMechanism | None) -> LocalFleet:
+        """Return the transport that carries queries to devices, which is the fleet itself."""
+        return self
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
+        """Ask every cohort block by block; see `answer`, and `coordinator.server.rounds.conductor.Transport`."""
+        _require_room(ask.query, self._job)
+        ratings, secret, cohorts = _only(self._job, self._cast)
+        bits = ask.query.bits
+        size = self._job.layout.block_of(bits)
+        blocks = [
+            (cohort, first, stop)
+            for cohort in cohorts
+            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
+        ]
+        total: Statistic | None = None
+        releases: list[Release | Sealed] = []
+        parallel = map if self._threads is None else self._threads.map
+        for statistic, release in parallel(lambda block: answer(ask.query, ratings, secret, *block), blocks):
+            total = statistic if total is None else merge(total, statistic)
+            releases.append(seal(release))
+            self.report_progress(release.count)
+        return total or aggregate(ask.query, no_release(ask.query)), releases
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> LocalHosts:
         """Return the server's own cohorts."""
@@ -213,45 +228,6 @@ class LocalFleet:
         """Count answers, and report the sum."""
         self._count += count
         self.report(self._count)
-
-
-class Queries:
-    """Carries queries to devices, block by block; see `answer`."""
-
-    def __init__(
-        self,
-        job: BackendJob[Any, Any, Any],
-        cast: Cast,
-        threads: ThreadPoolExecutor | None,
-        report_progress: Callable[[int], None],
-    ) -> None:
-        self._ratings, self._secret, self._cohorts = _only(job, cast)
-        self._job, self._layout, self._map, self._report_progress = (
-            job,
-            job.layout,
-            map if threads is None else threads.map,
-            report_progress,
-        )
-
-    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
-        """Ask every cohort block by block; see `coordinator.server.rounds.conductor.Transport`."""
-        _require_room(ask.query, self._job)
-        bits = ask.query.bits
-        size = self._layout.block_of(bits)
-        blocks = [
-            (cohort, first, stop)
-            for cohort in self._cohorts
-            for first, stop in calls(max(cohort.first, ask.first), min(cohort.stop, ask.stop), size, bits)
-        ]
-        total: Statistic | None = None
-        releases: list[Release | Sealed] = []
-        for statistic, release in self._map(
-            lambda block: answer(ask.query, self._ratings, self._secret, *block), blocks
-        ):
-            total = statistic if total is None else merge(total, statistic)
-            releases.append(seal(release))
-            self._report_progress(release.count)
-        return total or aggregate(ask.query, no_release(ask.query)), releases
 
 
 def _require_room(query: Query, job: BackendJob[Any, Any, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 
 from actors.host import HostedKeeper, permit_of, start_host, start_keeper
-from actors.keeper import LedgerClient
+from actors.keeper import LedgerClient, require_there
 from coordinator.protocol.errors import LostError
 from coordinator.protocol.messages import Query
 from coordinator.server.fleet.calls import ENDS, LOST, in_a_line, pause, result_of, with_retries
@@ -25,13 +25,11 @@ from coordinator.server.fleet.querying import CPUS, alone
 from coordinator.server.rounds.conductor import ServerSpec
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import NAMED, A, BackendJob, Costs, O, Progress, R, T
-from scenarios.backends.spending import require_there
 from scenarios.config.custom_halves import travelling
 
 POLL, POLL_AGAIN = 0.2, 0.02
 """Seconds between two calls of the coordinator, and the shorter time while it waits to have a round stored."""
-ROOM = 600.0
-"""Seconds in which a run's actors must have started."""
+ROOM = 600.0  # Seconds in which a run's actors must have started
 PATIENCE = 60.0
 """Seconds without an answer after which the user is informed, and a cluster with too few CPUs is given up."""
 

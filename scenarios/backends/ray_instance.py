@@ -33,19 +33,16 @@ def scraped() -> list[str]:
     ]
 
 
-def tell_scraped() -> None:
+def report_scraped() -> None:
     """Say where a scraper finds the run's metrics."""
     places = scraped()
     more = f" and {len(places) - _SHOWN} nodes more" if len(places) > _SHOWN else ""
     say(f"metrics (ray_blindrec_...) are scraped at {', '.join(places[:_SHOWN])}{more}")
 
 
-EVERY = 1.0
-"""Seconds between two connection attempts."""
-REFUSALS = 5
-"""Refused connections in a row after which a head counts as dead."""
-GRACE = 2.0
-"""Seconds that the main thread then has to end by itself, before the process exits."""
+EVERY = 1.0  # Seconds between two connection attempts
+REFUSALS = 5  # Refused connections in a row after which a head counts as dead
+GRACE = 2.0  # Seconds that the main thread then has to end by itself, before the process exits
 _ANSWER = 5.0
 _MARGIN = 10.0
 _RAYS_OWN = "RAY_gcs_rpc_server_reconnect_timeout_s"
@@ -131,10 +128,10 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
-    _require_none_here()
+    if ray.is_initialized():  # by somebody else, whose instance would end with the run
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
     target = address or os.environ.get("RAY_ADDRESS")
-    os.environ.update({name: value for name, value in _ONE_THREAD.items() if name not in os.environ})
-    for name, value in _QUIET.items():
+    for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
     with nullcontext() if target else _alone():
         if target:
@@ -142,7 +139,7 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
-        with _without_folder(session), HeadWatch(_head()) as watch:
+        with _without_folder(session), HeadWatch(str(ray.get_runtime_context().gcs_address)) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if target and not cpus:
@@ -152,7 +149,7 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
                         f"workers is {workers}, but Ray at {target} has {cpus} CPUs; ask for that many at most"
                     )
                 if metrics:
-                    tell_scraped()
+                    report_scraped()
                 yield OnRay(workers or cpus, metrics=metrics, most=workers is None)
             except ray.exceptions.RayTaskError as error:
                 if isinstance(error.cause, BlindrecError):
@@ -161,17 +158,6 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             finally:
                 watch.stop()
                 ray.shutdown()
-
-
-def _head() -> str:
-    """Return the address of the head that this process has joined or started."""
-    return str(ray.get_runtime_context().gcs_address)
-
-
-def _require_none_here() -> None:
-    """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
-    if ray.is_initialized():
-        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
 def _alone() -> AbstractContextManager[None]:
@@ -212,7 +198,7 @@ def _without_folder(session: Path | None) -> Iterator[None]:
     """Remove the folder of a session, of an instance that this process started, at the end of the ``with`` block.
 
     It holds logs, sockets and Ray's own files. It is left if something was lost or our own code failed, because its
-    logs may tell why.
+    logs may say why.
     """
     try:
         yield

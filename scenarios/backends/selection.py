@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.session import NAMED, A, Backend, BackendJob, O, Progress, R, T, check_workers, work
+from scenarios.backends.session import NAMED, A, Backend, BackendJob, O, Progress, R, T, check_workers, end_with
 
 if TYPE_CHECKING:
     from coordinator.server.rounds.conductor import ServerSpec
@@ -54,30 +54,24 @@ class InProcess:
         return run_in_threads(job, self.workers, progress)
 
     def each(self, function: Callable[[A], R], arguments: Sequence[A]) -> Generator[tuple[int, R], None, None]:
-        """Yield results as they are completed; see `Session.each`, and `stop_if_abandoned` for long functions."""
+        """Yield results as they are completed; see `Backend.each`, and `stop_if_abandoned` for long functions."""
         if self.workers == 1:
             for place, argument in enumerate(arguments):
                 yield place, function(argument)
             return
-        todo: queue.SimpleQueue[tuple[int, A]] = queue.SimpleQueue()
-        done: queue.SimpleQueue[tuple[int, R | None, BaseException | None]] = queue.SimpleQueue()
         stop = threading.Event()
-        for numbered in enumerate(arguments):
-            todo.put(numbered)
-        count = min(self.workers, len(arguments))
-        threads = [threading.Thread(target=work, args=(function, todo, done, stop), daemon=True) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in arguments:
-                place, result, error = done.get()
-                if error is not None:
-                    raise error
-                yield place, result  # type: ignore[misc] # a result where there is no error
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+
+        def call(place: int, argument: A) -> tuple[int, R]:
+            end_with(stop)
+            return place, function(argument)
+
+        with ThreadPoolExecutor(self.workers) as threads:
+            try:
+                for result in as_completed([threads.submit(call, *numbered) for numbered in enumerate(arguments)]):
+                    yield result.result()
+            finally:
+                stop.set()
+                threads.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ class Ray:
     workers : int, optional
         Blocks of devices at the same time; default: as many as a run gains from, at most one for each CPU.
     metrics : bool
-        Whether Ray's metrics tell how far runs have come, to whoever scrapes them.
+        Whether Ray's metrics show how far runs have come, to whoever scrapes them.
 
     Raises
     ------
@@ -110,8 +104,7 @@ class Ray:
 BackendChoice = InProcess | Ray
 
 
-AUTO = "auto"
-"""The backend of a command that names none."""
+AUTO = "auto"  # The backend of a command that names none
 LONG = 10.0
 """Predicted work above which a local Ray is started [s of one processor]; starting and ending one takes as long."""
 
@@ -128,17 +121,8 @@ def choose(
 ) -> tuple[str, str]:
     """Return the name of a command's backend, and the reason in a few words; no answer depends on the backend.
 
-    Parameters
-    ----------
-    backend : str
-        The name from the command line. ``"auto"``: Ray where a cluster is named or metrics are requested; else Ray on
-        this machine where the predicted work is above `LONG`, and this process where it is not.
-    address : str, optional
-        ``host:port`` of a head.
-    metrics : bool
-        Whether metrics are requested, which only Ray has.
-    work : callable
-        Predicts the time of devices, or of a sweep's units [s of one processor].
+    ``"auto"`` is Ray where a cluster is named or metrics are requested, which only Ray has; else Ray on this machine
+    where ``work`` predicts more than `LONG` [s of one processor], and this process where it does not.
     """
     if backend != AUTO:
         return backend, NAMED
@@ -155,13 +139,7 @@ def choose(
 
 @contextmanager
 def opened(backend: BackendChoice) -> Iterator[Backend]:
-    """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block.
-
-    Raises
-    ------
-    InputError
-        If it cannot be used.
-    """
+    """Make a backend ready to run jobs; everything that is started for it ends with the ``with`` block."""
     if isinstance(backend, InProcess):
         yield backend
     elif isinstance(backend, Ray):
@@ -186,13 +164,7 @@ def open_session(
     metrics: bool = False,
     work: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[Backend]:
-    """Open a backend by its name, or the one that suits; see `choose`.
-
-    Raises
-    ------
-    InputError
-        If there is no such backend, or its settings contradict each other.
-    """
+    """Open a backend by its name, or the one that suits; see `choose`."""
     check_backend(backend, workers)
     if backend == "inprocess" and address:
         raise InputError(f"address is {address}, but --backend inprocess uses no Ray; leave one of them out")

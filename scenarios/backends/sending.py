@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,6 @@ _SHOWN = 5
 def is_secret(name: str) -> bool:
     """Return whether a file or folder of that name is never sent."""
     return any(fnmatch(name.lower(), pattern) for pattern in SECRETS)
-
-
-def secrets_in(folder: Path, passed_over: Collection[str]) -> list[Path]:
-    """Return paths of files and folders below ``folder`` that are never sent, relative to it."""
-    secrets = []
-    for place, names, files in os.walk(folder):
-        names[:] = [name for name in names if name not in passed_over]
-        for name in (*names, *files):
-            path = Path(place, name)
-            if is_secret(name) or (path.is_symlink() and any(map(is_secret, path.resolve().parts))):
-                secrets.append(path.relative_to(folder))
-        names[:] = [name for name in names if not is_secret(name)]
-    return sorted(secrets)
 
 
 def excluding(path: Path) -> str:
@@ -75,8 +62,7 @@ _NOT_WALKED = {".git", ".venv", ".venv-oldest", "venv", "node_modules", "__pycac
 _RUN = ("versions.json", "rounds/scenario.json")
 """Every folder of a run or sweep holds one of these files, whether it is finished or not."""
 _DEEP = 6
-_GRACE = 20
-"""Seconds that a stopped job has to end by itself."""
+_GRACE = 20  # Seconds that a stopped job has to end by itself
 
 
 def environment(folder: Path) -> dict[str, Any]:
@@ -104,8 +90,16 @@ def own_packages() -> list[str]:
 
 
 def left_out(folder: Path) -> list[Path]:
-    """Return files below the working directory whose names are those of keys, tokens or passwords."""
-    return secrets_in(folder, _NOT_WALKED)
+    """Return what lies below a folder and is named like a key, a token or a password, relative to it."""
+    secrets = []
+    for place, names, files in os.walk(folder):
+        names[:] = [name for name in names if name not in _NOT_WALKED]
+        for name in (*names, *files):
+            path = Path(place, name)
+            if is_secret(name) or (path.is_symlink() and any(map(is_secret, path.resolve().parts))):
+                secrets.append(path.relative_to(folder))
+        names[:] = [name for name in names if not is_secret(name)]
+    return sorted(secrets)
 
 
 def run_folders(folder: Path) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 
 A = TypeVar("A")
-ThreadResult = TypeVar("ThreadResult")
 
 
 class AbandonedError(Exception):
@@ -39,33 +37,16 @@ def stop_if_abandoned() -> None:
         raise AbandonedError
 
 
-def work(
-    function: Callable[[A], ThreadResult],
-    todo: queue.SimpleQueue[tuple[int, A]],
-    done: queue.SimpleQueue[tuple[int, ThreadResult | None, BaseException | None]],
-    stop: threading.Event,
-) -> None:
-    """Call ``function`` on argument after argument until none is left or ``stop`` is set; errors are results."""
+def end_with(stop: threading.Event) -> None:
+    """Let `stop_if_abandoned` end this thread's call once ``stop`` is set."""
     _own.stop = stop
-    while not stop.is_set():
-        try:
-            place, argument = todo.get_nowait()
-        except queue.Empty:
-            return
-        try:
-            done.put((place, function(argument), None))
-        except BaseException as error:  # raised again in the thread that waits for results
-            done.put((place, None, error))
 
 
-R = TypeVar("R")
-"""The record of a round."""
+R = TypeVar("R")  # The record of a round
 O = TypeVar("O")  # noqa: E741 (as in `coordinator.server.rounds.conductor`)
 """The result of all rounds."""
-T = TypeVar("T")
-"""The experiment's result."""
-Progress = Callable[["RunProgress"], None]
-"""Called with how far the server has come."""
+T = TypeVar("T")  # The experiment's result
+Progress = Callable[["RunProgress"], None]  # Called with how far the server has come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +86,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResult(Generic[O]):
-    """What came of a run at a place, from which all reports are made; families add what they alone know."""
+    """The result of a run on a backend, from which all reports are made; families add what they alone know."""
 
     outcome: O = field(repr=False)  # What the server learned, or whom it served
     costs: Costs  # What it took
@@ -115,7 +96,7 @@ class SessionResult(Generic[O]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendJob(Generic[R, O, T]):
-    """A run as a place needs it: the devices, the server's plan, the layout, and where rounds are stored."""
+    """A run as a backend needs it: the devices, the server's plan, the layout, and where rounds are stored."""
 
     plan: ServerSpec[R, O]  # The server's plan
     device_groups: Mapping[str, DeviceGroup]  # Devices, by the name of their kind
@@ -132,8 +113,7 @@ class BackendJob(Generic[R, O, T]):
     packages: frozenset[str] = frozenset()  # Packages of custom mechanisms, whose code is sent to workers
 
 
-NAMED = "as called"
-"""The reason for a backend that its caller named, on the command line or in Python."""
+NAMED = "as called"  # The reason for a backend that its caller named, on the command line or in Python
 
 
 class Backend(Protocol):

@@ -27,8 +27,7 @@ from scenarios.show.tables import text_of
 from scenarios.store.manifest import FOLDER, PROGRESS, read_manifest
 from scenarios.store.record_log import count_records
 
-SILENT = 60.0
-"""Seconds of silence after which a process of another machine counts as dead."""
+SILENT = 60.0  # Seconds of silence after which a process of another machine counts as dead
 RUNNING, STARTING, INTERRUPTED, OVER = "running", "starting", "interrupted", "over"
 _SHOWN = ("users", "clients", "rounds", "answered", "refused", "undecided", "epsilon", "seconds", "devices_per_second")
 """The numbers of a result that are shown."""
@@ -117,8 +116,7 @@ def _result(out: Path) -> dict[str, Any] | None:
     return {name: values[name] for name in _SHOWN if isinstance(values.get(name), (int, float, str))}
 
 
-Show = Callable[[Mapping[str, str], str], None]
-"""Takes all rows, and the same as one line."""
+Show = Callable[[Mapping[str, str], str], None]  # Takes all rows, and the same as one line
 
 
 def table(rows: Mapping[str, str]) -> Table:

@@ -14,11 +14,10 @@ import ray
 import requests
 from ray.job_submission import JobDetails, JobSubmissionClient
 
-from coordinator.protocol.errors import BlindrecError, InputError
+from coordinator.protocol.errors import InputError
+from scenarios.cluster.job_log import SilentHeadError
 
-FAILED, STOPPED, KILLED = 1, 3, 128
-CONNECT, ANSWER = 5.0, 60.0
-"""Seconds to wait for a connection, and for an answer."""
+CONNECT, ANSWER = 5.0, 60.0  # Seconds to wait for a connection, and for an answer
 _VERSION, _METADATA = _QUICK = ("/api/version", "/api/v0/cluster_metadata")
 _REACHED = "RAY_API_SERVER_ADDRESS"
 _TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to the cluster's token file"
@@ -28,10 +27,6 @@ _AGENT = (
     "; the head is still starting, or another Ray on its machine holds the port of its agent: submit again in a "
     "minute, then start the head with a free port as --dashboard-agent-listen-port"
 )
-
-
-class SilentHeadError(BlindrecError):
-    """A head that has answered before no longer answers."""
 
 
 class _Client(JobSubmissionClient):
@@ -58,15 +53,11 @@ class Head:
         with _explained(self.address), _only(self.address):
             try:
                 self.client = _Client(self.address)
-            except (
-                ConnectionError,
-                requests.RequestException,
-                LookupError,
-                RuntimeError,
-                TypeError,
-                ValueError,
-            ) as error:
-                raise _unreachable(self.address, error) from None
+            except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:  # all that the client raises
+                raise InputError(
+                    f"no Ray head answers at {self.address} ({_line(error)}); give the URL of its dashboard, port 8265 "
+                    "if not told otherwise, or start a head there"
+                ) from None
 
     def check_versions(self) -> None:
         """Make sure that the cluster runs the Ray and the Python of this process."""
@@ -130,13 +121,6 @@ def _url(address: str) -> str:
     return url
 
 
-def _unreachable(address: str, error: Exception) -> InputError:
-    return InputError(
-        f"no Ray head answers at {address} ({_line(error)}); give the URL of its dashboard, port 8265 if not told "
-        "otherwise, or start a head there"
-    )
-
-
 @contextmanager
 def _only(address: str) -> Iterator[None]:
     """Use the given address, because Ray would prefer those of the environment."""
@@ -170,7 +154,7 @@ def _known(address: str, job: str) -> Iterator[None]:
         if "404" not in str(error) and "does not exist" not in str(error):
             raise SilentHeadError(f"the head at {address} fails ({_line(error)})") from None
         raise InputError(
-            f"job {job} is unknown to the head at {address}; `ray job list` tells those it knows"
+            f"job {job} is unknown to the head at {address}; `ray job list` lists those it knows"
         ) from None
 
 
@@ -178,34 +162,3 @@ def _line(error: Exception) -> str:
     """Return the beginning of an error's first line."""
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return first if len(first) <= 200 else f"{first[:200]} ..."
-
-
-def exit_code(details: Any) -> int:
-    """Return the exit code for a job's end: the job's own, 3 if it was stopped, 1 if it never began."""
-    status = str(details.status)
-    if status == "STOPPED":
-        return STOPPED
-    if status == "SUCCEEDED":
-        return 0
-    code: int | None = details.driver_exit_code
-    if not code:
-        return FAILED
-    return KILLED - code if code < 0 else code
-
-
-def ending(details: Any, job: str) -> str:
-    """Return in one line how a job ended that did not succeed."""
-    status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
-    if status == "STOPPED":
-        out_folder = (details.metadata or {}).get("out")
-        again = (
-            f"goes on from what is kept in {out_folder}"
-            if out_folder
-            else "begins anew, for want of an --out to keep rounds in"
-        )
-        return f"job {job} was stopped; submitted again it {again}"
-    if code:
-        lacks = "No module named" in message or code in (126, 127)
-        hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""
-        return f"job {job} failed with exit code {code}{hint}"
-    return f"job {job} failed before it began ({(message.splitlines() or ['no reason given'])[0]})"

@@ -20,19 +20,15 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.config.files import MOST_RECORD
 from scenarios.experiment.progress import ProgressSnapshot, split_snapshot
 from scenarios.store.whole_files import left_over
 
-if TYPE_CHECKING:
-    from scenarios.cluster.head import Head
-
 RESULT_PREFIX = "@blindrec-result:"
-WIDTH = 9_000
-"""Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters."""
+WIDTH = 9_000  # Bytes of content in a line; a job's log is followed in pieces of some 20,000 characters.
 _LINE = re.compile(re.escape(RESULT_PREFIX) + r" (?:(\d+) ([A-Za-z0-9+/=]+)|end (\d+) ([0-9a-f]{64}))$")
 PAUSE, LONGER = 0.3, 1.1
 """Seconds without a line after which the head is asked whether the job goes on, and how they grow from look to look.
@@ -41,6 +37,11 @@ So an end is seen within a tenth of the time that the job took. Ray itself ends 
 """
 TRIES = 3
 BAD_INPUT = 2
+FAILED, STOPPED, KILLED = 1, 3, 128
+
+
+class SilentHeadError(BlindrecError):
+    """A head that has answered before no longer answers."""
 
 
 class DamagedError(BlindrecError):
@@ -210,11 +211,9 @@ class JobLog:
                 coming = asyncio.ensure_future(anext(pieces, None))
 
 
-def follow(head: Head, job: str, log: JobLog) -> Any:
-    """Show a job's log until the job is over, and return its details."""
-    import aiohttp  # noqa: PLC0415 (the cluster's side needs neither)
-
-    from scenarios.cluster.head import SilentHeadError  # noqa: PLC0415 (as above)
+def follow(head: Any, job: str, log: JobLog) -> Any:
+    """Show a job's log until the job is over, and return its details; ``head`` is a `Head`, which imports from here."""
+    import aiohttp  # noqa: PLC0415 (the cluster's side does not need it)
 
     failures = 0
     while not _over(head, job):
@@ -231,8 +230,39 @@ def follow(head: Head, job: str, log: JobLog) -> Any:
     return head.details(job)
 
 
-def _over(head: Head, job: str) -> bool:
+def _over(head: Any, job: str) -> bool:
     return bool(head.details(job).status.is_terminal())
+
+
+def exit_code(details: Any) -> int:
+    """Return the exit code for a job's end: the job's own, 3 if it was stopped, 1 if it never began."""
+    status = str(details.status)
+    if status == "STOPPED":
+        return STOPPED
+    if status == "SUCCEEDED":
+        return 0
+    code: int | None = details.driver_exit_code
+    if not code:
+        return FAILED
+    return KILLED - code if code < 0 else code
+
+
+def ending(details: Any, job: str) -> str:
+    """Return in one line how a job ended that did not succeed."""
+    status, code, message = str(details.status), details.driver_exit_code, str(details.message or "")
+    if status == "STOPPED":
+        out_folder = (details.metadata or {}).get("out")
+        again = (
+            f"goes on from what is kept in {out_folder}"
+            if out_folder
+            else "begins anew, for want of an --out to keep rounds in"
+        )
+        return f"job {job} was stopped; submitted again it {again}"
+    if code:
+        lacks = "No module named" in message or code in (126, 127)
+        hint = "; its head needs blindrec's dependencies, and their python first on the path" if lacks else ""
+        return f"job {job} failed with exit code {code}{hint}"
+    return f"job {job} failed before it began ({(message.splitlines() or ['no reason given'])[0]})"
 
 
 def main(name: str) -> NoReturn:

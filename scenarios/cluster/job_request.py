@@ -11,10 +11,8 @@ from coordinator.protocol.errors import InputError
 from scenarios.config.files import read_toml
 
 _HERE_ONLY = ("submit", "status", "watch", "fetch", "stop")
-_DATA = ("ratings", "file")
-"""Parameters that name data files, which are never sent."""
-_SETTINGS = ("scenario", "world", "grid")
-"""Parameters that name a TOML file of the working directory, which is sent."""
+_DATA = ("ratings", "file")  # Parameters that name data files, which are never sent
+_SETTINGS = ("scenario", "world", "grid")  # Parameters that name a TOML file of the working directory, which is sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +64,6 @@ def parsed(tree: Any, arguments: Sequence[str]) -> dict[str, Any]:
         command = command.commands[name]
     values: dict[str, Any] = command.make_context(command.name, rest).params
     return values
-
-
-def takes_json(tree: Any, arguments: Sequence[str]) -> bool:
-    """Whether a command has a result in JSON."""
-    return "json" in parsed(tree, arguments)
 
 
 def _files(values: dict[str, Any]) -> list[tuple[str, Path]]:

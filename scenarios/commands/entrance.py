@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -16,30 +17,36 @@ import typer
 from typer.core import TyperCommand
 
 from coordinator.protocol.errors import BlindrecError
-from scenarios.commands.flags import parsed
+from scenarios.commands.flags import flags_of, is_group
 from scenarios.config.signals import BAD_INPUT, INTERRUPTED, NOTHING, ended_by_signals, ending, say
 from scenarios.log import be_verbose, event, recorded
 from scenarios.show.records import typed
 
 _Verbose = Annotated[
-    bool, typer.Option("--verbose", help="Tell what happens on standard error, an event a line, as JSON.")
+    bool, typer.Option("--verbose", help="Report what happens on standard error, an event a line, as JSON.")
 ]
 
 
 class Later(TyperCommand):
-    """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing."""
+    """A command of which only a line is known until it is called; `blindrec --help` shows it and loads nothing.
 
-    def __init__(self, name: str, line: str, find: str | Callable[[], Callable[..., None]], **settings: bool) -> None:
+    ``passes_on``: Whether it takes any flags, for a command of its own to read; it has none that all commands have.
+    """
+
+    def __init__(
+        self, name: str, line: str, find: str | Callable[[], Callable[..., None]], *, passes_on: bool = False
+    ) -> None:
         super().__init__(name, help=line)
-        self._find, self._settings = find, settings
+        self._find, self._passes_on = find, passes_on
 
     @cached_property
     def loaded(self) -> Any:
         """The command itself."""
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        # What submit sends has flags of its own.
-        function = _command(self._function(), None if self._settings else str(self.name))
-        app.command(self.name, context_settings=self._settings)(function)
+        settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self._passes_on else {}
+        app.command(self.name, context_settings=settings)(
+            _command(self._function(), None if self._passes_on else str(self.name))
+        )
         return typer.main.get_command(app)
 
     def _function(self) -> Callable[..., None]:
@@ -57,16 +64,20 @@ class Later(TyperCommand):
 def _command(function: Callable[..., None], name: str | None) -> Callable[..., None]:
     """Return a command whose flags are read strictly, and, if it has a name in the log, the flag that all have."""
     signature = inspect.signature(function, eval_str=True)
+    groups = {one.name: one.annotation for one in signature.parameters.values() if is_group(one.annotation)}
 
     def command(*, verbose: bool = False, **values: Any) -> None:
         if verbose:
             be_verbose()
         if name is not None:
             event("began", command=name, version=importlib.metadata.version("blindrec"))
-        function(**values)
+        grouped_values = {
+            group: kind(**{part.name: values.pop(part.name) for part in fields(kind)}) for group, kind in groups.items()
+        }
+        function(**values, **grouped_values)
 
     flag = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
-    parameters = [*map(parsed, signature.parameters.values()), *([] if name is None else [flag])]
+    parameters = [*flags_of(signature), *([] if name is None else [flag])]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined] # typer reads it
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__doc__ = function.__doc__

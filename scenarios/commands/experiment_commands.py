@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from coordinator.protocol.errors import InputError
-from scenarios.backends.selection import AUTO, check_backend, open_session
+from scenarios.backends.selection import AUTO
 from scenarios.commands.flags import (
-    Address,
     AllowCode,
-    Backend,
+    BackendFlags,
+    BackendName,
     Cohort,
-    Figure,
     Given,
-    Json,
     Metrics,
     Out,
+    Output,
     Repeat,
     Setting,
     With,
-    Workers,
     with_fields,
 )
 from scenarios.config.identity import read_settings
@@ -32,9 +31,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import NOTHING, Experiment, NamedCode, finished_run
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.log import console
-from scenarios.show.figures import check_figure, deliver_figure
-from scenarios.show.records import check_target
-from scenarios.show.tables import report_record
+from scenarios.show.tables import show
 from scenarios.store.manifest import FOLDER, MANIFEST, SWEEP, read_manifest
 from scenarios.store.record_log import drop
 from scenarios.store.run_folder import read_result
@@ -56,66 +53,66 @@ def command_of(experiment: Experiment[Any]) -> Callable[..., None]:
         *,
         setting: Setting = None,
         helpers: With = None,
-        backend: Backend = AUTO,
-        address: Address = None,
-        workers: Workers = None,
+        place: BackendFlags,
         devices_per_actor: Cohort = None,
         allow_code: AllowCode = False,
         metrics: Metrics = False,
         repeat: Repeat = 1,
         out: Out = None,
-        json: Json = None,
-        figure: Figure = None,
+        output: Output,
         **flags: Any,
     ) -> None:
         own = {**read_settings(setting or ()), "helpers": tuple(helpers) if helpers else None} if experiment.own else {}
         settings = experiment.read(scenario, {**flags, **own}, allow_code=allow_code)
-        check_target(json)
-        check_figure(figure)
-        with finished_run(
-            experiment,
-            settings,
-            open_session(
-                backend,
-                address=address,
-                workers=workers,
-                metrics=metrics,
-                work=lambda: repeat * experiment.work(settings),
-            ),
-            repeat=repeat,
-            devices_per_actor=devices_per_actor,
-            console=console(),
-            out=out,
-        ) as record:
-            report(experiment, record.values, json, experiment.name)
-            deliver_figure(figure, experiment.name, record.values, record.tables)
+        options: dict[str, Any] = {"repeat": repeat, "devices_per_actor": devices_per_actor, "out": out}
+        _run(experiment, settings, place, output, experiment.name, metrics=metrics, **options)
 
     command.__doc__ = experiment.help
     return command
 
 
-def report(experiment: Experiment[Any], result: dict[str, Any], json: str | None, command: str) -> None:
-    """Tell a result as a table, and as JSON where that was asked for."""
-    why = f" ({reason})" if (reason := result.get("backend_reason")) else ""  # folders of earlier versions have none
-    title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}{why}"
-    report_record(result, json, title, experiment.columns)
-
-
+run, online, two_tier = (command_of(EXPERIMENTS[name]) for name in ("run", "online", "two-tier"))
 DEMO = Scenario(items=200, rated=20, users=2_000_000)
 
 
-def demo(backend: Backend = AUTO, json: Json = None, figure: Figure = None) -> None:
+def demo(output: Output, backend: BackendName = AUTO) -> None:
     """Run the main job on an embedded default: 2 million devices, 200 items, two clusters, epsilon 1."""
-    check_target(json)
-    check_figure(figure)
-    opening = open_session(backend, address=None, workers=None, work=lambda: MAIN_JOB.work(DEMO))
-    with finished_run(MAIN_JOB, DEMO, opening, console=console()) as record:
-        report(MAIN_JOB, record.values, json, "demo")
-        deliver_figure(figure, MAIN_JOB.name, record.values, record.tables)
+    _run(MAIN_JOB, DEMO, BackendFlags(backend=backend), output, "demo")
+
+
+def _run(
+    experiment: Experiment[Any],
+    settings: Any,
+    place: BackendFlags,
+    output: Output,
+    command: str,
+    *,
+    repeat: int = 1,
+    metrics: bool = False,
+    **options: Any,
+) -> None:
+    """Run the seeds of a scenario, and report what came of them; ``options`` are those of `finished_run`."""
+    opening = place.session(lambda: repeat * experiment.work(settings), metrics=metrics)
+    with finished_run(experiment, settings, opening, repeat=repeat, console=console(), **options) as record:
+        _report(experiment, record.values, record.tables, output, command)
+
+
+def _report(
+    experiment: Experiment[Any],
+    result: dict[str, Any],
+    tables: Callable[[], Mapping[str, Any]],
+    output: Output,
+    command: str,
+) -> None:
+    why = f" ({reason})" if (reason := result.get("backend_reason")) else ""  # folders of earlier versions have none
+    title = f"blindrec {command}, {result[experiment.titled]}, {result['backend']}{why}"
+    output.deliver(experiment.name, result, lambda: show(Console(), result, title, experiment.columns), tables)
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="The --out of a run, online or two-tier that was interrupted.")],
+    place: BackendFlags,
+    output: Output,
     design: Annotated[
         str | None, typer.Option(help="The run's design, if it is your own: package.module:Name.")
     ] = None,
@@ -123,68 +120,43 @@ def resume(
         str | None, typer.Option(help="The run's policy, if it is your own: package.module:Name.")
     ] = None,
     helpers: With = None,
-    backend: Backend = AUTO,
-    address: Address = None,
-    workers: Workers = None,
     devices_per_actor: Cohort = None,
     metrics: Metrics = False,
-    json: Json = None,
-    figure: Figure = None,
 ) -> None:
     """Go on with a run, online or two-tier that was killed or interrupted, after the last that it kept.
 
     What is kept is every round of a run, every client of an online run, every batch of private devices. It ends as if
     nothing had happened: devices know from their ledgers what they have answered, repeat it where they are asked again,
     and spend nothing twice. Backend and layout may differ from before. A design or policy of your own is named again;
-    nothing is imported because a folder says so. Where all was over, its result is told again, and nobody is asked.
+    nothing is imported because a folder says so. Where all was over, its result is shown again, and nobody is asked.
     """
-    check_backend(backend, workers)
-    check_target(json)
-    check_figure(figure)
     mark = read_manifest(folder)
     if mark is not None and mark.kind == SWEEP:
         raise InputError(f"output folder {folder} holds a sweep, which goes on by its own command; give that again")
     if (result := finished(folder)) is not None:
-        family = experiment_told(folder, result)
-        report(family, result, json, "resume")
-        deliver_figure(figure, family.name, result, lambda: tables_in(folder))
+        _report(experiment_with(folder, result), result, lambda: tables_in(folder), output, "resume")
         return
     if mark is None:
         raise InputError(
             f"output folder {folder} holds no interrupted run: nothing was kept there; blindrec run ... --out {folder} "
             "begins one"
         )
+    experiment = EXPERIMENTS[mark.kind]
     named = NamedCode(design=design, policy=policy, helpers=tuple(helpers or ()))
-    if not EXPERIMENTS[mark.kind].own and named != NOTHING:
+    if not experiment.own and named != NOTHING:
         raise InputError(
             f"output folder {folder} holds blindrec {mark.kind}, which has no design or policy; leave --design, "
             "--policy and --with out"
         )
-    experiment = EXPERIMENTS[mark.kind]
     settings = experiment.resumed(folder, mark, named)
-    with finished_run(
-        experiment,
-        settings,
-        open_session(
-            backend,
-            address=address,
-            workers=workers,
-            metrics=metrics,
-            work=lambda: mark.repeat * experiment.work(settings),
-        ),
-        repeat=mark.repeat,
-        devices_per_actor=devices_per_actor,
-        console=console(),
-        out=folder,
-    ) as done:
-        report(experiment, done.values, json, "resume")
-        deliver_figure(figure, experiment.name, done.values, done.tables)
+    options: dict[str, Any] = {"repeat": mark.repeat, "devices_per_actor": devices_per_actor, "out": folder}
+    _run(experiment, settings, place, output, "resume", metrics=metrics, **options)
 
 
 def finished(folder: Path) -> dict[str, Any] | None:
     """Return the result of an experiment that is over, or None; what it kept to go on from is removed.
 
-    A run whose policy went astray told what it had learned until then, and is not over.
+    A run whose policy went astray has reported what it had learned until then, and is not over.
     """
     result = read_result(folder)
     if result is None:
@@ -197,8 +169,8 @@ def finished(folder: Path) -> dict[str, Any] | None:
     return result
 
 
-def experiment_told(folder: Path, result: dict[str, Any]) -> Experiment[Any]:
-    """Return which experiment told a result."""
+def experiment_with(folder: Path, result: dict[str, Any]) -> Experiment[Any]:
+    """Return the experiment whose result a folder holds."""
     for experiment in EXPERIMENTS.values():
         if experiment.titled in result and "trust_model" in result:
             return experiment

@@ -1,22 +1,31 @@
-"""Flags from the fields of scenarios: a field's type and description are its flag's."""
+"""Flags: those that commands share, and those that the fields of scenarios describe."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeGuard, TypeVar, cast, get_args
 
 import typer
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from coordinator.protocol.errors import BlindrecError
+from scenarios.backends.selection import AUTO, check_backend, open_session
+from scenarios.backends.session import Backend
 from scenarios.config.files import FileName, Number, PlainText, Whole, brief, nameable
+from scenarios.show.figures import check_figure, deliver_figure
+from scenarios.show.records import STDOUT, check_target, deliver
 
 F = TypeVar("F", bound=Callable[..., None])
-Backend = Annotated[str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")]
+BackendName = Annotated[
+    str, typer.Option(help="auto (Ray if an address or >10 s of work asks for it), ray, inprocess.")
+]
 Address = Annotated[str | None, typer.Option(help="Ray head to join, host:port [start Ray here].")]
 Workers = Annotated[
     int | None,
@@ -47,6 +56,63 @@ AllowCode = Annotated[
 Given = Annotated[
     Path | None, typer.Argument(help="TOML file with the same names, or scenario.json of a finished run; flags win.")
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where a result goes beside the terminal; a file that cannot be written is refused before anything runs."""
+
+    json: Json = None
+    figure: Figure = None
+
+    def __post_init__(self) -> None:
+        check_target(self.json)
+        check_figure(self.figure)
+
+    def deliver(
+        self,
+        family: str,
+        record: dict[str, Any],
+        show: Callable[[], object],
+        tables: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        """Write a record as JSON, show it where standard output is free, and draw the picture of its family."""
+        deliver(self.json, record)
+        if self.json != STDOUT:
+            show()
+        sys.stdout.flush()
+        deliver_figure(self.figure, family, record, tables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendFlags:
+    """Where a command computes."""
+
+    backend: BackendName = AUTO
+    address: Address = None
+    workers: Workers = None
+
+    def __post_init__(self) -> None:
+        check_backend(self.backend, self.workers)
+
+    def session(self, work: Callable[[], float], *, metrics: bool = False) -> AbstractContextManager[Backend]:
+        """Open the backend, which the predicted work chooses where none is named; see `open_session`."""
+        return open_session(self.backend, address=self.address, workers=self.workers, metrics=metrics, work=work)
+
+
+def is_group(annotation: Any) -> TypeGuard[type[Any]]:
+    """Whether a parameter stands for several flags: the fields of its dataclass."""
+    return isinstance(annotation, type) and is_dataclass(annotation)
+
+
+def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
+    """Yield a command's parameters as flags are made of them: in place of a dataclass stand its fields."""
+    for one in signature.parameters.values():
+        if is_group(one.annotation):
+            yield from flags_of(inspect.signature(one.annotation, eval_str=True))
+        else:
+            yield parsed(one).replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
 
 TYPES: dict[Any, Any] = {
     int: Whole,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -14,14 +15,24 @@ import typer
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.sending import check_folder, entrypoint, environment, left_out, python, secrets_warning
+from scenarios.cluster import folder_status
+from scenarios.cluster.job_log import (
+    DamagedError,
+    JobLog,
+    ResultReceiver,
+    SilentHeadError,
+    ending,
+    exit_code,
+    follow,
+)
 from scenarios.cluster.job_request import check_request
-from scenarios.config.signals import say
+from scenarios.commands.flags import Json
+from scenarios.config.signals import BAD_INPUT, INTERRUPTED, RESUMABLE, say
 from scenarios.show.records import STDOUT, check_target
 from scenarios.store.whole_files import try_folder, write_bytes
 
 if TYPE_CHECKING:
     from scenarios.cluster.head import Head
-    from scenarios.cluster.job_log import JobLog
     from scenarios.experiment.progress import ProgressSnapshot
 
 
@@ -35,15 +46,12 @@ Ctrl-C leaves the job running.
 \b
   blindrec submit run --users 2000000 --json result.json --address http://127.0.0.1:8265
 """
-INTERRUPTED, LOST = 130, 3
 Address = Annotated[
     str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="URL of the head's dashboard.", show_default=True)
 ]
-Json = Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")]
 Job = Annotated[str, typer.Argument(metavar="ID", help="What submit printed.")]
 AT = "http://127.0.0.1:8265"
-_SHARE = 0.001
-"""Of a node's own resource, which keeps the job that sends a folder on that node."""
+_SHARE = 0.001  # Of a node's own resource, which keeps the job that sends a folder on that node
 
 
 def submit(
@@ -80,28 +88,24 @@ submit.__doc__ = SUBMIT_HELP
 def status(
     job: Annotated[str, typer.Argument(metavar="ID|DIR", help="What submit printed, or the --out of a run here.")],
     address: Address = AT,
-    follow: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
+    follow_log: Annotated[bool, typer.Option("--follow", help="Show its log and wait, as submit does.")] = False,
     json: Json = None,
 ) -> None:
-    """Tell how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
-    from scenarios.cluster.folder_status import is_folder, read_status
-
-    if is_folder(job):
-        if follow or json is not None:
+    """Show how a job stands, or a run here by its folder; --json fetches the result of a job that is over."""
+    if folder_status.is_folder(job):
+        if follow_log or json is not None:
             raise InputError(
                 f"{job} is a folder of this machine; blindrec watch {job} follows it, result.json is there"
             )
-        _print(read_status(Path(job)).rows())
+        _print(folder_status.read_status(Path(job)).rows())
         return
     check_target(json)
     head = head_at(address)
-    if follow:
+    if follow_log:
         _follow(head, job, json)
     details = head.details(job)
     if json is not None and not details.status.is_terminal():
         raise InputError(f"job {job} is {details.status}; its result is there when it is over, or use --follow")
-    from scenarios.cluster.job_log import JobLog
-
     snapshots: list[ProgressSnapshot] = []
     log = JobLog(lambda _: None, snapshots.append)
     log.catch_up(head.log(job))
@@ -145,19 +149,16 @@ def fetch(
 
 def _bring(head: Head, there: str, node: str, place: Path) -> None:
     """Let a small job on a node send a folder by its log."""
-    from scenarios.cluster import job_log
-    from scenarios.cluster.head import exit_code
-
     try_folder(place)
     with tempfile.TemporaryFile(dir=place) as archive, tempfile.TemporaryDirectory() as nothing:
-        received, said = job_log.ResultReceiver(archive), list[str]()
+        received, said = ResultReceiver(archive), list[str]()
         sending = head.submit(
             python("scenarios.cluster.job_log", there),
             environment(Path(nothing)),
             {"blindrec": f"fetch {there}"},
             {f"node:{node}": _SHARE} if node else None,
         )
-        details = job_log.follow(head, sending, job_log.JobLog(said.append, received=received))
+        details = follow(head, sending, JobLog(said.append, received=received))
         if code := exit_code(details):
             why = "".join(said).strip().splitlines()[-1:] or [f"exit code {code}"]
             raise InputError(f"{there} cannot be sent: {why[0]}")
@@ -176,39 +177,42 @@ def head_at(address: str) -> Head:
 
 def _follow(head: Head, job: str, json: str | None) -> NoReturn:
     """Show a job's log, fetch its result, and end as it ended."""
-    from scenarios.cluster import job_log
-    from scenarios.cluster.head import SilentHeadError, ending, exit_code
-
-    again = f"blindrec status {job} --follow --address {head.address}"
     stream = sys.stderr if json == STDOUT else sys.stdout
-    log = job_log.JobLog(lambda text: (stream.write(text), stream.flush()))
-    try:
-        details = job_log.follow(head, job, log)
-    except KeyboardInterrupt:
-        say(f"interrupted here, job {job} goes on; `{again}` follows it, `blindrec stop {job}` ends it")
-        sys.exit(INTERRUPTED)
-    except SilentHeadError as error:
-        say(f"{error}; job {job} may go on, `{again}` follows it")
-        sys.exit(LOST)
+    log = JobLog(lambda text: (stream.write(text), stream.flush()))
+    with _following(job, f"`blindrec status {job} --follow --address {head.address}` follows it"):
+        details = follow(head, job, log)
     code = exit_code(details)
     if code:
         say(ending(details, job))
     if json is not None and (code == 0 or log.received.any):
         try:
             _deliver(log, job, json)
-        except (job_log.DamagedError, OSError) as error:
+        except (DamagedError, OSError) as error:
             say(f"{error}; job {job} is over, `blindrec status {job} --json FILE` fetches its result again")
-            sys.exit(LOST)
+            sys.exit(RESUMABLE)
     if out := (details.metadata or {}).get("out"):
         say(f"{out} is a folder of the cluster's node {node_of(details) or 'of its head'}, not of this machine")
     sys.exit(code)
+
+
+@contextmanager
+def _following(job: str, again: str) -> Iterator[None]:
+    """Say that a job goes on, and how to follow it again, where following it ends early."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"interrupted here, job {job} goes on; {again}, `blindrec stop {job}` ends it")
+        sys.exit(INTERRUPTED)
+    except SilentHeadError as error:
+        say(f"{error}; job {job} may go on, {again}")
+        sys.exit(RESUMABLE)
 
 
 def _deliver(log: JobLog, job: str, json: str) -> None:
     """Write the result to the file or to standard output."""
     content = log.received.content()
     if content is None:
-        raise InputError(f"job {job} left no result in its log; `ray job logs {job}` tells why")
+        raise InputError(f"job {job} left no result in its log; `ray job logs {job}` says why")
     if json == STDOUT:
         sys.stdout.write(content.decode())
         sys.stdout.flush()
@@ -242,9 +246,7 @@ def node_of(details: Any) -> str:
     return str(details.driver_agent_http_address or "").removeprefix("http://").rpartition(":")[0]
 
 
-EVERY = 1.0
-"""Seconds between two looks at a folder."""
-RESUMABLE = 3
+EVERY = 1.0  # Seconds between two looks at a folder
 What = Annotated[str, typer.Argument(metavar="DIR|JOB", help="The --out of a run or sweep, or what submit printed.")]
 Lines = Annotated[bool, typer.Option("--json", help="Write every snapshot as a line of JSON, for programs.")]
 
@@ -256,20 +258,15 @@ def watch(what: What, address: Address = AT, json: Lines = False) -> None:
     is over. A job is watched through its log. Ctrl-C ends the watching and nothing else. The exit code is 0 when the
     run is over, 3 when it was interrupted and can be gone on with, and a job's own.
     """
-    from scenarios.cluster.folder_status import is_folder
-
-    (_folder(Path(what), json=json) if is_folder(what) else _job(what, address, json=json))
+    (_folder(Path(what), json=json) if folder_status.is_folder(what) else _job(what, address, json=json))
 
 
 def _folder(out: Path, *, json: bool) -> NoReturn:
-    from scenarios.cluster import folder_status
-    from scenarios.cluster.folder_status import as_json, moving
-
     last: ProgressSnapshot | None = None
-    with moving() as show:
+    with folder_status.moving() as show:
         while (status := folder_status.read_status(out)).state in (folder_status.RUNNING, folder_status.STARTING):
             if json and status.snapshot and status.snapshot != last:
-                as_json(asdict(status.snapshot))
+                folder_status.as_json(asdict(status.snapshot))
             elif not json:
                 show(status.rows(), status.snapshot.line() if status.snapshot else "starting: there is no progress yet")
             last = status.snapshot
@@ -279,35 +276,23 @@ def _folder(out: Path, *, json: bool) -> NoReturn:
     if status.state == folder_status.INTERRUPTED:
         anew = "nothing is kept to go on from, the same command begins anew"
         say(f"the run was killed or interrupted; {status.resume_hint or anew}")
-        sys.exit(RESUMABLE if status.resume_hint else 2)
+        sys.exit(RESUMABLE if status.resume_hint else BAD_INPUT)
     say(f"the run is over; its result is in {out}")
     sys.exit(0)
 
 
 def _job(job: str, address: str, *, json: bool) -> NoReturn:
-    from scenarios.cluster import job_log
-    from scenarios.cluster.folder_status import as_json, moving
-    from scenarios.cluster.head import SilentHeadError, ending, exit_code
-
     head = head_at(address)
     head.details(job)
-    try:
-        with moving() as show:
+    with _following(job, "the same command watches it again"), folder_status.moving() as show:
 
-            def show_snapshot(snapshot: ProgressSnapshot) -> None:
-                if json:
-                    as_json(asdict(snapshot))
-                else:
-                    show({"job": job, **snapshot.rows()}, snapshot.line())
+        def show_snapshot(snapshot: ProgressSnapshot) -> None:
+            if json:
+                folder_status.as_json(asdict(snapshot))
+            else:
+                show({"job": job, **snapshot.rows()}, snapshot.line())
 
-            log = job_log.JobLog(lambda _: None, show_snapshot)
-            details = job_log.follow(head, job, log)
-    except SilentHeadError as error:
-        say(f"{error}; job {job} may go on, the same command watches it again")
-        sys.exit(LOST)
-    except KeyboardInterrupt:
-        say(f"interrupted here, job {job} goes on")
-        sys.exit(INTERRUPTED)
+        details = follow(head, job, JobLog(lambda _: None, show_snapshot))
     code = exit_code(details)
-    say(ending(details, job) if code else f"job {job} is over; blindrec status {job} --json - tells its result")
+    say(ending(details, job) if code else f"job {job} is over; blindrec status {job} --json - prints its result")
     sys.exit(code)

@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coordinator.protocol.budget import as_float, as_json, parse_epsilon
-from scenarios.commands.flags import Figure, Json, with_fields
-from scenarios.show.figures import check_figure, deliver_figure
-from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.commands.flags import Output, with_fields
 from scenarios.show.tables import failing, show_description
 from scenarios.studies.compare.comparison_settings import Comparison
 
@@ -43,14 +41,12 @@ def bounds(
     failure: Annotated[float, typer.Option(help="Probability of failure that is allowed [0.5].")] = 0.5,
     mistakes: Annotated[int, typer.Option(help="Wrong items that still count as success.")] = 0,
     ours: Annotated[bool, typer.Option(help="Add two bounds that are not in the paper.")] = False,
-    json: Json = None,
-    figure: Figure = None,
+    *,
+    output: Output,
 ) -> None:
-    """Tell how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
+    """Print how many users any epsilon-LDP learner needs: all lower bounds of the Price of Privacy, and which binds."""
     from scenarios.theory.bounds import all_bounds, bounds_rows
 
-    check_target(json)
-    check_figure(figure)
     user_bounds = all_bounds(
         items=items,
         rated=rated,
@@ -63,10 +59,7 @@ def bounds(
     rows = bounds_rows(user_bounds)
     settings = {"items": items, "rated": rated, "epsilon": as_json(parse_epsilon(epsilon)), "clusters": clusters}
     record = {**settings, "failure": failure, "mistakes": mistakes, "bounds": rows}
-    deliver(json, record)
-    deliver_figure(figure, "bounds", record)
-    if json != STDOUT:
-        show_bounds(Console(), record)
+    output.deliver("bounds", record, lambda: show_bounds(Console(), record))
 
 
 _READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "features")
@@ -76,11 +69,10 @@ _READ = ("columns", "duplicates", "bad_lines", "min_ratings", "like_from", "feat
 def data(
     file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
     *,
-    json: Json = None,
-    figure: Figure = None,
+    output: Output,
     **read: Any,
 ) -> None:
-    """Tell what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
+    """Show what is in a file of ratings, what its users could let a server learn, and what recommendations take."""
     from scenarios.config.settings import validated
     from scenarios.data.datasets import lines_skipped, tell_remarks
     from scenarios.data.rating_split import describe
@@ -89,8 +81,6 @@ def data(
     from scenarios.studies.planner.plan_tables import show_learnable
     from scenarios.studies.planner.request import learnable_of
 
-    check_target(json)
-    check_figure(figure)
     settings = validated(Comparison, None, {"ratings": file, "seeds": SPLITS, **read})
     table, like_from = table_of(settings), settings.liked_from
     described = describe(table, like_from)
@@ -104,18 +94,19 @@ def data(
         "worth": recipe,
         "worth_not": why,
     }
-    deliver(json, record)
-    deliver_figure(figure, "data", record)
-    if json != STDOUT:
+
+    def show() -> None:
         show_description(Console(), described, f"blindrec data {file.name}")
         tell_remarks(table, Console())
         show_learnable(Console(), rows)
         show_needs(Console(), recipe, why)
 
+    output.deliver("data", record, show)
+
 
 HELP = """Make a page to show of results: one HTML file that loads nothing; several results stand side by side.
 
-It tells of runs, two-tier, online, sweeps, plans, comparisons, data and audits: what was asked, who is trusted, what
+It shows runs, two-tier, online, sweeps, plans, comparisons, data and audits: what was asked, who is trusted, what
 epsilon means for one person, what was measured beside what was predicted, what it does not protect against, and the
 command that repeats it. Every number stands in the result's JSON, and the page says where.
 

@@ -1,4 +1,4 @@
-"""The command lines of scrutiny: `blindrec audit` and `blindrec check`."""
+"""The commands of scrutiny: `blindrec check` and `audit` of mechanisms, `adversary` of online recommenders."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from rich.text import Text
 
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios.commands.flags import Figure, Json
+from scenarios.backends.selection import InProcess
+from scenarios.commands.flags import Json, Output
+from scenarios.config.identity import read_settings
 from scenarios.config.signals import BAD_INPUT
-from scenarios.show.figures import check_figure, deliver_figure
 from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.show.tables import percent, printed, remark, show_table
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, Audit, Conformance, in_words
@@ -33,7 +34,7 @@ def check(
     epsilon: Annotated[
         str | None, typer.Option(help="Enumerate its channel at this epsilon alone [0.1, 1 and 3].")
     ] = None,
-    json: Annotated[str | None, typer.Option(help="File for the JSON result, or - for standard output.")] = None,
+    json: Json = None,
 ) -> None:
     """Check that a mechanism keeps what every mechanism must keep; exit code 2 if something failed.
 
@@ -43,23 +44,12 @@ def check(
     from scenarios.studies.scrutiny.checks import check as check_all
 
     check_target(json)
-    result = check_all(mechanism, settings=parse_settings(setting or []), epsilon=_finite(epsilon))
+    result = check_all(mechanism, settings=read_settings(setting or ()), epsilon=_finite(epsilon))
     deliver(json, result.as_json())
     if json != STDOUT:
         show_conformance(Console(), result)
     if not result.held:
         raise typer.Exit(BAD_INPUT)
-
-
-def parse_settings(pairs: list[str]) -> dict[str, str]:
-    """Return the values of settings, each given as ``name=value``, by their names."""
-    settings = {}
-    for one in pairs:
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise InputError(f"setting is {one!r}; give name=value")
-        settings[name] = value
-    return settings
 
 
 def _finite(epsilon: str | None) -> Epsilon:
@@ -97,20 +87,18 @@ def audit(
     items: Annotated[int, typer.Option(help="Items of the catalogue.")] = 5,
     rated: Annotated[int, typer.Option(help="Items that a device rated at most.")] = 3,
     confidence: Annotated[float, typer.Option(help="Probability that all lower bounds of a mechanism hold.")] = 0.999,
-    json: Json = None,
-    figure: Figure = None,
+    *,
+    output: Output,
 ) -> None:
     """Attack a mechanism's real releases: epsilon claimed, exact and measured; exit code 2 if more leaks.
 
-    Two inputs that are told apart best are given to devices by a fair coin; what they release, also asked again, beside
-    devices whose inputs are known, and over several rounds, is held against what is claimed.
+    Two inputs that an attacker distinguishes best are given to devices by a fair coin; what they release, also asked
+    again, beside devices whose inputs are known, and over several rounds, is held against what is claimed.
     """
     from scenarios.studies.scrutiny.audit import audit as audit_one
     from scenarios.studies.scrutiny.audit import every_name
 
-    check_target(json)
-    check_figure(figure)
-    settings = parse_settings(setting or [])
+    settings = read_settings(setting or ())
     audits = [
         audit_one(
             name,
@@ -127,10 +115,9 @@ def audit(
     passed = all(one.held for one in audits)
     records = [one.as_json() for one in audits]
     record = {"held": passed, "audits": records} if design is None else records[0]
-    deliver(json, record)
-    deliver_figure(figure, "audit", record)
-    if json != STDOUT:
-        show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
+    output.deliver(
+        "audit", record, lambda: show_audits(printed(), audits) if design is None else show_audit(printed(), audits[0])
+    )
     if not passed:
         raise typer.Exit(BAD_INPUT)
 
@@ -166,8 +153,8 @@ def show_audit(console: Console, one: Audit) -> None:
         most = "" if attack.right_at_most is None else percent(attack.right_at_most)
         bounds = [in_nats(attack.claimed), in_nats(attack.measured)]
         rows.append([attack.name, attack.meaning, *bounds, percent(attack.right), most])
-    columns = ["attack", "what is told apart", "claimed", "measured, at least", "guessed right", "at most"]
-    show_table(console, columns, rows, title=title, words=["attack", "what is told apart"])
+    columns = ["attack", "what is distinguished", "claimed", "measured, at least", "guessed right", "at most"]
+    show_table(console, columns, rows, title=title, words=["attack", "what is distinguished"])
     verdict = one.failures or ["nothing contradicts the claim"]
     remark(console, f"promised: {one.guarantee}", *verdict, *_power([one]))
 
@@ -176,3 +163,55 @@ def _power(audits: list[Audit]) -> list[str]:
     """Return which leaks would have been found, a line; none where nothing is claimed."""
     powers = [one.power for one in audits if one.power is not None]
     return [in_words(powers)] if powers else []
+
+
+ADVERSARY_HELP = """Set an adversary of the p-REC paper against recommenders; print the bound beside the measurement.
+
+\b
+  theorem-6      loss: R rounds in which nobody can know, then voters halve; no algorithm loses less
+  slow-halving   loss: every split repeated until the wrong half is out, B log2(N/P)
+  claim-1        privacy: P adjacent steps between two clients, which must leak ln T together (p-rec-sim)
+  theorem-15     privacy: 2P adjacent steps between two groups of peers, and their random configuration
+
+Voters' and client's behaviour is written down in advance; recommendations are drawn, or given, and their likelihood is
+computed with the coordinator's own code.
+
+\b
+  blindrec adversary slow-halving --recommender p-rec,p-rec-lean
+  blindrec adversary theorem-15 --peers 3 --diversity 2 --radius 1 --rounds 1000
+"""
+
+
+def adversary(
+    name: Annotated[str, typer.Argument(help="theorem-6, slow-halving, claim-1 or theorem-15.")],
+    recommender: Annotated[str | None, typer.Option(help="Names, by ',' [those the adversary is about].")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds T [1000; theorem-6 500].")] = None,
+    objects: Annotated[int | None, typer.Option(help="Objects m of a round [2].")] = None,
+    voters: Annotated[int | None, typer.Option(help="Voters N [256].")] = None,
+    peers: Annotated[int | None, typer.Option(help="Peers P [4; claim-1 10, theorem-15 3].")] = None,
+    diversity: Annotated[int | None, typer.Option(help="D [0; theorem-15 2].")] = None,
+    radius: Annotated[int | None, typer.Option(help="R [theorem-6 32, slow-halving 5, theorem-15 1, else 0].")] = None,
+    seed: Annotated[int | None, typer.Option(help="First seed [0].")] = None,
+    repeat: Annotated[int, typer.Option(help="Runs of an adversary that is random.")] = 60,
+    *,
+    output: Output,
+) -> None:
+    """Set an adversary against recommenders; see `ADVERSARY_HELP`."""
+    from scenarios.families.online.adversaries import rows_against, show_rows
+
+    names = None if recommender is None else tuple(part.strip() for part in recommender.split(","))
+    options = {
+        "rounds": rounds,
+        "objects": objects,
+        "voters": voters,
+        "peers": peers,
+        "diversity": diversity,
+        "radius": radius,
+        "seed": seed,
+    }
+    rows = rows_against(name, names, options, repeat, InProcess(1))
+    record = {"adversary": name, "rows": rows}
+    output.deliver("adversary", record, lambda: show_rows(Console(), rows, f"blindrec adversary {name}"))
+
+
+adversary.__doc__ = ADVERSARY_HELP

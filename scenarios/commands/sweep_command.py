@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from scenarios.backends.selection import AUTO, check_backend, choose, open_session
+from scenarios.backends.selection import choose, open_session
 from scenarios.commands.entrance import Later, grouped
-from scenarios.commands.flags import Address, AllowCode, Backend, Figure, Json, Workers, with_fields
+from scenarios.commands.flags import AllowCode, BackendFlags, Output, with_fields
 from scenarios.log import console
-from scenarios.show.figures import check_figure, deliver_figure
-from scenarios.show.records import STDOUT, check_target, deliver
 from scenarios.studies.sweep.sweeps import DEFAULT_KIND, built_in_grids, kind_of, load_sweep, sweep_of
 
 if TYPE_CHECKING:
     from scenarios.studies.sweep.sweeps import Sweep
 
 Out = Annotated[Path, typer.Option(help="Folder of the sweep: new, or of the same sweep, to go on.")]
-GRID = "sample-complexity"
-"""The command of grids, which need not be named."""
+GRID = "sample-complexity"  # The command of grids, which need not be named
 BUILT_IN = f"A TOML file, or a built-in grid: {', '.join(built_in_grids())}."
 
 
@@ -52,17 +49,13 @@ def _sweeps(context: typer.Context) -> None:
 def _of_grid() -> Callable[..., None]:
     def command(
         out: Out,
+        place: BackendFlags,
+        output: Output,
         grid: Annotated[str, typer.Argument(help=BUILT_IN)] = "standard",
         seeds: Annotated[int | None, typer.Option(help="Runs of every setting [the grid's, or 20].")] = None,
         allow_code: AllowCode = False,
-        backend: Backend = AUTO,
-        address: Address = None,
-        workers: Workers = None,
-        json: Json = None,
-        figure: Figure = None,
     ) -> None:
-        sweep = load_sweep(grid, seeds=seeds, allow_code=allow_code)
-        _measure(sweep, Path(grid).stem, out, backend, address, workers, json, figure)
+        _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, place, output)
 
     command.__doc__ = kind_of(DEFAULT_KIND).help
     return command
@@ -72,44 +65,21 @@ def _of_kind(name: str) -> Callable[..., None]:
     kind = kind_of(name)
 
     @with_fields(kind.fields)
-    def command(
-        *,
-        out: Out,
-        backend: Backend = AUTO,
-        address: Address = None,
-        workers: Workers = None,
-        json: Json = None,
-        figure: Figure = None,
-        **settings: Any,
-    ) -> None:
-        _measure(sweep_of({"sweep": name, **settings}), name, out, backend, address, workers, json, figure)
+    def command(*, out: Out, place: BackendFlags, output: Output, **settings: Any) -> None:
+        _measure(sweep_of({"sweep": name, **settings}), name, out, place, output)
 
     command.__doc__ = kind.help
     return command
 
 
-def _measure(
-    sweep: Sweep[Any, Any],
-    name: str,
-    out: Path,
-    backend: str,
-    address: str | None,
-    workers: int | None,
-    json: str | None,
-    figure: Path | None,
-) -> None:
+def _measure(sweep: Sweep[Any, Any], name: str, out: Path, place: BackendFlags, output: Output) -> None:
     from scenarios.show.tables import printed
     from scenarios.studies.sweep.sweep_folder import swept
 
-    check_backend(backend, workers)
-    check_target(json)
-    check_figure(figure)
-    place, why = choose(backend, address=address, work=sweep.work)
-    done = swept(sweep, open_session(place, address=address, workers=workers), out, console())
-    deliver(json, done.result)
-    deliver_figure(figure, sweep.family, done.result, done.plotted_tables)
-    if json != STDOUT:
-        sweep.show(printed(), done.result, f"sweep {name}, {place} ({why})")
+    backend, why = choose(place.backend, address=place.address, work=sweep.work)
+    done = swept(sweep, open_session(backend, address=place.address, workers=place.workers), out, console())
+    title = f"sweep {name}, {backend} ({why})"
+    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, title), done.plotted_tables)
 
 
 _FIRST_SENTENCES = {

@@ -31,23 +31,17 @@ from coordinator.server.design import World
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.identity import identity
 
-DRAWS = 20_000
-"""Draws for each private value."""
-BLOCK = 1 << 16
-"""Devices that are sampled at once; their private values are mixed like those of real devices."""
-FALSE_ALARM = 1e-9
-"""Largest probability that correct draws are refused, for one public coin."""
+DRAWS = 20_000  # Draws for each private value
+BLOCK = 1 << 16  # Devices that are sampled at once; their private values are mixed like those of real devices.
+FALSE_ALARM = 1e-9  # Largest probability that correct draws are refused, for one public coin
 CLOSE = Fraction(1, 10**6)
 """A warning is given where a channel reveals less than its claim by more than this share of it."""
-PUBLIC_COINS = 4
-"""Number of devices with whose public coins a likelihood is checked."""
-MOST_CELLS = 1 << 16
-"""Most cells of a likelihood's matrix that are checked."""
+PUBLIC_COINS = 4  # Number of devices with whose public coins a likelihood is checked
+MOST_CELLS = 1 << 16  # Most cells of a likelihood's matrix that are checked
 MOST_SAMPLED = 256
 """Most private values of a likelihood for which its sampler is tested; with more values it is only claimed."""
 EXACT, FOR_SOME = "checked exactly", f"likelihood checked for {PUBLIC_COINS} public coins, sampler sampled"
-SMALL = 4
-"""Items of a small catalogue in which a channel can be checked that is too large to check at the run's size."""
+SMALL = 4  # Items of a small catalogue in which a channel can be checked that is too large to check at the run's size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

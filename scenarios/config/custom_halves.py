@@ -21,7 +21,6 @@ from scenarios.config.identity import (
     came_by_value,
     code_of,
     identity,
-    import_class,
     modules_of_class,
     settings_fields,
     types_of,
@@ -62,7 +61,7 @@ class OwnHalf(ServerHalf):
     """A class as scenarios see it before its settings and its world are given."""
 
     def __init__(self, kind: type[Mechanism]) -> None:
-        self.kind, self.name, self.title = kind, path_of(kind), kind.__name__
+        self.kind, self.name, self.title = kind, f"{kind.__module__}:{kind.__qualname__}", kind.__name__
         self.policies = policies_of(kind)  # type: ignore[misc] # each class has its own
         self.settings: type[OwnSettings] = _settings_of_class(kind, self)
 
@@ -79,11 +78,6 @@ class OwnHalf(ServerHalf):
     def moments(self, settings: OwnSettings, world: World) -> object | None:
         """Return one answer's information about an item, if the class gives it; see `Mechanism.precision`."""
         return self.design(settings, world).signal()
-
-
-def path_of(kind: type[Mechanism]) -> str:
-    """Return a class's import path."""
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _settings_of_class(kind: type[Mechanism], half: OwnHalf) -> type[OwnSettings]:
@@ -129,11 +123,6 @@ def travelling() -> frozenset[str]:
     return frozenset(_PACKAGES)
 
 
-def half_at(path: str) -> OwnHalf:
-    """Return the half of the class that ``package.module:Name`` names."""
-    return half_of_class(import_class(path))
-
-
 def settings_in(mechanism: Mechanism) -> OwnSettings:
     """Return a mechanism's settings as a scenario holds them."""
     kind = type(mechanism)
@@ -145,7 +134,7 @@ _KNOWN: dict[tuple[str, tuple[str, ...]], CustomMechanism] = {}
 
 
 def own_of(settings: OwnSettings) -> CustomMechanism:
-    """Admit a user's own mechanism in this process without checking its channel; return it with its identity."""
+    """Admit a custom mechanism in this process without checking its channel; return it with its identity."""
     mechanism, helpers = settings.mechanism(), settings.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)}"
     if (name, helpers) not in _KNOWN:

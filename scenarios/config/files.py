@@ -55,7 +55,7 @@ def brief(value: object, most: int = MOST_ECHOED) -> str:
 
 
 def cut_short(text: str, most: int) -> str:
-    """Return a text that has at most ``most`` characters, as far as its length can be told in them."""
+    """Return a text that has at most ``most`` characters, as far as its length can be said in them."""
     if len(text) <= most:
         return text
     gap = f" ... ({len(text):,} characters) ... "
@@ -71,7 +71,7 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text in which what is no sign, such as what tells a terminal to do something, is written out."""
+    """Return a text in which what is no sign, such as an order to a terminal, is written out."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
@@ -134,7 +134,7 @@ def _matrix(value: Any) -> Any:
 
 def _path(value: Any, info: ValidationInfo) -> Path:
     if not isinstance(value, (str, Path)):
-        raise ValueError(f"{brief(value)} is no path; write it in quotes")  # noqa: TRY004 (pydantic tells of it)
+        raise ValueError(f"{brief(value)} is no path; write it in quotes")  # noqa: TRY004 (pydantic reports it)
     return nameable(value, info.context or "file")
 
 
@@ -179,18 +179,15 @@ def check_shares(name: str, shares: tuple[float, ...] | None, expected: int) -> 
 
 MOST_SETTINGS = 16 * 2**20
 """Bytes of a TOML file or of a run's mark; a world written down by hand is the largest that anybody has."""
-MOST_RECORD = 64 * 2**20
-"""Bytes of a result; a sweep of thousands of settings has a few."""
-MOST_PROGRESS = 2**20
-"""Bytes of what a run tells of its progress; it tells less than a thousand."""
+MOST_RECORD = 64 * 2**20  # Bytes of a result; a sweep of thousands of settings has a few.
+MOST_PROGRESS = 2**20  # Bytes of what a run reports of its progress; real ones are below a thousand
 TEXT_SHARE = 30
 """Times its length that a table of words takes in memory while it is read from text: each is an object of Python."""
 ROW_BYTES = 100
 """Bytes that a rating takes in memory while it is read (87 to 99 measured), however little it was packed into."""
 MOST_RATIO, ANY_RATIO = 200, 64 * 2**20
 """Times its packed size to which a file may unpack, and what any may unpack to: real ratings have ratios below ten."""
-_DEEPEST = 40
-"""Lists in lists, or objects; no file of ours has more than eight."""
+_DEEPEST = 40  # Lists in lists, or objects; no file of ours has more than eight.
 DAMAGED_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError)
 """What `zipfile` says of an archive that is damaged, has a password or an unknown compression."""
 
@@ -365,7 +362,7 @@ def _array(content: bytes) -> Any:
         raise ValueError("the head of an array is damaged") from None
     if kind.hasobject or math.prod(shape) * kind.itemsize != len(content) - file.tell():
         raise ValueError("an array is not as long as its head says")
-    # A head may tell of more than there is; memory is taken only for what is there.
+    # A head may claim more than there is; memory is taken only for what is there.
     return np.frombuffer(content, kind, offset=file.tell()).reshape(shape, order="F" if fortran else "C").copy("K")
 
 

@@ -136,7 +136,9 @@ def identity(mechanism: Mechanism, helpers: Iterable[str] = ()) -> str:
     import from their own folder, see `modules_of`; in a notebook, of the class's cell, and the modules that it reads.
     Import paths and folders do not count.
     """
-    parts = [type(mechanism).__name__, settings_of(mechanism), code_of(type(mechanism), tuple(helpers))]
+    kind = type(mechanism)
+    settings = {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in settings_fields(kind)}
+    parts = [kind.__name__, settings, code_of(kind, tuple(helpers))]
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=DIGEST).hexdigest()
 
 
@@ -182,11 +184,6 @@ def _read(kind: type[Mechanism], helpers: tuple[str, ...]) -> str:
 
 def _digest(source: str) -> str:
     return hashlib.sha256("\n".join(source.splitlines()).encode()).hexdigest()
-
-
-def settings_of(mechanism: Mechanism) -> dict[str, Any]:
-    """Return a mechanism's settings as JSON values."""
-    return {part.name: _as_json(part.name, getattr(mechanism, part.name)) for part in fields(mechanism)}  # type: ignore[arg-type] # every subclass is a dataclass
 
 
 def _as_json(name: str, value: object) -> Any:
@@ -275,7 +272,7 @@ def _imported(text: str, name: str, package: str) -> tuple[str, ...]:
 
 
 def _cell_of(kind: type) -> str:
-    """Return the cell of a notebook in which a class is defined, which one of its methods tells."""
+    """Return the cell of a notebook in which a class is defined, which one of its methods names."""
     for value in vars(kind).values():
         code = getattr(getattr(value, "__func__", value), "__code__", None)
         if code is not None and getattr(value, "__module__", "") == kind.__module__:

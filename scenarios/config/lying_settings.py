@@ -16,16 +16,13 @@ INPUT, INPUT_LATE, UNTARGETED, PROMOTE = "input", "input-late", "untargeted", "p
 EARLY, LATE = "early", "late"
 POISON = "poison-features"
 HALVING = "halving"
-FEW = 10
-"""Items that liars promote who make up ratings, if nothing else is said."""
+FEW = 10  # Items that liars promote who make up ratings, if nothing else is said
 _NUMBERED = {PROMOTE: True, LATE: True, INPUT: False, INPUT_LATE: False}
 """Attacks with a number: whether it must be given."""
-ADAPTIVE = (EARLY, LATE)
-"""Attacks on rounds that depend on answers."""
-ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)
-"""Attacks that make sense where clusters have no order."""
+ADAPTIVE = (EARLY, LATE)  # Attacks on rounds that depend on answers
+ON_SIDES = (UNTARGETED, INPUT, INPUT_LATE, EARLY)  # Attacks that make sense where clusters have no order
 WITHOUT_TRUTH = (PROMOTE, INPUT, INPUT_LATE)
-"""Attacks that need not know which items are liked more than others; a file of ratings does not tell it."""
+"""Attacks that need not know which items are liked more than others; a file of ratings does not say it."""
 FORMS = "input:R, input-late:R, untargeted, promote:R, early, late:M"
 
 
@@ -66,7 +63,7 @@ class AttackSettings(ExperimentScenario):
 
     malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Share of the devices that lies, by the coin of each; 0: nobody, told as if some did [none].",
+        description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none].",
     )
     attack: str | None = Field(default=None, description=f"What liars do: {FORMS} [untargeted].")
 

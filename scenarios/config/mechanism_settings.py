@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,37 +19,21 @@ from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, POSTERIOR, ServerHalf, Settings
 from scenarios import PACKAGES
-from scenarios.config.custom_halves import OwnSettings, half_at, half_of_class, settings_in
+from scenarios.config.custom_halves import OwnSettings, half_of_class, settings_in
 from scenarios.config.files import first_line
-from scenarios.config.identity import OURS, import_object, modules_of
+from scenarios.config.identity import OURS, import_class, import_object, modules_of
 from scenarios.config.settings import OWN
 
 if TYPE_CHECKING:
-    from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Policy
 
 
-_PATH = re.compile(r"[\w.]+:[\w.]+")
-"""An import path of one's own, ``package.module:Name``."""
+_PATH = re.compile(r"[\w.]+:[\w.]+")  # The import path of a custom mechanism, ``package.module:Name``
 
 ORDER = (
-    "maxsense",
-    "sign",
-    "anchor",
-    "multi-maxsense",
-    "grr",
-    "oue",
-    "olh",
-    "hadamard",
-    "subset",
-    "set",
-    "pairs",
-    "pairwise",
-    "curator-items",
-    "curator-pairs",
-    "item-query",
-    "full-reveal",
-)
+    "maxsense", "sign", "anchor", "multi-maxsense", "grr", "oue", "olh", "hadamard", "subset", "set", "pairs",
+    "pairwise", "curator-items", "curator-pairs", "item-query", "full-reveal",
+)  # fmt: skip
 """Mechanisms as they are listed; others come after them, by name."""
 VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "multi-maxsense": ({"questions": "ceil"}, {"questions": "auto"}),
@@ -70,9 +54,9 @@ def variants(half: ServerHalf) -> tuple[dict[str, str], ...]:
 
 
 def server_half(design: str) -> ServerHalf:
-    """Return the server's half of a mechanism by its name, or of one's own by its import path."""
+    """Return the server's half of a mechanism by its name, or of a custom one by its import path."""
     if _PATH.fullmatch(design):
-        return half_at(design)
+        return half_of_class(import_class(design))
     if (half := designs().get(design)) is None:
         remedy = f"choose one of {', '.join(designs())}, or your own, mypackage.mymodule:MyMechanism"
         raise InputError(f"design is {design!r}; {remedy}")
@@ -139,7 +123,7 @@ def _require_default(half: ServerHalf, name: str, value: Any) -> None:
 def own_designs(
     paths: Sequence[Any], settings: Mapping[str, Any] | None = None, helpers: tuple[str, ...] = ()
 ) -> tuple[OwnSettings, ...]:
-    """Read users' own mechanisms."""
+    """Return custom mechanisms, named by their import paths or given as they are, with their settings."""
     values, designs, used = dict(settings or {}), list[OwnSettings](), set[str]()
     for one in paths:
         if isinstance(one, str):
@@ -157,17 +141,11 @@ def own_designs(
     return tuple(designs)
 
 
-def import_policy(path: str) -> Callable[[Setting], Any]:
-    """Return what ``package.module:Name`` names; see `scenarios.config.identity.import_object`."""
-    policy: Callable[[Setting], Any] = import_object(path, "policy")
-    return policy
-
-
 def code_digest(policy: str) -> str:
-    """Return the SHA-256 of the code that asks: this package's, and of a user's own policy what it is made of."""
+    """Return the SHA-256 of the code that asks: this package's, and of a custom policy what it is made of."""
     code = [*_our_code()]
     if ":" in policy:
-        import_policy(policy)
+        import_object(policy, "policy")
         code += [text.encode() for _, text in sorted(modules_of([policy.partition(":")[0]]).items())]
     return hashlib.sha256(b"".join(hashlib.sha256(one).digest() for one in code)).hexdigest()
 
@@ -181,6 +159,6 @@ def _our_code() -> tuple[bytes, ...]:
 
 
 def packages_of_policy(policy: Policy) -> set[str]:
-    """Return the packages that a user's own policy is made of: its module's, and those beside it that this imports."""
+    """Return the packages that a custom policy is made of: its module's, and those beside it that this imports."""
     module = type(policy).__module__
     return {name.partition(".")[0] for name in (module, *modules_of([module]))} - OURS - {"__main__"}

@@ -27,7 +27,8 @@ from coordinator.server.server_half import (
 from scenarios.config.admission import admitted_of_run
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.files import brief
-from scenarios.config.mechanism_settings import designs, import_policy
+from scenarios.config.identity import import_object
+from scenarios.config.mechanism_settings import designs
 from scenarios.config.mechanism_settings import server_half as named_half
 from scenarios.config.scenario import SET, Scenario
 from scenarios.config.settings import validated
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.state import Policy
     from scenarios.config.admission import ChannelCheck
 
-SMALLEST_EPSILON = Fraction(1, 10**9)
-"""Below it 10^18 users and more would have to answer."""
+SMALLEST_EPSILON = Fraction(1, 10**9)  # Below it 10^18 users and more would have to answer
 NO_GUARANTEE = "none: epsilon is infinite, answers are not private"
 
 
@@ -80,7 +80,7 @@ class RunSpec:
 
     @property
     def world(self) -> World:
-        """What the mechanism is told of the world."""
+        """What the mechanism knows of the world."""
         return self.scenario.world
 
     @cached_property
@@ -102,9 +102,9 @@ class RunSpec:
 
     @cached_property
     def own(self) -> tuple[CustomMechanism, ChannelCheck] | None:
-        """The mechanism of one's own, checked and admitted, and how; None where it is none.
+        """The custom mechanism, checked and admitted, and how; None where it is none.
 
-        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel tells more than it
+        A `MechanismError` is raised if its class asks nothing that can be asked, or its channel reveals more than it
         claims.
         """
         answer = None if self.budget is None else self.budget / self.scenario.answers_per_device
@@ -112,7 +112,7 @@ class RunSpec:
 
     @cached_property
     def setting(self) -> Setting:
-        """What the policy is told; a trusted curator's devices answer without noise."""
+        """What the policy knows; a trusted curator's devices answer without noise."""
         from coordinator.server.rounds.setting import Setting  # noqa: PLC0415 (numerical, as all policies)
 
         scenario = self.scenario
@@ -129,7 +129,7 @@ class RunSpec:
 
     @cached_property
     def policy(self) -> Policy:
-        """The server's policy; a `PolicyError` if it is a user's own and cannot be imported or made."""
+        """The server's policy; a `PolicyError` if it is a custom one and cannot be imported or made."""
         name = self.scenario.policy
         if ":" not in name:
             from coordinator.server.rounds.policies import PolicyOptions  # noqa: PLC0415 (numerical)
@@ -138,7 +138,7 @@ class RunSpec:
             options = PolicyOptions(devices=scenario.users or 0, rounds=scenario.rounds, verify=scenario.verify)
             return self.half.policy(name, self.setting, options)
         try:
-            policy = import_policy(name)(self.setting)
+            policy = import_object(name, "policy")(self.setting)
         except PolicyError:
             raise
         except (Exception, SystemExit) as error:

@@ -36,7 +36,7 @@ from scenarios.config.settings import (
 
 
 class PolicySettings(ExperimentScenario):
-    """A policy, and what it is told."""
+    """A policy, and its settings."""
 
     policy: str = Field(
         default=ONE_ROUND,
@@ -69,8 +69,7 @@ class PolicySettings(ExperimentScenario):
     )
 
 
-SET = "set"
-"""The design whose estimates are weighed with public counts."""
+SET = "set"  # The design whose estimates are weighed with public counts
 
 
 class AdviceSettings(PolicySettings):
@@ -83,15 +82,14 @@ class AdviceSettings(PolicySettings):
     )
 
 
-MOST_USERS = 10**12
-"""Far more than a machine can run; above them not even the layout fits into memory."""
+MOST_USERS = 10**12  # Far more than a machine can run; above them not even the layout fits into memory.
 
 
 class Scenario(AttackSettings, AdviceSettings):
     """One run: the world, the mechanism and its privacy. Nothing here is about speed.
 
     Values come flat, as in a TOML file; those that are a mechanism's own are gathered in ``settings``. `blindrec run
-    --help` tells of each.
+    --help` explains each.
     """
 
     brought: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -220,7 +218,7 @@ class Scenario(AttackSettings, AdviceSettings):
 
     @property
     def world(self) -> World:
-        """What the mechanism is told of the world, once the scenario is filled in."""
+        """What the mechanism knows of the world, once the scenario is filled in."""
         return World(
             items=self.items or 0,
             rated=self.rated or 0,
@@ -253,13 +251,7 @@ class Scenario(AttackSettings, AdviceSettings):
         return set(self.model_fields_set - {"settings"}) | set(self.settings.model_fields_set)
 
     def complete(self, *, items: int = 200, rated: int = 20, users: int = 1_000_000) -> Scenario:
-        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked.
-
-        Raises
-        ------
-        InputError
-            If they contradict each other.
-        """
+        """Return the scenario with items, rated, users and clusters filled in, and their ranges checked."""
         items = self.items or items
         clusters = self.clusters or (2 if self.ratings else len(self.like[0]))
         rated, users = self.rated or min(rated, items), self.users or users

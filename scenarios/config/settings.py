@@ -21,8 +21,7 @@ LIKE_FROM = "Ratings from here on are likes [above own mean]."
 FEATURES = "Public features of items: a CSV with their ids, and columns of words split by '|'."
 OWN = "package.module:Name"
 
-SEEN, TIMED = 2, 4
-"""Numbers of columns where nobody rates, and where the last one has times."""
+SEEN, TIMED = 2, 4  # Numbers of columns where nobody rates, and where the last one has times
 
 _CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
 """Keys of files under which code can be named, and packages that travel with it."""
@@ -30,8 +29,7 @@ _CODE, _HELPERS = ("design", "policy"), ("helpers", "with")
 M = TypeVar("M", bound=BaseModel)
 Duplicates = Literal["last", "first", "mean"]
 BadLines = Literal["refuse", "skip"]
-Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""Of a scenario."""
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]  # Of a scenario
 
 
 def like_bar(columns: tuple[str, ...] | None, like_from: float | None) -> float | None:
@@ -85,7 +83,7 @@ def validated(kind: type[M], path: Path | None, flags: dict[str, Any], *, allow_
 
 
 def refuse_code(value: Any, what: str, key: str = "") -> None:
-    """Refuse a file that names code of somebody's own, which would run with all that its reader may do.
+    """Refuse a file that names somebody's code, which would run with all that its reader may do.
 
     blindrec's own designs and policies have names; what has an import path, ``package.module:Name``, is code, wherever
     it is, and so are the packages that travel with it.

@@ -90,7 +90,7 @@ def say(line: str) -> None:
 
 
 def end_now(why: str, code: int) -> None:
-    """Say what is stored, and end a command, but no program of somebody's own, from any thread at once."""
+    """Say what is stored, and end a command, but nobody else's program, from any thread at once."""
     line = next((line for note in reversed(_notes) if (line := note())), None)
     say(f"{why}; {line or _NO_RECORDS}")
     if _command.is_set():

@@ -68,7 +68,7 @@ class Dated:
     """A file's ratings, and when each was given."""
 
     table: RatingTable  # The ratings
-    times: Floats | None  # shape (ratings,); Seconds of any origin; None where the file does not tell
+    times: Floats | None  # shape (ratings,); Seconds of any origin; None where the file does not say
 
 
 class FileSettings(Protocol):

@@ -17,10 +17,8 @@ from scenarios.config.files import DAMAGED_ARCHIVE, ROW_BYTES, a_file, members_o
 _USABLE = {".csv", ".dat", ".data", ".tsv", ".parquet"}
 _RATING_FILES = {"ratings.csv", "ratings.dat", "u.data", "ratings.parquet"}
 _SAMPLE = 1 << 16
-_SHORTEST = len("1,2,3\n")
-"""Bytes of the shortest line that holds a rating."""
-_MARK = b"\xef\xbb\xbf"
-"""The byte order mark, which some programs write before text in UTF-8."""
+_SHORTEST = len("1,2,3\n")  # Bytes of the shortest line that holds a rating
+_MARK = b"\xef\xbb\xbf"  # The byte order mark, which some programs write before text in UTF-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

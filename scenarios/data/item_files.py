@@ -17,20 +17,7 @@ from scenarios.config.files import brief, read_file, require_text
 Labels = np.ndarray[tuple[int], np.dtype[np.object_]]
 FEWEST, MOST = 5, 500
 """A word is a feature if at least this many items have it; a column with more words than `MOST` has no features."""
-_ITEM = (
-    "itemid",
-    "item",
-    "movieid",
-    "filmid",
-    "bookid",
-    "productid",
-    "trackid",
-    "songid",
-    "isbn",
-    "asin",
-    "iid",
-    "jokeid",
-)
+_ITEM = re.compile("(item|movie|film|book|product|track|song|joke|i)id|item|isbn|asin")
 _TITLE = ("title", "name", "item_name", "movie_title")
 _YEAR = re.compile(r"\((\d{3})\d\)\s*$")
 _NOTHING = ("", "(no genres listed)")
@@ -46,10 +33,7 @@ class ItemDescriptions:
 
 
 def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
-    """Read a file's descriptions of a catalogue's items.
-
-    Shapes: ``item_labels`` (N,).
-    """
+    """Read a file's descriptions of a catalogue's items, whose ids are ``item_labels``, shape (N,)."""
     import pandas as pd  # noqa: PLC0415 (it takes longer than a small run, which has no such file)
 
     remedy = "give a CSV with items' ids and columns of words split by '|'"
@@ -61,7 +45,7 @@ def read_descriptions(path: Path, item_labels: Labels) -> ItemDescriptions:
         raise
     except ValueError as error:
         raise InputError(f"features file {path} cannot be read ({error}); {remedy}") from None
-    named = [name for name in table if re.sub(r"[^a-z]", "", str(name).lower()) in _ITEM]
+    named = [name for name in table if _ITEM.fullmatch(re.sub(r"[^a-z]", "", str(name).lower()))]
     item = named[0] if named else table.columns[0]
     if not (again := table[item][table[item].duplicated()]).empty:
         raise InputError(

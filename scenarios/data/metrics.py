@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,8 @@ def best_matching(worth: Floats | Ints) -> tuple[Ints, Ints]:
     >>> best_matching(np.array([[1, 3], [2, 1]]))[1].tolist()
     [1, 0]
     """
-    if (
-        worth.shape == (2, 2) and np.isfinite(worth).all()
-    ):  # nearly always; SciPy's optimizers load in a fifth of a second
+    # nearly always two and two; SciPy's optimizers load in a fifth of a second
+    if worth.shape == (2, 2) and np.isfinite(worth).all():
         first = 0 if worth[0, 0] >= worth[0, 1] else 1
         other = 1 - first
         stays = worth[1, other] >= worth[1, first] + worth[0, other] - worth[0, first]
@@ -73,13 +72,10 @@ def contingency(predicted: Ints | Indices, truth: Ints | Indices) -> Ints:
 def adjusted_rand(counts: Ints) -> float:
     """Return the adjusted Rand index of two clusterings (Hubert and Arabie, 1985) from their `contingency`."""
     total = int(counts.sum())
-    both, in_rows, in_columns = (sum(one * (one - 1) for one in numbers) for numbers in _pairs(counts))
+    cells = (counts.ravel(), counts.sum(axis=1), counts.sum(axis=0))
+    both, in_rows, in_columns = (sum(one * (one - 1) for one in numbers.tolist()) for numbers in cells)
     expected, most = in_rows * in_columns, (in_rows + in_columns) * total * (total - 1)
     return 1.0 if most == 2 * expected else 2 * (both * total * (total - 1) - expected) / (most - 2 * expected)
-
-
-def _pairs(counts: Ints) -> tuple[list[int], list[int], list[int]]:
-    return counts.ravel().tolist(), counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
 
 
 def normalized_information(counts: Ints) -> float:
@@ -185,24 +181,15 @@ def _mean_and_error(values: Floats) -> tuple[float, float]:
 
 
 ADVICE = (
-    "hit_rate",
-    "hit_rate_error",
-    "ndcg",
-    "ndcg_error",
-    "popularity_hit_rate",
-    "popularity_ndcg",
-    "random_hit_rate",
+    "hit_rate", "hit_rate_error", "ndcg", "ndcg_error", "popularity_hit_rate", "popularity_ndcg", "random_hit_rate",
     "random_ndcg",
-)
+)  # fmt: skip
 """The scores of advice."""
-FEWEST_RATERS = 5
-"""Items with fewer ratings do not count for taste."""
-NOISE = 0.05
-"""Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise."""
+FEWEST_RATERS = 5  # Items with fewer ratings do not count for taste
+NOISE = 0.05  # Clusters that agree less than this with those of the run without noise (adjusted Rand index) are noise
 CHANCE, SHUFFLES = 0.001, 1999
 """The largest probability that shuffled labels explain as much, for an explanation to count; number of shuffles."""
-LEAST = 0.05
-"""The least share of the variance for an explanation to count: among many items chance explains far less."""
+LEAST = 0.05  # The least share of the variance for an explanation to count: among many items chance explains far less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,17 +261,12 @@ def score_advice(advice: Indices, ratings: StoredRatings, split: Split) -> dict[
     unrated = split.train.count - split.train.degrees[user]
     hit_rate, ndcg = _by_chance(unrated[sizes > 0], sizes[sizes > 0], k)
     return {
-        **_named("", ranking_scores(advice, holdout)),
+        **asdict(ranking_scores(advice, holdout)),
         "popularity_hit_rate": popular.hit_rate,
         "popularity_ndcg": popular.ndcg,
         "random_hit_rate": hit_rate,
         "random_ndcg": ndcg,
     }
-
-
-def _named(prefix: str, scores: RankingScores) -> dict[str, Any]:
-    names = ("hit_rate", "hit_rate_error", "ndcg", "ndcg_error", "evaluated")
-    return {prefix + name: getattr(scores, name) for name in names}
 
 
 def _by_popularity(ratings: StoredRatings, split: Split, devices: int, k: int) -> Indices:

@@ -23,10 +23,8 @@ from scenarios.data.formats import Columns, RatingFile, RatingFormat, choose_fie
 Place = Callable[[int], str]
 Reason = Callable[[int, int], str]
 """From a row, and how many characters of its text may be repeated, to what is wrong with it."""
-MOST_LINES = 10
-"""Bad lines that an error names."""
-APART = 3
-"""Ratings stand apart if the gap before them is so many times as wide as the range of all others."""
+MOST_LINES = 10  # Bad lines that an error names
+APART = 3  # Ratings stand apart if the gap before them is so many times as wide as the range of all others
 _LONG, _SHORT = 60, 12
 _THIN = 1000
 
@@ -63,7 +61,7 @@ class Faults:
     _rows: list[tuple[Ints, Reason]] = field(default_factory=list)
 
     def add(self, rows: Ints, reason: Reason) -> None:
-        """Count rows of the table as bad; each is told with the first reason that was added."""
+        """Count rows of the table as bad; each is reported with the first reason that was added."""
         if rows.size:
             self._rows.append((rows, reason))
 
@@ -274,13 +272,7 @@ def _one_float(text: str) -> float:
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK = 1 << 24  # bytes parsed at a time
 _GAP = "gap "
-
-
 _ROW = re.compile(r"Row #(\d+): ")
-
-
-def _passed_over(_: Any) -> None:
-    """Say nothing of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends."""
 
 
 def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> tuple[pa.Table, Faults]:
@@ -305,7 +297,8 @@ def parse_text(file: RatingFile, form: RatingFormat, *, times: bool = False) -> 
         strings_can_be_null=False,
         check_utf8=False,
     )
-    hook, sys.unraisablehook = sys.unraisablehook, _passed_over
+    # Nothing is said of a torn row that is no UTF-8: the parser fails to decode it before it hands it on, and ends
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with file.open() as opened:
             table = pyarrow.csv.read_csv(

@@ -1,1 +1,1 @@
-"""One experiment: a scenario, its run at a place, its columns; flags, folders, means and tables follow from these."""
+"""One experiment: a scenario, its run on a backend, its columns; flags, folders, means and tables follow from these."""

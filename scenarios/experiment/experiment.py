@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel
 from rich.console import Console
 
-from coordinator.protocol.errors import InputError, PolicyError
+from coordinator.protocol.errors import InputError, LostError, PolicyError
 from coordinator.protocol.losses import require_tested
 from scenarios.config.settings import validated
+from scenarios.experiment.progress import ProgressReporter
 from scenarios.log import event
 from scenarios.show.columns import Column, mean_of
 from scenarios.show.records import write_result
 from scenarios.store.manifest import UNCLAIMED, Manifest, read_manifest
+from scenarios.store.record_log import drop
 from scenarios.store.run_folder import (
     RUN_SHA256,
     claim_folder,
     finished_result,
-    finished_run_folder,
+    in_run_folder,
     manifest_of,
     require_counts,
     scenario_of,
@@ -38,11 +40,9 @@ if TYPE_CHECKING:
 
     from scenarios.backends.session import Backend, Progress
     from scenarios.data.datasets import FileSettings
-    from scenarios.experiment.progress import ProgressReporter
 
 
-S = TypeVar("S", bound=BaseModel)
-"""A scenario: what is simulated, and under which privacy."""
+S = TypeVar("S", bound=BaseModel)  # A scenario: what is simulated, and under which privacy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,30 +54,25 @@ class NamedCode:
     helpers: tuple[str, ...] = ()  # Packages that travel with the design
 
 
-NOTHING = NamedCode()
-"""No custom code."""
+NOTHING = NamedCode()  # No custom code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """Where and how one seed runs; no answer depends on it."""
 
-    session: Backend  # The place
+    session: Backend
     console: Console  # For progress and remarks
     devices_per_actor: int | None = None  # Size of a cohort; None: one cohort a worker
     out: Path | None = None  # Folder that keeps what is over as soon as it is over, and goes on from what it keeps
-    telling: ProgressReporter | None = None  # Tells how far it has come; None to tell the console alone
+    reporter: ProgressReporter | None = None  # Reports how far it has come; None to show it on the console alone
 
     def progress(
         self, total: int, seed: int, done: str = "devices answered", unit: str = "devices"
     ) -> AbstractContextManager[Progress]:
-        """Tell how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
-        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            ProgressReporter,
-        )
-
-        telling = self.telling or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
-        return telling.progress(total, f"seed {seed}", done, unit)
+        """Report how far a seed has come; see `scenarios.experiment.progress.ProgressReporter.progress`."""
+        reporter = self.reporter or ProgressReporter(kind="run", run=UNCLAIMED, console=self.console)
+        return reporter.progress(total, f"seed {seed}", done, unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +83,7 @@ class Record:
     scenario: dict[str, Any]  # The scenario as it ran, as JSON values that `Experiment.read` takes
     # Returns the tables of its folder by their names
     tables: Callable[[], Mapping[str, pd.DataFrame]] = field(repr=False)
-    failure: str | None = None  # What went wrong with the policy; the record tells what earlier rounds learned
+    failure: str | None = None  # What went wrong with the policy; the record holds what earlier rounds learned
 
 
 class Experiment(ABC, Generic[S]):
@@ -104,8 +99,8 @@ class Experiment(ABC, Generic[S]):
     files: ClassVar[tuple[str, ...]] = ("ratings",)  # Fields that name a file; at most one of them is given
     named: ClassVar[tuple[str, ...]]  # Columns that name a result in a line
     sized: ClassVar[bool] = True  # Whether the size of cohorts can be chosen
-    own: ClassVar[bool] = False  # Whether mechanisms and policies may be one's own
-    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the place is opened
+    own: ClassVar[bool] = False  # Whether mechanisms and policies may be custom ones
+    loads: ClassVar[str]  # The module that runs a seed, which is loaded while the backend is opened
     help: ClassVar[str]  # What `--help` teaches
 
     def read(self, path: Path | None, values: Mapping[str, Any], *, allow_code: bool = False) -> S:
@@ -116,10 +111,10 @@ class Experiment(ABC, Generic[S]):
         return cast("S", validated(self.kind, path, dict(values), allow_code=allow_code))
 
     def check(self, scenario: S) -> None:
-        """Refuse what a scenario alone does not show, before a place is opened."""
+        """Refuse what a scenario alone does not show, before a backend is opened."""
 
     def warn(self, scenario: S, console: Console) -> None:
-        """Warn of what a run will not find, and tell what its file of ratings is like, before its first seed."""
+        """Warn of what a run will not find, and say what its file of ratings is like, before its first seed."""
         if getattr(scenario, "ratings", None) is not None:
             from scenarios.data.datasets import read_for, tell_remarks  # noqa: PLC0415 (`--help` need not wait for them)
 
@@ -129,7 +124,7 @@ class Experiment(ABC, Generic[S]):
         """Return what makes a folder this experiment's own."""
         return manifest_of(self.name, scenario, *self.files, repeat=repeat)
 
-    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be one's own)
+    def resumed(self, out: Path, mark: Manifest, named: NamedCode) -> S:  # noqa: ARG002 (for what may be custom)
         """Return the scenario of a folder whose experiment was interrupted."""
         return cast("S", scenario_of(out, mark, self.kind, *self.files))
 
@@ -173,38 +168,35 @@ def finished_run(
     threading.Thread(target=_load, args=(experiment.loads,), daemon=True, name="loading").start()
 
     def work(session: Backend) -> Record:
-        from scenarios.experiment.progress import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
-            ProgressReporter,
-        )
-
         experiment.warn(settings, console)
         mark = None if out is None else read_manifest(out)
-        telling = ProgressReporter(
+        reporter = ProgressReporter(
             kind=experiment.name,
             run=os.urandom(16).hex() if mark is None else mark.run,
             console=console,
             repeats=repeat,
             out=out,
         )
-        event("started", kind=experiment.name, run=telling.run, repeats=repeat, backend=session.name)
+        event("started", kind=experiment.name, run=reporter.run, repeats=repeat, backend=session.name)
         running = Running(
-            session=session, console=console, devices_per_actor=devices_per_actor, out=out, telling=telling
+            session=session, console=console, devices_per_actor=devices_per_actor, out=out, reporter=reporter
         )
         return run_seeds(experiment, settings, running, repeat)
 
-    with finished_run_folder(
-        out,
-        opening,
-        claim=lambda folder: claim_folder(folder, experiment.mark(settings, repeat)),
-        work=work,
-        write=write_folder,
-    ) as record:
+    def claim(folder: Path) -> None:
+        claim_folder(folder, experiment.mark(settings, repeat))
+
+    with in_run_folder(out, opening, claim=claim, work=work) as record:
+        if out is not None:
+            write_folder(out, record)
         yield record
         if record.failure:
             reported = f"what earlier rounds learned is reported{f' in {out}' if out else ''}"
             astray = PolicyError(f"{record.failure}; {reported}")
             astray.result = record.values
             raise astray
+        if out is not None:
+            drop(out)
 
 
 def _load(module: str) -> None:
@@ -229,8 +221,11 @@ def run_seeds(experiment: Experiment[S], settings: S, running: Running, repeat: 
 
 def write_folder(out: Path, record: Record) -> None:
     """Write the first seed's tables, the scenario, versions, and the result last."""
-    for name, table in record.tables().items():
-        write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
-    mark = read_manifest(out)
-    digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
-    write_result(out, record.values, record.scenario, **digests)
+    try:
+        for name, table in record.tables().items():
+            write_bytes(out / f"{name}.parquet", table.to_parquet(index=False))
+        mark = read_manifest(out)
+        digests = {} if mark is None else {"source_sha256": mark.source_sha256, RUN_SHA256: mark.whole}
+        write_result(out, record.values, record.scenario, **digests)
+    except OSError as error:
+        raise LostError(f"results cannot be written to {out} ({error.strerror})") from None

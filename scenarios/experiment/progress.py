@@ -22,7 +22,6 @@ from annotated_types import Ge
 from pydantic import TypeAdapter, ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.rounds.state import RunProgress
 from scenarios.log import event, strict, verbose
 from scenarios.show.tables import progress
 from scenarios.store.manifest import FOLDER, PROGRESS
@@ -31,13 +30,13 @@ from scenarios.store.whole_files import write_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from coordinator.server.rounds.state import RunProgress
     from scenarios.backends.session import Progress
 
 
 Whole = Annotated[int, Ge(0)]
 Amount = Annotated[float, Ge(0)]
-ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}
-"""The name of rounds, by the experiment."""
+ROUNDS = {"online": "clients", "two-tier": "batches", "sweep": "units"}  # The name of rounds, by the experiment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +133,9 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {left} s" if minutes else f"{left} s"
 
 
-EVERY = 1.0
-"""Seconds between two reports to a folder."""
-LATELY = 30.0
-"""Seconds over which the rate is measured."""
-_HERE = ("at", "pid", "born", "host")
-"""Fields that are reported to folders only: the log has its own time."""
+EVERY = 1.0  # Seconds between two reports to a folder
+LATELY = 30.0  # Seconds over which the rate is measured
+_HERE = ("at", "pid", "born", "host")  # Fields that are reported to folders only: the log has its own time
 
 
 @cache
@@ -167,12 +163,12 @@ class ProgressReporter:
         with progress(self.console, total, label, done) as show:
             course = SeedProgress(self, total, unit)
 
-            def tell(tally: RunProgress) -> None:
+            def report(tally: RunProgress) -> None:
                 if not verbose():
                     show(tally)
-                course.tell(tally)
+                course.report(tally)
 
-            yield tell
+            yield report
             course.end()
 
     def snapshot(self, **numbers: Any) -> ProgressSnapshot:
@@ -189,7 +185,7 @@ class ProgressReporter:
             **numbers,
         )
 
-    def tell(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
+    def report(self, what: str, snapshot: ProgressSnapshot, *, folder: bool) -> None:
         """Report a snapshot to the log, and to the folder as well; a folder that cannot be written stops nothing."""
         numbers = asdict(snapshot)
         event(what, **{name: value for name, value in numbers.items() if name not in _HERE})
@@ -202,46 +198,35 @@ class SeedProgress:
     """One seed, or a sweep, from its first answer to its last."""
 
     def __init__(self, reporter: ProgressReporter, total: int, unit: str) -> None:
+        from coordinator.server.rounds.state import RunProgress  # noqa: PLC0415 (numerical; `watch` needs none)
+
         self._reporter, self._total, self._unit = reporter, total, unit
         self._begin = self._said = time.monotonic()
         self._past: deque[tuple[float, int]] = deque()
         self._last = RunProgress()
 
-    def tell(self, tally: RunProgress) -> None:
-        """Tell of a tally: the log whenever a round is over, both where a second has passed."""
+    def report(self, tally: RunProgress) -> None:
+        """Report a tally: to the log whenever a round is over, to log and folder where a second has passed."""
         now, over = time.monotonic(), tally.rounds != self._last.rounds
         self._last = tally
         if not (due := now - self._said >= EVERY) and not over:
             return
         self._said = now if due else self._said
-        self._reporter.tell("round" if over else "progress", self._snapshot(now), folder=due)
+        self._reporter.report("round" if over else "progress", self._snapshot(now), folder=due)
 
     def end(self) -> None:
         """Report the end."""
         now = time.monotonic()
-        self._reporter.tell("over", self._snapshot(now), folder=now - self._begin >= EVERY)
+        self._reporter.report("over", self._snapshot(now), folder=now - self._begin >= EVERY)
 
     def _snapshot(self, now: float) -> ProgressSnapshot:
         tally = self._last
-        rate = self._rate(now, tally.count)
-        predictable = tally.planned is not None and (rate > 0 or tally.count >= self._total)
+        rate, left = self._rate(now, tally.count), None
+        if tally.planned is not None and (rate > 0 or tally.count >= self._total):
+            left = round(max(0, self._total - tally.count) / rate, 1) if rate else 0.0
+        seconds = round(now - self._begin, 3)
         return self._reporter.snapshot(
-            unit=self._unit,
-            count=tally.count,
-            total=self._total,
-            rounds=tally.rounds,
-            planned=tally.planned,
-            answers=tally.answers,
-            refused=tally.refused,
-            epsilon=tally.epsilon,
-            undecided=tally.undecided,
-            seconds=round(now - self._begin, 3),
-            rate=rate,
-            left=round(max(0, self._total - tally.count) / rate, 1)
-            if predictable and rate
-            else 0.0
-            if predictable
-            else None,
+            **asdict(tally), unit=self._unit, total=self._total, seconds=seconds, rate=rate, left=left
         )
 
     def _rate(self, now: float, count: int) -> float:
@@ -254,8 +239,7 @@ class SeedProgress:
 
 
 SNAPSHOT_PREFIX = "@blindrec-standing:"
-LOG_EVERY = 5.0
-"""Seconds between two lines; a log is sent whole whenever somebody looks."""
+LOG_EVERY = 5.0  # Seconds between two lines; a log is sent whole whenever somebody looks.
 _SNAPSHOT_LINE = re.compile(re.escape(SNAPSHOT_PREFIX) + r" (\{.*\})$")
 _TOLD = ("round", "progress")
 _LAST = "over"

@@ -21,7 +21,6 @@ from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.files import printable
 from scenarios.config.mechanism_settings import server_half
 from scenarios.show.columns import Column
-from scenarios.show.records import STDOUT, deliver
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,16 +223,6 @@ def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 EVERY = 5.0  # Seconds between progress lines where there is no terminal
-
-
-def report_record(
-    result: Mapping[str, Any], json_target: str | None, title: str, columns: Sequence[Column] = ()
-) -> None:
-    """Deliver a result as JSON where that was asked for, and as a table where standard output is free."""
-    deliver(json_target, dict(result))
-    if json_target != STDOUT:
-        show(Console(), result, title, columns)
-    sys.stdout.flush()
 
 
 def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column]) -> None:

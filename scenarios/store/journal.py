@@ -26,8 +26,7 @@ from scenarios.store.record_log import Codec, Numbers, RecordLog
 class AnsweredRange(NamedTuple):
     """The devices of a stored round: ``devices`` of ``first`` to ``stop - 1`` answered, and are charged for it."""
 
-    what: str
-    """The round's name in error messages."""
+    what: str  # The round's name in error messages
     id: bytes
     first: int
     stop: int

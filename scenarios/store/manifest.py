@@ -19,8 +19,7 @@ from scenarios.store.whole_files import write_json
 FOLDER, MANIFEST = "rounds", "scenario.json"
 PROGRESS = "progress.json"
 """The run's progress, beside its manifest, for whoever watches it; no run resumes from that file."""
-RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"
-"""Commands whose experiments can be resumed."""
+RUN, ONLINE, TWO_TIER, SWEEP = KINDS = "run", "online", "two-tier", "sweep"  # Commands whose experiments can be resumed
 _KEPT = {
     RUN: ("round", "rounds"),
     ONLINE: ("client", "clients"),
@@ -28,8 +27,7 @@ _KEPT = {
     SWEEP: ("unit", "units"),
 }
 _NAME = re.compile("[0-9a-f]{32}")
-UNCLAIMED = "0" * 32
-"""The run's name in folders that were never claimed, such as temporary ones."""
+UNCLAIMED = "0" * 32  # The run's name in folders that were never claimed, such as temporary ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,8 +34,7 @@ K = TypeVar("K")
 M = TypeVar("M")
 Reader = Callable[[dict[str, Any]], tuple[K, M]]
 """Takes a line's JSON value and returns the unit's key and its measurement."""
-Writer = Callable[[K, M], dict[str, Any]]
-"""The reverse."""
+Writer = Callable[[K, M], dict[str, Any]]  # The reverse
 UNITS = "units"
 UNIT = LogKind(
     noun="file of units",
@@ -66,8 +65,7 @@ class Units(Generic[K, M]):
 
 
 T = TypeVar("T")
-Numbers = tuple[dict[str, Any], dict[str, Any]]
-"""A record as JSON values and as arrays, both by name."""
+Numbers = tuple[dict[str, Any], dict[str, Any]]  # A record as JSON values and as arrays, both by name
 _DIGEST = 32
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error)
 

@@ -10,8 +10,7 @@ from scenarios.store.manifest import UNCLAIMED
 if TYPE_CHECKING:
     from coordinator.server.rounds.rounds import Round
 
-R = TypeVar("R")
-"""A round of the run."""
+R = TypeVar("R")  # A round of the run
 
 
 class RecordStore(Protocol[R]):

@@ -21,8 +21,7 @@ from scenarios.store.whole_files import left_over, locked_folder, try_folder
 
 M = TypeVar("M", bound=BaseModel)
 RESULT = "result.json"
-RUN_SHA256 = "run_sha256"
-"""Where ``versions.json`` of a finished run has `Manifest.whole`."""
+RUN_SHA256 = "run_sha256"  # Where ``versions.json`` of a finished run has `Manifest.whole`
 
 
 def claim_folder(out: Path, manifest: Manifest) -> None:
@@ -143,27 +142,6 @@ def in_run_folder(
             with _left_empty(out, new=new):
                 done = work(session)
         yield done
-
-
-@contextmanager
-def finished_run_folder(
-    out: Path | None,
-    opening: AbstractContextManager[S],
-    *,
-    claim: Callable[[Path], None],
-    work: Callable[[S], T],
-    write: Callable[[Path, T], None],
-) -> Iterator[T]:
-    """Run an experiment and write its folder; let the caller report, then remove the records for resuming it."""
-    with in_run_folder(out, opening, claim=claim, work=work) as done:
-        if out is not None:
-            try:
-                write(out, done)
-            except OSError as error:
-                raise LostError(f"results cannot be written to {out} ({error.strerror})") from None
-        yield done
-        if out is not None:
-            drop(out)
 
 
 @contextmanager

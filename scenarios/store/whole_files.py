@@ -95,6 +95,16 @@ def clear(out: Path) -> None:
 
 
 @contextmanager
+def lasting_folder(out: Path | None) -> Iterator[Path]:
+    """Yield the folder of a sweep, one that lasts as long as the block where none is named."""
+    if out is not None:
+        yield out
+        return
+    with tempfile.TemporaryDirectory(prefix="blindrec-") as folder:
+        yield Path(folder) / "sweep"
+
+
+@contextmanager
 def locked_folder(out: Path | None) -> Iterator[None]:
     """Lock an output folder while a command works there; make it if needed, and remove it if it stays empty.
 

@@ -18,14 +18,13 @@ from thoroughness import examples, sample, size
 
 from actors.device import Cohort
 from actors.durable_log import Log
-from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book
+from actors.keeper import LEDGER, Charge, Keeper, owner_of, read_book, spent_by, spent_ranges
 from actors.ledger import Ledger
 from actors.mechanisms import half_of
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError, LedgerError
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms.maxsense import MaxSense
-from scenarios.backends.spending import spent_by, sums
 
 WORLD = worlds.world(items=40, rated=5)
 BUDGET = Fraction(1)
@@ -405,5 +404,5 @@ def test_a_second_process_repeats_bits_and_refuses_what_the_first_one_spent(cuts
 
 
 def test_sums_of_no_charges_are_nothing() -> None:
-    assert sums([], 5) == [(0, 5, Fraction(0))]
-    assert sums([], 0) == []
+    assert spent_ranges([], 5) == [(0, 5, Fraction(0))]
+    assert spent_ranges([], 0) == []

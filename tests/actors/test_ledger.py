@@ -32,7 +32,7 @@ from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import BudgetError, InputError, LedgerError
 from coordinator.protocol.messages import Model, Query
-from scenarios.backends.spending import spent_by
+from actors.keeper import spent_by
 
 FIRST, STOP = 5, 17
 

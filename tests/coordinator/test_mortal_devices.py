@@ -14,7 +14,7 @@ from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.device import Cohort
 from actors.host import DeviceHost
-from actors.keeper import Keeper, LedgerClient
+from actors.keeper import Keeper, LedgerClient, spent_by
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BlindrecError, LostError
 from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
@@ -24,7 +24,6 @@ from coordinator.server.mechanisms.sign import SignSensing
 from coordinator.server.rounds.learner import PosteriorLearner
 from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round
 from coordinator.server.rounds.state import Ask, ServerState
-from scenarios.backends.spending import spent_by
 
 ITEMS, USERS, EACH, BUDGET = 20, 320, 40, Fraction(2)
 SIGN = SignSensing(items=ITEMS, rated=5)

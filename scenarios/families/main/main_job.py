@@ -10,7 +10,8 @@ from rich.console import Console
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.server.server_half import TRUST_CURATOR
 from scenarios.config.files import file_sha256
-from scenarios.config.mechanism_settings import code_digest, import_policy
+from scenarios.config.identity import import_object
+from scenarios.config.mechanism_settings import code_digest
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario
 from scenarios.experiment.experiment import Experiment, NamedCode, Record, Running
@@ -150,7 +151,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
         """Refuse what the mechanism cannot do, and a policy that cannot be imported."""
         RunSpec(scenario)
         if ":" in scenario.policy:
-            import_policy(scenario.policy)
+            import_object(scenario.policy, "policy")
 
     def warn(self, scenario: Scenario, console: Console) -> None:
         """Warn of clusters that no number of users tells apart, and of what the file of ratings is like."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from actors.keeper import Spent
 from actors.lying.lies import Collusion
 from actors.ratings import BlockRatings, Ratings, StoredRatings
 from coordinator.protocol.arrays import Floats, Indices, Ints
@@ -26,7 +27,6 @@ from coordinator.server.server_half import TRUST_CURATOR, UNTIL_LEARNED
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Backend
-from scenarios.backends.spending import Spent
 from scenarios.config.custom_halves import OwnSettings
 from scenarios.config.run_spec import RunSpec, half_in
 from scenarios.config.scenario import Scenario

@@ -13,6 +13,7 @@ import numpy as np
 from actors.absence import PRESENT, Absence
 from actors.device import AdviceRequest, Cohort
 from actors.device_half import DeviceKind
+from actors.keeper import Spent, spent_by
 from actors.lying.devices import LyingCohort
 from actors.lying.lies import Collusion
 from actors.ratings import Ratings
@@ -38,7 +39,6 @@ from scenarios.backends.session import (
     SessionResult,
     silent,
 )
-from scenarios.backends.spending import Spent, spent_by
 from scenarios.config.custom_halves import packages_of
 from scenarios.config.mechanism_settings import packages_of_policy
 from scenarios.config.run_spec import RunSpec

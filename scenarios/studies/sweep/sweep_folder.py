@@ -49,7 +49,7 @@ def counted(telling: ProgressReporter, done: int, total: int, *, before: int) ->
         def over() -> None:
             nonlocal now, said
             now += 1
-            course.tell(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
+            course.report(RunProgress(count=now, rounds=now, planned=total, answers=None, refused=None, epsilon=None))
             bar.advance(task)
             if lines and not verbose() and time.monotonic() - said >= report.EVERY:
                 said = time.monotonic()

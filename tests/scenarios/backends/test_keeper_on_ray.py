@@ -17,11 +17,11 @@ from runs import holds_within
 
 from actors.device import Cohort
 from actors.host import HostedKeeper, start_host, start_keeper
+from actors.keeper import require_there, spent_by
 from benchmarks.victims import below
 from coordinator.protocol.errors import LedgerError, LostError
 from coordinator.protocol.messages import Query, Release
 from scenarios.backends.on_ray import OnRay
-from scenarios.backends.spending import require_there, spent_by
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("ray_session")]
 WORLD = worlds.world(items=20, rated=4)

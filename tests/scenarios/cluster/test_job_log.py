@@ -16,13 +16,16 @@ from ray.job_submission import JobStatus
 
 from coordinator.protocol.errors import InputError
 from scenarios.cluster import job_log
-from scenarios.cluster.head import Head, SilentHeadError, ending, exit_code
+from scenarios.cluster.head import Head
 from scenarios.cluster.job_log import (
     RESULT_PREFIX,
     DamagedError,
     JobLog,
     ResultReceiver,
     Sender,
+    SilentHeadError,
+    ending,
+    exit_code,
     follow,
     send_folder,
     send_result,

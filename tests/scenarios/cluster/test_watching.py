@@ -54,7 +54,7 @@ STANDING = ProgressSnapshot(kind="run", run="ab" * 16, count=5, total=9, rounds=
 def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a run that told of each of its rounds, and was interrupted when two were over."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    tell = progress.SeedProgress.tell
+    tell = progress.SeedProgress.report
 
     def twice(course: progress.SeedProgress, tally: RunProgress) -> None:
         tell(course, tally)
@@ -62,7 +62,7 @@ def killed(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(progress.SeedProgress, "tell", twice)
+        patch.setattr(progress.SeedProgress, "report", twice)
         assert blindrec(*RUN, "--out", tmp_path / "out").code == 3
     return tmp_path / "out"
 
@@ -147,10 +147,10 @@ def test_time_left_follows_from_the_rate_and_what_is_planned(monkeypatch: pytest
     monkeypatch.setattr("scenarios.experiment.progress.time.monotonic", lambda: next(clock))
     told: list[ProgressSnapshot] = []
     of = progress.ProgressReporter(kind="run", run="", console=None)  # type: ignore[arg-type] # nothing is printed
-    monkeypatch.setattr(progress.ProgressReporter, "tell", lambda *_, **__: told.append(_[2]))
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
     course = progress.SeedProgress(of, 1000, "devices")
     for count, planned in ((600, 1), (700, 1), (800, None)):
-        course.tell(RunProgress(count=count, planned=planned, rounds=count))
+        course.report(RunProgress(count=count, planned=planned, rounds=count))
     assert [(one.rate, one.left) for one in told] == [(0.0, None), (10.0, 30.0), (10.0, None)]
     assert duration(30.0) == "30 s"
 
@@ -159,7 +159,7 @@ def test_a_sweep_tells_nothing_that_it_does_not_know(monkeypatch: pytest.MonkeyP
     """Its units are whole experiments: no answers and no epsilon of a device, rather than none spent."""
     told: list[ProgressSnapshot] = []
     of = progress.ProgressReporter(kind="sweep", run="", console=Console(file=StringIO()))
-    monkeypatch.setattr(progress.ProgressReporter, "tell", lambda *_, **__: told.append(_[2]))
+    monkeypatch.setattr(progress.ProgressReporter, "report", lambda *_, **__: told.append(_[2]))
     monkeypatch.setattr(progress, "EVERY", 0.0)
     with counted(of, 0, 2, before=0) as over:
         over()

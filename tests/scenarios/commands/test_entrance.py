@@ -1,17 +1,23 @@
-"""The entrance: what was found to end in a trace, or not at all, ends in one line."""
+"""The entrance: commands load when they are called, and what ended in a trace, or not at all, ends in one line."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from malformed import bounded
 from runs import Command, refused
 
+from scenarios.cli import command_line
+from scenarios.commands.entrance import Later
+from scenarios.commands.sweep_command import GRID, sweep
 from scenarios.config.files import MOST_ECHOED, MOST_TOLD, brief, cut_short, one_line
+from scenarios.studies.sweep.sweeps import KINDS, kind_of
 
 BOUNDS = [sys.executable, "-m", "scenarios", "bounds", "--items", "1000", "--rated", "30"]
 HERE = ["run", "--backend", "inprocess"]
@@ -131,3 +137,23 @@ def test_values_are_shortened_and_lines_are_one() -> None:
     assert long.endswith("give a number")
     assert "(100,000 characters)" in long
     assert len(cut_short("x" * 10_000, 10)) < 40
+
+
+def commands(tree: Any) -> Iterator[Later]:
+    """All commands of a command line."""
+    for command in tree.commands.values():
+        if isinstance(command, Later):
+            yield command
+        else:
+            yield from commands(command)
+
+
+@pytest.mark.parametrize("command", list(commands(command_line())), ids=lambda command: command.name)
+def test_lists_show_the_first_sentence_of_a_commands_own_help(command: Later) -> None:
+    assert command.help == command.loaded.get_short_help_str(10_000)
+    assert command.loaded.params
+
+
+def test_a_kind_that_flags_can_tell_is_a_command() -> None:
+    told = {name for name in KINDS if "grid" not in kind_of(name).fields}
+    assert told == {*sweep.commands} - {GRID}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from failing_disk import Disk
 from runs import Command, holds_within, planted_ratings, write_movielens
 
 from actors import durable_log
@@ -103,46 +101,6 @@ def test_the_innermost_tells_what_is_kept_once() -> None:
     assert ending(ZeroDivisionError()) is None
 
 
-class Filling:
-    """The system's operations as `actors.durable_log` calls them, on a disk that is full from one of them on.
-
-    Parameters
-    ----------
-    full_from : int
-        Number of the operation; -1 for none.
-    """
-
-    def __init__(self, full_from: int = -1) -> None:
-        self.full_from, self.done = full_from, 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def _tried(self) -> None:
-        self.done += 1
-        if 0 <= self.full_from < self.done:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
-        """Open a file."""
-        self._tried()
-        return os.open(path, flags, mode)
-
-    def write(self, held: int, content: memoryview) -> int:
-        """Write a half of it; then the disk is full."""
-        try:
-            self._tried()
-        except OSError:
-            os.write(held, content[: len(content) // 2])
-            raise
-        return os.write(held, content)
-
-    def fsync(self, held: int) -> None:
-        """Wait for the disk."""
-        self._tried()
-        os.fsync(held)
-
-
 GRID = """
 seeds = 1
 most_users = 20_000
@@ -180,7 +138,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
         "scenarios.studies.planner.request.learnable_of", lambda *_: []
     )  # which takes long, and writes nothing
 
-    def command(folder: str, disk: Filling) -> tuple[int, str]:
+    def command(folder: str, disk: Disk) -> tuple[int, str]:
         place = tmp_path / folder
         place.mkdir(exist_ok=True)
         (place / "grid.toml").write_text(GRID)
@@ -191,11 +149,12 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
             ended = blindrec(*COMMANDS[name].replace("{}", str(place)).split(), *own)
         return ended.code, ended.err
 
-    whole = Filling()
+    whole = Disk()
     assert command("whole", whole)[0] == 0
     told = set[str]()
-    for at in sorted({0, whole.done // 2, whole.done - 1}):
-        code, err = command(f"full-{at}", Filling(at))
+    operations = len(whole.done)
+    for at in sorted({0, operations // 2, operations - 1}):
+        code, err = command(f"full-{at}", Disk(at, later=True))
         line = err.splitlines()[-1]
         assert (code, line[:10]) == (RESUMABLE, "blindrec: "), err
         assert "No space left on device" in line
@@ -203,5 +162,5 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(
         assert not list((tmp_path / f"full-{at}").rglob(f"*{PART}"))
         told.add(line)
     if name != "online":  # whose folder with results is not taken
-        assert command(f"full-{whole.done // 2}", Filling())[0] == 0
+        assert command(f"full-{operations // 2}", Disk())[0] == 0
     assert any(TOLD.get(name, "") in line for line in told), told

@@ -18,7 +18,7 @@ from coordinator.protocol.ballots import Service
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.server.online import service as serving
 from coordinator.server.online.service import Line, Served, serve
-from scenarios.backends.spending import spent_by
+from actors.keeper import spent_by
 from scenarios.families.online.online_run import KeptClients
 from scenarios.families.two_tier.two_tier_run import KeptBatches
 from scenarios.store.manifest import FOLDER, MANIFEST
@@ -261,7 +261,7 @@ def test_a_repeat_goes_on_with_the_seed_it_was_at(blindrec: Command, asked: list
 def test_a_resumed_run_charges_voters_what_an_undisturbed_one_does(
     blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     books = []
     for name, layout in (("whole", ""), ("resumed", ONLINE.elsewhere)):
         out = tmp_path / name
@@ -317,7 +317,7 @@ def test_what_has_changed_since_is_refused(blindrec: Command, monkeypatch: pytes
 
 def test_a_resumed_run_draws_no_fresh_noise(blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What every device has answered, and to what, is what it answered before, and what an undisturbed run asks."""
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     answers: dict[str, list[Answer | None]] = {}
     for name in ("whole", "resumed"):
         out = tmp_path / name

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import pytest
 from lasting import lasting
-from runs import Command, claim, holds_within, refused, small, tree
+from runs import Command, holds_within, small, tree
 
 from benchmarks.victims import alive, below
 from coordinator.protocol.errors import InputError
@@ -263,50 +263,3 @@ def test_a_run_that_was_killed_on_ray_goes_on_there_and_ends_like_one_in_process
     assert (resumed.code, resumed.result["backend"]) == (0, "ray"), resumed.err
     assert blindrec(*flags, "--backend", "inprocess", "--out", tmp_path / "whole").code == 0
     check_alike(tmp_path / "killed", tmp_path / "whole", LAYOUT)
-
-
-SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4)
-
-
-def interrupted(out: Path) -> None:
-    """A folder of a run that has three rounds."""
-    claim(out, SCENARIO)
-    journal = Journal(out, 0)
-    run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
-    (journal.folder / "000003.npz").unlink()
-
-
-SAME = ["run", "--backend", "inprocess", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign"]
-SAME += ["--policy", "fixed", "--rounds", "4", "--json", "-"]
-
-
-@pytest.mark.parametrize("flags", ["--seed 1", "--policy eliminate --rounds 2", "--epsilon 2", "--confidence 0.9"])
-def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command, tmp_path: Path) -> None:
-    interrupted(tmp_path / "out")
-    before = tree(tmp_path / "out")
-    line = refused(blindrec, *SAME, *flags.split(), "--out", tmp_path / "out")
-    assert f"output folder {tmp_path / 'out'} holds part of another run" in line
-    assert "name a new one" in line
-    assert tree(tmp_path / "out") == before
-
-
-def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
-    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupted(tmp_path)
-    finished = blindrec(*SAME, "--out", tmp_path)
-    assert (finished.code, finished.result["rounds"]) == (0, 4)
-    before = tree(tmp_path)
-    again = blindrec(*SAME, "--out", tmp_path, "--workers", 2)
-    assert (again.code, again.out) == (0, finished.out)
-    assert "is over: this is its result, and nobody was asked again" in " ".join(again.err.split())
-    figure = tmp_path.parent / "again.png"
-    assert not blindrec(*SAME, "--out", tmp_path, "--figure", figure).code
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
-        assert "holds another run; name a new one" in refused(blindrec, *SAME, *flags, "--out", tmp_path)
-    monkeypatch.setattr(
-        "scenarios.families.main.main_job.code_digest", lambda _: "0" * 64
-    )  # as if its code had changed
-    assert "holds another run; name a new one" in refused(blindrec, *SAME, "--out", tmp_path)
-    assert before == tree(tmp_path)

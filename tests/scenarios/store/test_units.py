@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from failing_disk import Disk
 from rich.console import Console
 from runs import Command, files_of_units, lines_of_units, refused, small, tree
 from runs import claim as claim_run
 from squares import Squares
 
-from actors import durable_log
 from coordinator.protocol.errors import BlindrecError, InputError
 from scenarios.backends.selection import InProcess
 from scenarios.config.signals import RESUMABLE, ending, resumable
@@ -46,59 +44,7 @@ def swept(out: Path, units: int = len(SQUARES), content: dict[str, Any] = CONTEN
     return measured
 
 
-class Failing:
-    """The system's operations as the store calls them, one of which fails.
-
-    Parameters
-    ----------
-    at : int
-        Its number; -1 for none.
-    number : int
-        The system's error.
-    """
-
-    def __init__(self, at: int = -1, number: int = errno.ENOSPC) -> None:
-        self.at, self.number, self.done = at, number, list[str]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def _tried(self, what: str) -> None:
-        self.done.append(what)
-        if len(self.done) - 1 == self.at:
-            raise OSError(self.number, os.strerror(self.number))
-
-    def open(self, path: Any, flags: int, mode: int = 0o777) -> int:
-        """Open a file."""
-        self._tried("open")
-        return os.open(path, flags, mode)
-
-    def write(self, held: int, content: memoryview) -> int:
-        """Write a half of it before it fails."""
-        try:
-            self._tried("write")
-        except OSError:
-            os.write(held, content[: len(content) // 2])
-            raise
-        return os.write(held, content)
-
-    def fsync(self, held: int) -> None:
-        """Wait for the disk."""
-        self._tried("fsync")
-        os.fsync(held)
-
-    def instead_of_the_system(self, patch: pytest.MonkeyPatch) -> None:
-        """Let the store call these; folders are made and files renamed by `pathlib`, which asks the system itself."""
-        patch.setattr(durable_log, "os", self)
-        for name in ("mkdir", "replace"):
-            patch.setattr(os, name, functools.partial(self._called, name, getattr(os, name)))
-
-    def _called(self, name: str, operation: Callable[..., None], *given: Any) -> None:
-        self._tried(name)
-        operation(*given)
-
-
-def one_fails(out: Path, disk: Failing) -> None:
+def one_fails(out: Path, disk: Disk) -> None:
     """A sweep ends with a line that tells the system's reason, and what is kept."""
     try:
         swept(out)
@@ -119,9 +65,9 @@ def test_any_operation_may_fail_and_the_same_sweep_goes_on(
 ) -> None:
     """One after the other, in a new sweep and in one that goes on. No unit that was kept before is measured again."""
     swept(tmp_path / "before", before)
-    disk = Failing()
+    disk = Disk()
     while disk.at < len(disk.done):
-        out, disk = tmp_path / str(disk.at + 1), Failing(disk.at + 1, number)
+        out, disk = tmp_path / str(disk.at + 1), Disk(disk.at + 1, number)
         if before:
             shutil.copytree(tmp_path / "before", out)
         with monkeypatch.context() as patch:
@@ -142,7 +88,7 @@ def test_a_unit_costs_one_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.
     )  # a slow machine would write its progress in between
     waits = list[int]()
     for units in (1, 201):
-        disk = Failing()
+        disk = Disk()
         with monkeypatch.context() as patch:
             disk.instead_of_the_system(patch)
             swept(tmp_path / str(units), units)

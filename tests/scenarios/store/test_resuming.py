@@ -1,8 +1,9 @@
-"""What a run keeps belongs to that run: an edit, or a file of another run, is refused in a line that names the file."""
+"""What a run keeps, and `blindrec resume`: its folder is enough to go on; an edit, or a file of another, is refused."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from runs import Command, claim, refused, small, tree
 
 from actors.durable_log import files_of
-from actors.keeper import LEDGER
+from actors.keeper import LEDGER, owner_of, read_book
 from coordinator.protocol.errors import InputError
 from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import run
@@ -25,19 +26,20 @@ from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
 from scenarios.store.record_log import count_records, to_bytes
 from scenarios.store.run_folder import in_run_folder, manifest_of
 
-SCENARIO = small(users=90, design="sign", policy="fixed", rounds=4, seed=3)
+SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
 FLAGS = ["--backend", "inprocess", "--json", "-"]
-WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "90", "--design", "sign", "--policy", "fixed"]
+WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
 WHOLE += ["--rounds", "4", "--seed", "3", *FLAGS]
 
 
-def interrupted(out: Path, **changes: Any) -> Journal:
-    """The journal of a run that has kept three of its four rounds."""
+def interrupted(out: Path, kept: int = 3, **changes: Any) -> Journal:
+    """The journal of a run that has kept some of its four rounds; devices have booked the others, nobody kept them."""
     scenario = SCENARIO.model_copy(update=changes)
     claim(out, scenario)
     journal = Journal(out, scenario.seed)
     run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
-    (journal.folder / "000003.npz").unlink()
+    for number in range(kept, 4):
+        (journal.folder / f"{number:06d}.npz").unlink()
     return journal
 
 
@@ -275,9 +277,152 @@ def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
     blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was killed after it had written its result."""
-    monkeypatch.setattr("scenarios.store.run_folder.drop", lambda _: None)
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
     whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
     monkeypatch.undo()
     assert count_records(tmp_path / "out") == 4
     assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
     assert not (tmp_path / "out" / FOLDER).exists()
+
+
+LASTING = ("releases_sha256", "accuracy", "spent_max", "spent_mean", "answered", "rounds")
+
+
+def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out", 2)
+    resumed = blindrec("resume", tmp_path / "out", *FLAGS)
+    assert (resumed.code, resumed.err) == (0, "")
+    whole = blindrec(*WHOLE).result
+    assert {name: resumed.result[name] for name in LASTING} == {name: whole[name] for name in LASTING}
+    assert not (tmp_path / "out" / FOLDER).exists()
+
+
+def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
+    journal = interrupted(tmp_path / "out", 2)
+    before = list(read_book(journal.ledger))
+    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
+    assert list(read_book(journal.ledger)) == before
+    assert {spent for _, _, spent in again.spent} == {SCENARIO.epsilon}
+
+
+def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
+    before, out = interrupted(tmp_path / "out", 2).ledger, tmp_path / "out"
+    claim(out, SCENARIO)
+    assert Journal(out, 3).ledger == before
+    assert before.is_dir()
+
+
+def test_a_run_without_rounds_keeps_its_name(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    claim(out, SCENARIO)
+    before = Journal(out, 3).ledger
+    claim(out, SCENARIO, repeat=2)
+    assert Journal(out, 3).ledger == before
+    claim(out, SCENARIO.model_copy(update={"rounds": 3}))
+    assert Journal(out, 3).ledger != before
+
+
+def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    """A log that ends early looks as a crash leaves it, but for the rounds that were kept after it."""
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (log,) = journal.ledger.iterdir()
+    whole = log.read_bytes()
+    head, *told = whole.splitlines(keepends=True)
+    for left in (0, 1):
+        log.write_bytes(head + b"".join(told[:left]))
+        line = refused(blindrec, "resume", out, *FLAGS)
+        assert f"round {left} was answered by 125 devices, their ledger tells of 0; a part of it is missing" in line
+        assert "what devices spent is not known: put its files back as they were, or start in a new folder" in line
+    log.unlink()
+    assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
+    log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
+    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_a_ledger_of_an_earlier_format_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (log,) = journal.ledger.iterdir()
+    head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
+    log.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
+    assert '"format": 3' in (line := refused(blindrec, "resume", out, *FLAGS))
+    assert "format 4; move it to where it belongs, or start in a new folder" in line
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (journal.folder / f"{kept:06d}.npz").write_bytes(b"half a rou")
+    resumed = blindrec("resume", out, *FLAGS)
+    assert resumed.code == 0
+    assert f"{kept:06d}.npz is damaged; going on from the round before it" in " ".join(resumed.err.split())
+    assert resumed.result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    assert "holds no interrupted run" in refused(blindrec, "resume", tmp_path / "nowhere", *FLAGS)
+    interrupted(out := tmp_path / "out", 2)
+    mark = out / FOLDER / "scenario.json"
+    held = json.loads(mark.read_text())
+    mark.write_text(json.dumps({**held, "format": 2}))
+    assert "was kept in format 2, this version of blindrec reads 4" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps(held)[:-9])
+    assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
+    assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)
+    mark.write_text(json.dumps(held))
+    assert blindrec("resume", out, *FLAGS).code == 0
+
+
+def test_a_finished_run_tells_its_result_again(
+    blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As JSON and as a table, without a device, and without a backend."""
+    interrupted(out := tmp_path / "out", 4)
+    told = blindrec("resume", out, *FLAGS)
+    assert told.result["rounds"] == 4
+    before = tree(out)
+    for backend in ("scenarios.backends.selection.InProcess", "scenarios.backends.ray_instance.on_ray"):
+        monkeypatch.setattr(backend, None)
+    again = blindrec("resume", out, "--json", "-")
+    assert (again.code, again.out, again.err) == (0, told.out, "")
+    assert "blindrec resume, sign, inprocess" in blindrec("resume", out).out
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no object"), ("{}", "something else than run, online")]
+)
+def test_what_is_no_result_is_not_told(content: str, words: str, blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(content)
+    assert words in refused(blindrec, "resume", tmp_path, *FLAGS)
+
+
+@pytest.mark.parametrize("flags", ["--seed 1", "--policy eliminate --rounds 2", "--epsilon 2", "--confidence 0.9"])
+def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    before = tree(tmp_path / "out")
+    line = refused(blindrec, *WHOLE, *flags.split(), "--out", tmp_path / "out")
+    assert f"output folder {tmp_path / 'out'} holds part of another run" in line
+    assert "name a new one" in line
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(tmp_path)
+    finished = blindrec(*WHOLE, "--out", tmp_path)
+    assert (finished.code, finished.result["rounds"]) == (0, 4)
+    before = tree(tmp_path)
+    again = blindrec(*WHOLE, "--out", tmp_path, "--workers", 2)
+    assert (again.code, again.out) == (0, finished.out)
+    assert "is over: this is its result, and nobody was asked again" in " ".join(again.err.split())
+    figure = tmp_path.parent / "again.png"
+    assert not blindrec(*WHOLE, "--out", tmp_path, "--figure", figure).code
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
+        assert "holds another run; name a new one" in refused(blindrec, *WHOLE, *flags, "--out", tmp_path)
+    monkeypatch.setattr(
+        "scenarios.families.main.main_job.code_digest", lambda _: "0" * 64
+    )  # as if its code had changed
+    assert "holds another run; name a new one" in refused(blindrec, *WHOLE, "--out", tmp_path)
+    assert before == tree(tmp_path)

@@ -1,8 +1,9 @@
-"""Scenarios from flags and TOML: flags win, and whatever is wrong is told in one line."""
+"""Scenarios from flags and TOML: flags win, and whatever is wrong is reported in one line."""
 
 from __future__ import annotations
 
 import re
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from runs import Command, refused
 
 import blindrec
 from coordinator.protocol.errors import InputError
@@ -300,3 +302,106 @@ def test_what_a_mechanism_cannot_do_is_refused_where_a_run_begins(words: str) ->
     for begin in (RunSpec, lambda one: settle(one.complete()), populate, blindrec.run):
         with pytest.raises(InputError, match=re.escape(words)):
             begin(scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[speed]\nworkers = 2", ["speed", "unknown"]),
+        ("items = 10.5", ["items", "10.5"]),
+        ("items = 10\nitems = 11", ["scenario.toml", "no TOML"]),
+        ("columns = ['u']", ["columns", "['u']"]),
+        ("like = [[0.9, 0.1], 0.5]", ["like", "0.5"]),
+        ("epsilon = true", ["epsilon", "True"]),
+    ],
+)
+def test_files_that_are_wrong_are_refused(text: str, words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as raised:
+        load_scenario(file, {})
+    line = str(raised.value)
+    assert "\n" not in line
+    assert all(word in line for word in words), line
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'design = "\xff"')
+    for path in (tmp_path / "none.toml", tmp_path, tmp_path / "latin.toml"):
+        with pytest.raises(InputError, match=f"scenario file {path} "):
+            load_scenario(path, {})
+
+
+SPY = """
+from pathlib import Path
+Path("imported").touch()
+def policy(setting): raise ValueError("it was made")
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "key"),
+    [
+        ("run", 'policy = "builtins:exec"', "policy"),
+        ("run", 'policy = "spy:policy"', "policy"),
+        ("run", 'design = "spy:policy"', "design"),
+        ("run", 'helpers = ["spy"]', "helpers"),
+        ("sweep", 'base = { policy = "spy:policy" }', "policy"),
+        ("sweep", '[[grid]]\ndesign = ["maxsense", "spy:policy"]', "design"),
+        ("sweep", 'sweep = "results"\nexperiment = "run"\n[[grid]]\npolicy = ["spy:policy"]', "policy"),
+    ],
+)
+def test_files_that_name_code(
+    command: str, text: str, key: str, blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that names code is a program: it is not imported unless somebody says so."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "spy", raising=False)
+    Path("spy.py").write_text(SPY, encoding="utf-8")
+    Path("given.toml").write_text(text, encoding="utf-8")
+    begins = ["run", "given.toml"] if command == "run" else ["sweep", "given.toml", "--out", "swept"]
+    line = refused(blindrec, *begins, "--backend", "inprocess")
+    assert f"names code, {key} = " in line
+    assert "--allow-code" in line
+    assert not Path("imported").exists()
+
+
+def test_code_that_somebody_allows_or_names(blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "spy", raising=False)
+    Path("spy.py").write_text(SPY, encoding="utf-8")
+    Path("given.toml").write_text('policy = "spy:policy"\nitems = 12\nrated = 4\nusers = 100\n', encoding="utf-8")
+    here = ["--backend", "inprocess"]
+    assert blindrec("run", "given.toml", "--policy", "one-round", *here).code == 0
+    assert not Path("imported").exists()
+    assert "it was made" in refused(blindrec, "run", "given.toml", "--allow-code", *here)
+    assert Path("imported").exists()
+    assert "it was made" in refused(blindrec, "run", "given.toml", "--policy", "spy:policy", *here)
+
+
+RUN = ("run", "--items", 20, "--rated", 5, "--backend", "inprocess", "--json", "-", "--seed", 7)
+
+
+@pytest.mark.parametrize("written", ["2e3", "2E+3", "2,000", "2.0e3", "+2000"])
+def test_a_whole_number_is_the_same_however_it_is_written(written: str, blindrec: Command) -> None:
+    assert blindrec(*RUN, "--users", written).result["users"] == 2000
+
+
+def test_a_number_with_a_part_behind_the_point_keeps_it(blindrec: Command) -> None:
+    told = blindrec(*RUN, "--users", 100, "--deadline", "1,000.5", "--straggler-delay", "1e1")
+    assert (told.result["deadline"], told.result["straggler_delay"]) == (1000.5, 10.0)
+
+
+def test_lists_are_not_taken_for_numbers(blindrec: Command) -> None:
+    told = blindrec("sweep", "adaptive", "--items", "100,300", "--seeds", 0, "--out", "never", "--backend", "inprocess")
+    assert told.err.strip() == "blindrec: seeds is 0: input should be greater than or equal to 1"
+
+
+def test_the_version_is_told(blindrec: Command) -> None:
+    assert blindrec("--version").out.startswith("blindrec 0.")
+
+
+def test_a_shell_can_complete_commands(blindrec: Command) -> None:
+    assert "--install-completion" in blindrec("--help").out

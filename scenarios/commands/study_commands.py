@@ -1,4 +1,4 @@
-"""The command line of plans: `blindrec plan`."""
+"""The commands of studies: `blindrec plan`, what designs need, and `blindrec compare`, what trust models are worth."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from rich.console import Console
 
 from coordinator.protocol.budget import parse_epsilon
 from coordinator.protocol.errors import InputError
-from scenarios import log
-from scenarios.backends.selection import AUTO, check_backend, open_session
-from scenarios.commands.flags import Address, Backend, Figure, Json, Setting, Workers, with_fields
+from scenarios.commands.flags import BackendFlags, Output, Setting, With, with_fields
 from scenarios.config.files import names_of_columns
-from scenarios.config.identity import read_settings
-from scenarios.config.mechanism_settings import all_settings, shared_settings
+from scenarios.config.identity import import_helpers, read_settings
+from scenarios.config.mechanism_settings import all_settings, own_designs, shared_settings
 from scenarios.config.scenario import MOST_USERS as MOST_SIMULATED
 from scenarios.config.scenario import Scenario
 from scenarios.experiments import MAIN_JOB
-from scenarios.show.figures import check_figure, deliver_figure
-from scenarios.show.records import STDOUT, check_target, deliver
+from scenarios.log import console
+from scenarios.show.records import STDOUT
+from scenarios.show.tables import printed
+from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
 WORLD = ("like", "class_shares", "cluster_shares", "columns", "like_from", "duplicates", "bad_lines", "features")
 """Fields that a plan takes as a run does."""
-_FIELDS = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in WORLD} | {
+_PLANNED = {name: (Comparison if name == "features" else Scenario).model_fields[name] for name in WORLD} | {
     name: all_settings()[name] for name in shared_settings()
 }
 
 
-@with_fields(_FIELDS)
+@with_fields(_PLANNED)
 def plan(
     items: Annotated[int | None, typer.Option(help="Items N of the catalogue [200].")] = None,
     rated: Annotated[int | None, typer.Option(help="Items w that a user rated [20].")] = None,
     epsilon: Annotated[str | None, typer.Option(help="Privacy in nats; inf for none [1, or sought: --users].")] = None,
     success: Annotated[float | None, typer.Option(help="P(all items right) to reach [0.95].")] = None,
     accuracy: Annotated[float | None, typer.Option(help="Share of items right to reach, instead or as well.")] = None,
-    users: Annotated[int | None, typer.Option(help="Users there are: tells what they achieve.")] = None,
+    users: Annotated[int | None, typer.Option(help="Users there are: shows what they achieve.")] = None,
     design: Annotated[str | None, typer.Option(help="Your own design, to compare: package.module:Name.")] = None,
     setting: Setting = None,
     ratings: Annotated[
-        Path | None, typer.Option(help="Tell what private advice takes among a file's people; plan for its shape.")
+        Path | None, typer.Option(help="Show what private advice takes among a file's people; plan for its shape.")
     ] = None,
     worth: Annotated[
         float | None, typer.Option(help="Share of plain popularity's NDCG that advice is to reach [0.95].")
@@ -52,17 +52,15 @@ def plan(
     check: Annotated[bool, typer.Option("--check", help="Run the recommended design at the planned users.")] = False,
     repeat: Annotated[int, typer.Option(help="Seeds of the check.")] = 5,
     seed: Annotated[int | None, typer.Option(help="First seed of the check [0].")] = None,
-    backend: Backend = AUTO,
-    address: Address = None,
-    workers: Workers = None,
-    json: Json = None,
-    figure: Figure = None,
+    *,
+    place: BackendFlags,
+    output: Output,
     **others: Any,
 ) -> None:
-    """Tell how many users each design needs, and which to use, from exact moments and before anything is run.
+    """Compute how many users each design needs, and which to use, from exact moments and before anything is run.
 
     With --users and no --epsilon it looks for the smallest epsilon instead. Designs that do not protect all that a
-    device holds are shown for comparison, never recommended. For a file it first tells how many people like its own
+    device holds are shown for comparison, never recommended. For a file it first shows how many people like its own
     private advice takes, which is drawn from the file, and then plans for a block model of its shape.
     """
     from scenarios.studies.plan_of_file import planned
@@ -74,9 +72,6 @@ def plan(
     _check_counts(repeat, seed)
     if malicious is not None:
         check_share(malicious)
-    check_backend(backend, workers)
-    check_target(json)
-    check_figure(figure)
     world = {name: others.pop(name) for name in WORLD}
     request = PlanRequest(
         success=success,
@@ -92,37 +87,33 @@ def plan(
         **{**world, "columns": names_of_columns(world["columns"]), "bad_lines": world["bad_lines"] or "refuse"},
     )
     made, result = planned(request)
-    console = Console(quiet=json == STDOUT)
+    screen = Console(quiet=output.json == STDOUT)
     if ratings is not None:
         from scenarios.studies.compare.people_needed import show_needs
 
-        show_needs(console, result["worth"], result["worth_not"])
-        console.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
-    show_plan(console, made, f"blindrec plan: {made.target.words}", result["not_for"])
+        show_needs(screen, result["worth"], result["worth_not"])
+        screen.print("\nand for a block model of the file's shape, to which it says nothing about lists:")
+    show_plan(screen, made, f"blindrec plan: {made.target.words}", result["not_for"])
     if malicious is not None:
         result["withstanding"] = withstanding(made, malicious, request.own)
-        show_withstanding(console, result["withstanding"])
+        show_withstanding(screen, result["withstanding"])
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:
             result["cost"] = measure_cost(made.recommended.at(spent), needed).as_json()
-            show_cost(console, result["cost"])
+            show_cost(screen, result["cost"])
         if check:
             if needed > MOST_SIMULATED:
                 raise InputError(f"users is {needed} for the check; at most {MOST_SIMULATED} can be simulated")
             checked = made.recommended.at(spent, users=needed, seed=seed or 0)
-            opening = open_session(
-                backend, address=address, workers=workers, work=lambda: repeat * MAIN_JOB.work(checked)
-            )
-            with opening as session:
-                result["check"] = check_plan(checked, session, repeat=repeat, console=log.console())
-            show_check(console, result["check"])
-    deliver(json, result)
-    deliver_figure(figure, "plan", result)
+            with place.session(lambda: repeat * MAIN_JOB.work(checked)) as session:
+                result["check"] = check_plan(checked, session, repeat=repeat, console=console())
+            show_check(screen, result["check"])
+    output.deliver("plan", result, lambda: None)  # whose tables stand there already
 
 
 def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
-    """Return a design of one's own with its settings, as a scenario takes them."""
+    """Return a custom design with its settings, as a scenario takes them."""
     if design is None and not setting:
         return None
     if design is None or ":" not in design:
@@ -138,3 +129,54 @@ def _check_counts(repeat: int, seed: int | None) -> None:
         raise InputError(f"repeat is {repeat}; it must be at least 1")
     if seed is not None and not 0 <= seed < 1 << 63:
         raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
+
+
+COMPARE_HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.
+
+\b
+  none      whoever learns has all ratings: popularity, item kNN, SVD, EASE, and a random list
+  curator   a trusted curator publishes noisy counts of likes, or of pairs of items
+  two-tier  a few people's ratings are public, and the others may add what devices answer
+  local     nobody is trusted: every device answers one question under its whole epsilon
+  coordinator  sees all votes and hides them from clients (p-REC): a panel of losses, beside the rows
+
+Likes and dislikes are held out once, for all rows; devices rank what they have not rated, and the first ten are held
+against the likes held out. With --features a device weighs scores by features of what it likes itself: nothing is
+sent for that. With --scale more people are drawn from the file with replacement; the noise is that of so many people,
+and nobody in the file is protected.
+
+\b
+  blindrec compare ratings.csv --features movies.csv --epsilon 1,4 --scale 1,100 --figure worth.png
+  blindrec compare ratings.csv --trust-models none,local --mechanisms EASE,set --out worth
+  blindrec compare ratings.csv --design oue:OUE --setting odds=2 --scale 1,10
+
+With --out every finished row is kept in the folder at once, and the same command goes on there; with more --seeds,
+--epsilon, --scale or rows, too.
+"""
+_COMPARED = {name: field for name, field in Comparison.model_fields.items() if name != "ratings"}
+
+
+@with_fields(_COMPARED)
+def compare(
+    file: Annotated[Path, typer.Argument(help="MovieLens, Jester, or any CSV or Parquet file of ratings.")],
+    *,
+    place: BackendFlags,
+    out: Annotated[Path | None, typer.Option(help="Folder to keep rows in: new, or of the same comparison.")] = None,
+    output: Output,
+    setting: Setting = None,
+    helpers: With = None,
+    **values: Any,
+) -> None:
+    """Compare all trust models on a file; see `COMPARE_HELP`."""
+    from scenarios.studies.compare.comparison import comparison
+    from scenarios.studies.sweep.sweep_folder import swept
+
+    design = [path.strip() for path in (values.pop("design") or "").split(",") if path]
+    own = own_designs(design, read_settings(setting or ()), import_helpers(helpers or ()))
+    sweep = comparison({"ratings": file, "design": own, **values})
+    with lasting_folder(out) as folder:
+        done = swept(sweep, place.session(sweep.work), folder, console())
+    output.deliver(sweep.family, done.result, lambda: sweep.show(printed(), done.result, "blindrec compare"))
+
+
+compare.__doc__ = COMPARE_HELP

@@ -1,29 +1,39 @@
-"""Mechanisms of one's own in this process: what they tell, that nobody lies, and one answer on every layout."""
+"""Custom mechanisms in this process: what they report, one answer on every layout, and what goes wrong with them."""
 
 from __future__ import annotations
 
+import re
+import threading
 from dataclasses import replace
+from typing import Any
 
 import foreign_bad
+import foreign_bad as bad
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
-from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD
+from foreign_jobs import EPSILON, ITEMS, RATED, RATINGS, SECRET, TRUE, USERS, WORLD, job
 
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from coordinator.protocol.channels import IndependentBits
 from coordinator.protocol.custom import UNCHECKED, CustomMechanism, Mechanism, MechanismError, admitted
-from coordinator.protocol.errors import InputError
+from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.custom import KMEANS, CustomDesign, estimated
 from coordinator.server.design import Decoding, World
 from coordinator.server.mechanisms import aggregate, half_of, no_release
+from coordinator.server.rounds.rounds import Outcome
 from coordinator.server.server_half import POOLED
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import merge
+from scenarios.backends.selection import InProcess
 from scenarios.config.admission import EXACT, FOR_SOME, admitted_for
+from scenarios.families.main.run import Job, MainResult, run_job
+from scenarios.store.journal import ROUNDS
+from scenarios.store.record_log import from_bytes, to_bytes
+from scenarios.store.round_store import InMemoryRounds
 
 HONEST = (foreign.OUE, foreign.GRR, foreign.LocalHashing)
 
@@ -179,3 +189,131 @@ def test_no_devices_count_nothing() -> None:
         value, error = estimated(design.own, query, statistic)
         assert not value.any()
         assert np.isinf(error).all()
+
+
+def outcome(of: Job, workers: int = 2) -> Outcome:
+    """What a run ends with."""
+    return run_job(of, InProcess(workers), advised=0, top=1, progress=lambda _: None).outcome
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_the_same_releases_on_every_layout(kind: type[Mechanism]) -> None:
+    told = {outcome(job(kind(), each=each)).releases_sha256 for each in (None, 20_000, 1_112)}
+    told |= {outcome(job(kind(), workers=1), 1).releases_sha256}
+    assert len(told) == 1
+
+
+def test_other_settings_are_other_releases() -> None:
+    assert outcome(job(foreign.GRR(shift=1))).releases_sha256 != outcome(job(foreign.GRR())).releases_sha256
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_rounds_add_up_and_are_kept(kind: type[Mechanism]) -> None:
+    held = InMemoryRounds()
+    whole = outcome(job(kind(), rounds=4, kept=held))
+    assert np.array_equal(whole.model.cluster, (TRUE < 0).astype(np.int32))
+    assert [over.ask.query.round for over in held.rounds] == [0, 1, 2, 3]
+    for over in held.rounds:
+        back, before = from_bytes(ROUNDS, to_bytes(ROUNDS, over, "ab"))
+        assert before == "ab"
+        assert back.ask.query.id == over.ask.query.id
+        assert np.array_equal(back.statistic.__dict__["sums"], over.statistic.__dict__["sums"])
+        assert back.statistic.ones == over.statistic.ones
+    again = outcome(job(kind(), rounds=4, kept=InMemoryRounds(*held.rounds[:2])))
+    assert again.releases_sha256 == whole.releases_sha256
+    assert np.array_equal(again.model.score, whole.model.score)
+
+
+def test_what_asks_about_pools_can_be_asked_by_adaptive_policies() -> None:
+    found = outcome(job(foreign.GRR(), adaptive=True))
+    assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
+    assert len(found.state.asked) > 2
+    assert found.state.asked[-1].query.pool is not None
+    assert found.posterior is not None
+    assert found.posterior.decided(0.05).all()
+    assert found.state.answers_asked < 20_000
+
+
+def test_posteriors_can_be_had_of_any_that_estimates() -> None:
+    of = job(foreign.OUE(), adaptive=True)
+    plain = job(foreign.OUE())
+    found = outcome(replace(of, policy=plain.policy))
+    assert found.posterior is not None
+    assert np.array_equal(found.model.cluster, (TRUE < 0).astype(np.int32))
+
+
+DEVICES = {
+    bad.Raises: r"method sketch, round 0: it raised ValueError in line \d+; its text stays on the device",
+    bad.RaisesByName: r"method sketch, round 0: it raised an error of its own in line \d+; its text stays on",
+    bad.NamesByType: r"method sketch, round 0: it returned no array; return an array of whole numbers",
+    bad.NamesByDtype: r"method sketch, round 0: it returned an array of no numbers; return an array of whole numbers",
+    bad.WrongShape: r"method sketch, round 0: it returned shape \(1, 1\); return \(1,\) for this block",
+    bad.WrongDtype: r"method sketch, round 0: it returned an array of float64; return an array of whole numbers",
+    bad.Outside: r"method sketch, round 0: some of its values lie outside 0 to 40",
+    bad.NeverEnds: r"method sketch, round 0: it did not end within 0.5 s; make it faster, or set the class's seconds",
+    bad.TooManyOnes: r"method sketch, round 0: a sketch has more ones than the channel's 1",
+    bad.CountsFloats: r"method count, round 0: it returned no array of whole numbers in one dimension",
+}
+SERVERS = {
+    bad.AsksNothing: r"method query, round 0: its question names neither outputs, from 2 on, nor bits",
+    bad.AsksAnything: r"method query, round 0: it returned a int; return a Question",
+    bad.OtherChannel: r"method channel, round 0: a MatrixChannel of 2 outputs is none of a question of 41 outputs",
+    bad.NoDistribution: r"method channel, round 0: probabilities of a channel's row sum to 2;",
+    bad.EstimatesFewer: r"method estimate, round 0: it returned shapes \(19,\) and \(19,\); return \(20,\), one",
+    bad.NoError: r"method estimate, round 0: some values are not finite, or some standard errors not above 0",
+    bad.SamplesNonsense: r"method sampler, round 0: it draws no \d bits a device",
+}
+
+
+def ran(mechanism: Mechanism, **how: Any) -> MainResult:
+    """What a run in this process brings."""
+    return run_job(job(mechanism, **how), InProcess(2), advised=0, top=1, progress=lambda _: None)
+
+
+def line_of(error: pytest.ExceptionInfo[PolicyError]) -> str:
+    """The one line of an error; nothing of a rating is in it."""
+    told = str(error.value)
+    assert "\n" not in told
+    assert "rated" not in told.replace("generated", "").lower()
+    assert not re.search(r"\[[\d ]+\]|True|False", told)
+    return told
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_what_devices_cannot_use_is_told_in_a_line(kind: type[Mechanism]) -> None:
+    with pytest.raises(PolicyError) as error:
+        ran(kind())
+    assert re.match(f"mechanism {kind.__name__}, {DEVICES[kind]}", line_of(error))
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_what_cannot_be_asked_is_told_before_anybody_is(kind: type[Mechanism]) -> None:
+    with pytest.raises(MechanismError) as error:
+        admitted_for(kind(), WORLD, epsilon=EPSILON)
+    assert re.match(f"mechanism {kind.__name__}, {SERVERS[kind]}", line_of(error))
+
+
+def test_a_class_that_lacks_something_is_told_what() -> None:
+    with pytest.raises(InputError, match="design Lacking lacks channel, sketch, estimate"):
+        admitted_for(bad.Lacking(), WORLD, epsilon=EPSILON)
+    with pytest.raises(InputError, match="design is a int, no mechanism"):
+        admitted_for(7, WORLD, epsilon=EPSILON)  # type: ignore[arg-type] # on purpose
+
+
+@pytest.mark.parametrize("kind", [bad.Raises, bad.NeverEnds])
+def test_earlier_rounds_are_kept_and_learned_from(kind: type[bad.Raises]) -> None:
+    found = ran(kind(late=2), rounds=4)
+    assert len(found.outcome.state.asked) == 2
+    assert str(found.outcome.failure).startswith(f"mechanism {kind.__name__}, method sketch, round 2: ")
+    assert found.outcome.model.cluster.size == WORLD.items
+
+
+def test_what_never_ends_is_left_behind_in_a_thread_that_keeps_nobody_waiting() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(MechanismError, match="its thread goes on until its process ends, which on Ray is now"):
+        ran(bad.NeverEnds())
+    left = set(threading.enumerate()) - before
+    assert left
+    assert all(thread.daemon for thread in left)
+    for thread in left:
+        thread.join()
