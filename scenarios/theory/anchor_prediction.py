@@ -35,12 +35,10 @@ class AnchorWorld(NamedTuple):
     rated: int
     sizes: tuple[int, ...]
     shares: tuple[float, ...]
-    ratings: tuple[tuple[float, ...], ...]
-    """Mean rating of each class, in [-1, 1], for items of each cluster."""
+    ratings: tuple[tuple[float, ...], ...]  # mean rating of each class, in [-1, 1], for items of each cluster
     epsilon: Epsilon
     failure: float
-    pool: int
-    """Items whose pairs are asked about."""
+    pool: int  # items whose pairs are asked about
 
 
 def users_of(scenario: Scenario, failure: float) -> float:
@@ -172,12 +170,10 @@ def _decided(odds: Floats, failure: float) -> Bools:
 
 
 class _Slopes(NamedTuple):
-    share: float
-    """How often open items are sensed."""
+    share: float  # how often open items are sensed
     slope: Floats
     """Of every item's agreements, as the server's model of two mirrored classes has it; 0 of decided items."""
-    levels: Floats
-    """What its estimates of each cluster's items are around."""
+    levels: Floats  # what its estimates of each cluster's items are around
 
 
 def _right(guess: Floats, weights: Floats, ratings: Floats, others: int) -> float:

@@ -52,8 +52,7 @@ class Emulated:
         return statistic, []
 
 
-MOST_USERS = 10**15
-"""Nobody has more users; beyond it a plan says so."""
+MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so
 BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
 """Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
 so many times more often."""
@@ -252,8 +251,7 @@ def stricter(estimates: list[Estimate | None]) -> Estimate | None:
     return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
 
 
-Place = tuple[Emulation, int, float]
-"""What is drawn near a place of an axis, and at which place exactly."""
+Place = tuple[Emulation, int, float]  # what is drawn near a place of an axis, and at which place exactly
 
 
 def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
@@ -328,8 +326,7 @@ def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floa
     return min(float(np.concatenate(near).mean()), 1 - (1 - goal.target) / goal.items)
 
 
-Table = tuple[tuple[float, ...], ...]
-"""A matrix by clusters, as a key."""
+Table = tuple[tuple[float, ...], ...]  # A matrix by clusters, as a key
 
 
 def as_key(matrix: Floats) -> Table:

@@ -44,8 +44,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, known_world
 
-SHIFT_DRAWS = 40_000
-"""Draws of the fullest bucket's share, which has no short formula."""
+SHIFT_DRAWS = 40_000  # draws of the fullest bucket's share, which has no short formula
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +150,7 @@ def _fullest(balls: int, buckets: int) -> float:
     return float(thrown.max(axis=1).mean()) / balls
 
 
-DRAWS = 8
-"""Times that estimates are drawn and decoded."""
+DRAWS = 8  # times that estimates are drawn and decoded
 LUCK = 0.95
 """How much slower items may move of which luck turns round most, if ratings are not centred; see `Influence.swift`."""
 

@@ -184,8 +184,7 @@ def _mills(value: Floats) -> Floats:
 
 FEW_WRONG, WRONG_AN_ITEM = 0.1, 1e-3
 """Up to this share of wrong labels, and this share for each item of the catalogue, levels count as known."""
-FAILURE = 0.05
-"""A round's default; labels hardly depend on it."""
+FAILURE = 0.05  # A round's default; labels hardly depend on it
 DRAWN_ITEMS, LEAST_DRAWS, MOST_ITEMS = 4000, 8, 10_000
 """Items whose estimates are drawn in all, catalogues at least, and items of one; in larger ones levels are known."""
 
@@ -251,8 +250,7 @@ def sign_exact(parameters: BlockParameters, *, contrast: float, users: int) -> f
 
 PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS)
 """Policies whose rounds do not depend on the answers, or only on which items are learned or most liked."""
-Curve = Callable[[int], float]
-"""Number of answering users to a share or a probability."""
+Curve = Callable[[int], float]  # number of answering users to a share or a probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

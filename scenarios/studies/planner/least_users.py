@@ -124,10 +124,8 @@ def candidates(world: Scenario) -> list[Candidate]:
     ]
 
 
-SECONDS, FEWEST, MOST = 60.0, 3, 20
-"""Most seconds of a simulation, and its fewest and most seeds."""
-USERS = 20_000
-"""Devices of one seed."""
+SECONDS, FEWEST, MOST = 60.0, 3, 20  # most seconds of a simulation, and its fewest and most seeds
+USERS = 20_000  # devices of one seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,10 +30,8 @@ from scenarios.studies.planner.plan import DesignPlan, as_float_or_inf
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.liars import Influence, influence_of, universal_limit
 
-POOLS = (1, 3, 10, 30, 100, 1000)
-"""Numbers of pools that are tried for sign sensing; one item a pool is the most."""
-THETAS = (0.25, 0.5, 1.0, 2.0)
-"""Sensed items a user rated that are tried, on average, beside the design's own."""
+POOLS = (1, 3, 10, 30, 100, 1000)  # numbers of pools that are tried for sign sensing; one item a pool is the most
+THETAS = (0.25, 0.5, 1.0, 2.0)  # sensed items a user rated that are tried, on average, beside the design's own
 NOT_KNOWN = "no formula for its liars"
 
 

@@ -43,8 +43,7 @@ from scenarios.studies.scrutiny.verdicts import Audit
 
 ITEMS, RANK, BLOCK = 8, 2, 1 << 14
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
-MOST = 60_000
-"""The largest number of releases that an attack inspects: each is a separate message."""
+MOST = 60_000  # the largest number of releases that an attack inspects: each is a separate message
 
 
 def model() -> ItemFeatures:
@@ -153,18 +152,13 @@ def _scores(sample: TwoTierSample, use: Ints, *, whole: bool) -> dict[str, Float
     return scores | learned_scores(sample.values.astype(np.float32), sample.secret, use)
 
 
-AT_ONCE = 1 << 20
-"""Numbers of sketches that are compared at once."""
-MOST_PAIRS = 4
-"""Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
-SEARCHED = 1 << 18
-"""The largest number of releases that a search inspects."""
+AT_ONCE = 1 << 20  # numbers of sketches that are compared at once
+MOST_PAIRS = 4  # pairs of inputs that one attack uses; a device's own pair depends on its public coins
+SEARCHED = 1 << 18  # the largest number of releases that a search inspects
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
-CHUNK, MOST_CHUNKS = 8, 8
-"""Bits of a long release that are inspected together, and the largest number of such chunks."""
-FAR = 15
-"""Differing bits are counted up to here where they are compared."""
+CHUNK, MOST_CHUNKS = 8, 8  # bits of a long release that are inspected together, and the largest number of such chunks
+FAR = 15  # differing bits are counted up to here where they are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,8 @@ from scenarios.studies.scrutiny.release_laws import ClaimedLaw, sample_attack
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
-FEWEST, MOST = 1000, 1 << 24
-"""Releases that an attack may look at."""
-MOST_HELD = 1 << 24
-"""Bits of releases and sketches in memory at once: of long ones there are fewer."""
+FEWEST, MOST = 1000, 1 << 24  # releases that an attack may look at
+MOST_HELD = 1 << 24  # bits of releases and sketches in memory at once: of long ones there are fewer
 
 
 def local_audit(

@@ -58,14 +58,10 @@ from scenarios.studies.scrutiny.release_laws import (
 )
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
-SHORT = Fraction(1, 10**6)
-"""By how much of epsilon a channel may fall short: coins are rounded towards more noise."""
-DRAWN = 200
-"""Ratings that are drawn in the middle world, where they cannot be enumerated."""
-SAMPLED, PARTS = 1 << 20, 3
-"""Devices whose releases of one private sketch are counted, and sketches that are released."""
-FALSE_ALARM = 1e-6
-"""Probability that `sampler` fails a mechanism that follows its channel."""
+SHORT = Fraction(1, 10**6)  # by how much of epsilon a channel may fall short: coins are rounded towards more noise
+DRAWN = 200  # ratings that are drawn in the middle world, where they cannot be enumerated
+SAMPLED, PARTS = 1 << 20, 3  # devices whose releases of one private sketch are counted, and sketches that are released
+FALSE_ALARM = 1e-6  # probability that `sampler` fails a mechanism that follows its channel
 HUGE = 1e300
 T = TypeVar("T")
 

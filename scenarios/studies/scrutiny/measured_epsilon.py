@@ -16,20 +16,13 @@ from scenarios.studies.scrutiny.verdicts import AttackResult, Detectable, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
-CUTS = 256
-"""Thresholds that are tried for each score."""
-FEWEST = 12
-"""What was seen less often says nothing."""
-MOST_LEARNED, WIDE = 20_000, 64
-"""Plays that are learned from, and columns of which a tree is still fitted."""
-FINDS = 0.9
-"""Probability with which leaks of the size that an audit states are found."""
-SHARES = (1.0, 0.2, 0.01)
-"""Shares of the answers for which it states that size."""
-FARTHEST = 60.0
-"""No leak is larger [nats]."""
-MARGIN = 0.01
-"""A later look is preferred to an earlier, simpler one if it promises so much more [nats]."""
+CUTS = 256  # thresholds that are tried for each score
+FEWEST = 12  # what was seen less often says nothing
+MOST_LEARNED, WIDE = 20_000, 64  # plays that are learned from, and columns of which a tree is still fitted
+FINDS = 0.9  # probability with which leaks of the size that an audit states are found
+SHARES = (1.0, 0.2, 0.01)  # shares of the answers for which it states that size
+FARTHEST = 60.0  # no leak is larger [nats]
+MARGIN = 0.01  # a later look is preferred to an earlier, simpler one if it promises so much more [nats]
 
 
 class Event(NamedTuple):

@@ -34,21 +34,15 @@ from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import settle
 
-EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
-"""The default epsilons at which channels are enumerated [nats]."""
-PLAIN = Fraction(1)
-"""The epsilon of all checks but those of the channel [nats]."""
+EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))  # the default epsilons at which channels are enumerated [nats]
+PLAIN = Fraction(1)  # the epsilon of all checks but those of the channel [nats]
 SECRET, PUBLIC = derive(0, "devices"), derive(0, "public")
 ROUNDS = ((0, PUBLIC), (1, PUBLIC), (0, bytes(16)), (7, derive(1, "public")))
 """Rounds and public seeds with which channels are checked: an honest mechanism is so in all of them."""
-Rated = tuple[tuple[int, bool], ...]
-"""Items that a device rated, ascending, each with whether it liked it."""
-Choice = Mapping[str, Any]
-"""Settings that differ from the default, by name."""
-ENUMERATED = 250
-"""Inputs of a catalogue up to which every one is tried."""
-DRAWN = 40
-"""Random inputs of a larger catalogue, beside plain ones."""
+Rated = tuple[tuple[int, bool], ...]  # items that a device rated, ascending, each with whether it liked it
+Choice = Mapping[str, Any]  # settings that differ from the default, by name
+ENUMERATED = 250  # inputs of a catalogue up to which every one is tried
+DRAWN = 40  # random inputs of a larger catalogue, beside plain ones
 
 
 class Size(NamedTuple):
@@ -63,8 +57,7 @@ TINY = Size(items=5, rated=3, users=1000)
 """So small that everything a device may have rated can be enumerated, up to ``rated`` items."""
 MIDDLE = Size(items=60, rated=20, users=1000)
 """A larger world, in which random ratings reach cases that a tiny catalogue does not have."""
-RUN = Size(items=200, rated=20, users=1_000_000)
-"""The size of a typical run."""
+RUN = Size(items=200, rated=20, users=1_000_000)  # the size of a typical run
 
 
 def every_rating(size: Size) -> Iterator[Rated]:

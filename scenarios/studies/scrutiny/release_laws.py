@@ -31,16 +31,13 @@ from coordinator.protocol.messages import Query
 from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, cohort, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 
-MOST_BITS = 12
-"""Bits of a release whose values are enumerated."""
+MOST_BITS = 12  # bits of a release whose values are enumerated
 DEVICES, PILOTS = 16, 48
 """Devices whose public coins are tried by a check, and by an audit: what a private sketch can be depends on them."""
 LIKELIHOODS = 60_000
 """Devices whose claimed likelihoods are looked up, one by one, where a channel depends on public coins."""
-FEW = 64
-"""Devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart."""
-SURE = 60.0
-"""Log-ratios are cut off here: what is certain."""
+FEW = 64  # devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart
+SURE = 60.0  # log-ratios are cut off here: what is certain
 AnyChannel = Channel | Likelihood
 Sketch = tuple[int, ...]
 Shares = dict[Sketch, list[int]]
@@ -328,10 +325,8 @@ def _logs(row: Iterable[float | Fraction]) -> Floats:
     return logs
 
 
-COMPANY = 3
-"""Size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle."""
-BLOCK = 1 << 15
-"""Number of devices that are sampled at once for releases of one sketch."""
+COMPANY = 3  # size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle
+BLOCK = 1 << 15  # number of devices that are sampled at once for releases of one sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,15 +26,11 @@ EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40
 FALSE_ALARM = 1e-5
 """Probability that `prediction`, or `estimates`, fails a mechanism that keeps what it says, by Student's law."""
-SLACK = 0.01
-"""Predictions are right to first order in 1/N: a hundredth of the items."""
-WANTED = 0.85
-"""Share of items right at which predictions are looked at, where users matter most."""
-ENOUGH = 1 << 14
-"""Users that are as good as any number of them, where a prediction does not depend on it."""
+SLACK = 0.01  # predictions are right to first order in 1/N: a hundredth of the items
+WANTED = 0.85  # share of items right at which predictions are looked at, where users matter most
+ENOUGH = 1 << 14  # users that are as good as any number of them, where a prediction does not depend on it
 ESTIMATE_USERS = 1 << 12
-ERROR_SLACK = 1.5
-"""Standard errors need be right up to this factor: some leave out which items users happened to rate."""
+ERROR_SLACK = 1.5  # standard errors need be right up to this factor: some leave out which items users happened to rate
 
 
 def settings(subject: MechanismUnderTest) -> str:
