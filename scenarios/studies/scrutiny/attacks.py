@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -161,7 +161,7 @@ CHUNK, MOST_CHUNKS = 8, 8  # bits of a long release that are inspected together,
 FAR = 15  # differing bits are counted up to here where they are compared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AttackPlan:
     """One attack, before it is run."""
 
@@ -169,6 +169,7 @@ class AttackPlan:
     meaning: str
     neighbours: Neighbours
     laws: tuple[ClaimedLaw, ...]  # of the queries that devices are asked in turn
+    _: KW_ONLY
     fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
     company: bool = False  # whether the attacker knows the inputs of the devices around the victim
 
@@ -177,23 +178,25 @@ def attack_plans(
     laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
 ) -> Iterator[AttackPlan]:
     """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
-    first, named = laws[0], laws[0].names_rated
-    worst, unlike = _neighbours(first, size, releases, coins)
-    rounds = f"in {len(laws)} rounds"
-    meaning = "the two inputs that the channel tells apart best"
-    yield AttackPlan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
-    meaning = "two inputs that were found by search"
-    yield AttackPlan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
-    yield AttackPlan(
-        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first)
-    )
+    first, names_rated, rows = laws[0], laws[0].names_rated, inputs(size, coins)
+    pairs, rounds = comparable(rows, names_rated=names_rated), f"in {len(laws)} rounds"
+    worst = _worst(first, rows, pairs)
+    unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
+    yield AttackPlan("worst", "the two inputs that the channel tells apart best", worst, (first,))
+    yield AttackPlan("searched", "two inputs that were found by search", unlike, (first,), fitted=False)
+    yield AttackPlan("repeat", "the worst inputs, asked twice the same", worst, (first, first))
     meaning = "the worst inputs, beside devices whose inputs are known"
-    yield AttackPlan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
-    yield AttackPlan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
-    meaning = f"inputs found by search, {rounds}"
-    yield AttackPlan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
-    for name, meaning, pairs in _inferences(size, named=named):
-        yield AttackPlan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+    yield AttackPlan("company", meaning, worst, (first,), company=True)
+    yield AttackPlan("rounds", f"the worst inputs, {rounds}", worst, laws)
+    yield AttackPlan("searched rounds", f"inputs found by search, {rounds}", unlike, laws, fitted=False)
+    # What is inferred of one device: whether it rated an item, and how; it likes all others, or none.
+    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
+    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
+    sides = np.array([[0, 2], [1, 3]])
+    if not names_rated:
+        neighbours = Neighbours((*liked, *others), sides)
+        yield AttackPlan("membership", f"whether an item was rated, {rounds}", neighbours, laws)
+    yield AttackPlan("attribute", f"whether an item is liked, {rounds}", Neighbours((*liked, *disliked), sides), laws)
 
 
 def variant_plans(
@@ -206,8 +209,7 @@ def variant_plans(
     coins: np.random.Generator,
 ) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
-    first, words = laws[0], kind.replace("pool=some", "about some items only")
-    rows = inputs(size, coins)
+    first, words, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
     pairs = comparable(rows, names_rated=first.names_rated)
     worst = _worst(first, rows, pairs)
     unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
@@ -215,36 +217,16 @@ def variant_plans(
     # differs: of two inputs that differ in both, equal noise tells nothing.
     single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
-    yield AttackPlan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
-    meaning = f"inputs found by search, {words}"
-    yield AttackPlan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(f"worst {kind}", f"the worst inputs, {words}", worst, (first,))
+    yield AttackPlan(f"searched {kind}", f"inputs found by search, {words}", unlike, (first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
-    yield AttackPlan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+    yield AttackPlan(f"rounds {kind}", meaning, alone, (after, *laws[1:]), fitted=False)
 
 
 def _differ_in_one(one: Rated, other: Rated) -> bool:
     """Return whether two inputs differ in what they say of a single item."""
     ours, theirs = dict(one), dict(other)
     return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
-
-
-def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
-    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
-    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
-    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
-    pairs = np.array([[0, 2], [1, 3]])
-    if not named:
-        yield "membership", "whether an item was rated", Neighbours((*liked, *others), pairs)
-    yield "attribute", "whether an item is liked", Neighbours((*liked, *disliked), pairs)
-
-
-def _neighbours(
-    law: ClaimedLaw, size: Size, releases: int, coins: np.random.Generator
-) -> tuple[Neighbours, Neighbours]:
-    """Return the pairs of inputs that a channel tells apart best, and those that its releases do."""
-    rows = inputs(size, coins)
-    pairs = comparable(rows, names_rated=law.names_rated)
-    return _worst(law, rows, pairs), _most_unlike(law, rows, pairs, releases=releases, coins=coins)
 
 
 def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:

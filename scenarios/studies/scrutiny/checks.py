@@ -41,7 +41,6 @@ from scenarios.studies.scrutiny.mechanism import (
     MechanismUnderTest,
     Rated,
     Size,
-    cohort,
     coins_of,
     every_rating,
     omissions,
@@ -88,7 +87,7 @@ def layouts(subject: MechanismUnderTest) -> str:
 
     def digest(query: Query, size: int, threads: int) -> str:
         blocks = cut(0, ratings.users, size)
-        cohorts = [cohort(ratings, first, stop, absence=absence) for first, stop in blocks]
+        cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
             releases = pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts))
             return digest_of(list(releases))
@@ -111,7 +110,7 @@ def ledger(subject: MechanismUnderTest) -> str:
     query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
     ratings = all_devices()
     budget = None if query.epsilon is None else query.epsilon * Fraction(3, 2)
-    devices = cohort(ratings, 0, ratings.users, budget=budget)
+    devices = Cohort(ratings, SECRET, 0, ratings.users, budget)
     first = devices.answer(query, 0, ratings.users)
     require_spent(devices, query.epsilon, "one query")
     if devices.answer(query, 0, ratings.users) != first:
@@ -261,7 +260,7 @@ def crossing(subject: MechanismUnderTest) -> str:
         raise Failed(f"a {type(query).__name__} is asked, no Query")
     if query.public_seed != PUBLIC:
         raise Failed("the query brings another public seed than it was given")
-    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.3))
+    devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.3))
     release = devices.answer(query, 0, ratings.users)
     if type(release) is not Release:
         raise Failed(f"a {type(release).__name__} is released, no Release")
@@ -295,7 +294,7 @@ def silence(subject: MechanismUnderTest) -> str:
 def merging(subject: MechanismUnderTest) -> str:
     """Check that the statistic of a block is the sum of those of its parts, in any cut."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
-    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.1))
+    devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.1))
     whole = _values(aggregate(query, devices.answer(query, 0, ratings.users)))
     for size in (ratings.users // 2 + 1, 10, 1):
         blocks = cut(0, ratings.users, size)
@@ -392,7 +391,7 @@ def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
 
 def _refuses(query: Query, ratings: StoredRatings) -> bool:
     """Return whether devices refuse a query; they may answer it, but not break, nor be charged for a refusal."""
-    devices = cohort(ratings, 0, 3)
+    devices = Cohort(ratings, SECRET, 0, 3, None)
     try:
         devices.answer(query, 0, 3)
     except InputError as error:
@@ -408,9 +407,8 @@ class Check(NamedTuple):
 
     name: str
     meaning: str  # what it makes sure of
-    holds: Callable[
-        [MechanismUnderTest], str
-    ]  # returns figures in words where it holds, and raises a verdict otherwise
+    # Returns figures in words where it holds, and raises a verdict otherwise
+    holds: Callable[[MechanismUnderTest], str]
 
     def of(self, subject: MechanismUnderTest) -> CheckRow:
         """Return what comes of it; whatever is raised on the way is a failure of the mechanism."""
@@ -420,7 +418,7 @@ class Check(NamedTuple):
             verdict, line = UNCHECKED, str(reason)
         except (Failed, BlindrecError) as error:
             verdict, line = FAILED, str(error)
-        except Exception as error:  # one's own code may raise anything
+        except Exception as error:  # custom code may raise anything
             verdict, line = FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
         return CheckRow(mechanism=subject.label, check=self.name, meaning=self.meaning, verdict=verdict, told=line)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from scipy.stats import beta, binom
 
 from coordinator.protocol.arrays import Bools, Floats, Ints
 from coordinator.protocol.budget import Epsilon
-from scenarios.studies.scrutiny.verdicts import AttackResult, Detectable, Power
+from scenarios.studies.scrutiny.verdicts import AttackResult, Detectable, Event, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
@@ -23,17 +24,6 @@ FINDS = 0.9  # probability with which leaks of the size that an audit states are
 SHARES = (1.0, 0.2, 0.01)  # shares of the answers for which it states that size
 FARTHEST = 60.0  # no leak is larger [nats]
 MARGIN = 0.01  # a later look is preferred to an earlier, simpler one if it promises so much more [nats]
-
-
-class Event(NamedTuple):
-    """What one event shows: a lower bound of epsilon, and how often it happened among the plays that were measured."""
-
-    nats: float  # at least 0
-    by: str  # the score that it is a threshold of
-    plays: int
-    right: float  # share of these plays in which the victim's input was guessed right; a half says nothing
-    hits: int  # with the input that it speaks for
-    misses: int  # with the other one
 
 
 def parts_of(plays: int, coins: np.random.Generator) -> Ints:
@@ -85,23 +75,13 @@ def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: 
     hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
     bound = max(float(at_least(hits, misses, measured, doubt)[0]), 0.0)
     share = float((secret == guess)[measuring].mean()) if measured else 0.5
-    return Event(bound, by, measured, share, int(hits[0]), int(misses[0]))
+    return Event(measured=bound, right=share, plays=measured, hits=int(hits[0]), misses=int(misses[0]), by=by)
 
 
 def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> AttackResult:
     """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
-    return AttackResult(
-        name=name,
-        meaning=meaning,
-        times=times,
-        epsilon=None if claimed is None else times * claimed,
-        measured=event.nats,
-        right=event.right,
-        plays=event.plays,
-        hits=event.hits,
-        misses=event.misses,
-        by=event.by,
-    )
+    epsilon = None if claimed is None else times * claimed
+    return AttackResult(**asdict(event), name=name, meaning=meaning, times=times, epsilon=epsilon)
 
 
 def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from actors.custom import CustomDevice
+from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
 from coordinator.protocol.channels import Channel, Likelihood, LogRatio
@@ -28,7 +29,7 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, cohort, coins_of, stored
+from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 
 MOST_BITS = 12  # bits of a release whose values are enumerated
@@ -58,7 +59,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(CustomPublic):
-    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
+    """The public half of a custom mechanism that does not refuse a channel which tells too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -343,7 +344,7 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
 
     With another ``secret`` their noise differs: events are selected on some releases and measured on others.
     """
-    devices, rounds = cohort(ratings, 0, ratings.users, secret=secret), []
+    devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), []
     for law in laws:
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)

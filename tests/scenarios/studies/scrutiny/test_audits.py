@@ -20,7 +20,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.arrays import Words
-from coordinator.protocol.budget import require_epsilon
+from coordinator.protocol.budget import Epsilon, require_epsilon
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import GridLaplace
 from scenarios.commands.scrutiny_commands import in_nats
@@ -28,7 +28,7 @@ from scenarios.studies.scrutiny import release_laws as sampling
 from scenarios.studies.scrutiny.attacks import model
 from scenarios.studies.scrutiny.audit import audit, every_name
 from scenarios.studies.scrutiny.measured_epsilon import at_least, best_event, frequency_scores, parts_of, smallest_leak
-from scenarios.studies.scrutiny.mechanism import SECRET, TINY, cohort, stored, subjects
+from scenarios.studies.scrutiny.mechanism import SECRET, TINY, stored, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
 from scenarios.studies.scrutiny.verdicts import Audit
 
@@ -138,7 +138,7 @@ def game(leak: float, share: float, plays: int, coins: np.random.Generator) -> b
     honest = coins.random(plays) < 1 / (1 + np.exp(-np.where(leaks, leak, 1.0)))
     bit, parts = (secret == honest).astype(np.int64), parts_of(plays, coins)
     looks = {"stated log-ratio": 2.0 * bit - 1, "releases": frequency_scores(2 * leaks + bit, secret, parts)}
-    return best_event(looks, secret, parts, 1e-4).nats > 1
+    return best_event(looks, secret, parts, 1e-4).measured > 1
 
 
 @pytest.mark.statistical
@@ -212,7 +212,9 @@ def test_a_bound_holds_as_often_as_it_says_and_is_near_the_truth() -> None:
     for _ in range(300):
         secret = coins.random(4000) < 0.5
         score = (secret ^ (coins.random(4000) < 1 / (1 + math.e))).astype(float)
-        found, twin = (best_event({"bit": score}, secret, parts_of(4000, coins), doubt).nats for doubt in (0.01, 0.5))
+        found, twin = (
+            best_event({"bit": score}, secret, parts_of(4000, coins), doubt).measured for doubt in (0.01, 0.5)
+        )
         above += np.array([found, twin]) > 1
         told.append(found)
     assert binom.sf(10, 300, 0.01) < 1e-3
@@ -224,11 +226,11 @@ def test_a_bound_holds_as_often_as_it_says_and_is_near_the_truth() -> None:
 def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
 
-    def noted(ratings: Ratings, first: int, stop: int, *, secret: bytes = SECRET) -> Cohort:
+    def noted(ratings: Ratings, secret: bytes, first: int, stop: int, budget: Epsilon) -> Cohort:
         asked.append(secret)
-        return cohort(ratings, first, stop, secret=secret)
+        return Cohort(ratings, secret, first, stop, budget)
 
-    monkeypatch.setattr(sampling, "cohort", noted)
+    monkeypatch.setattr(sampling, "Cohort", noted)
     attacks = audit("grr", releases=1000).attacks
     assert asked[0] != SECRET  # the search
     assert asked[1:] == [SECRET] * len(attacks)
