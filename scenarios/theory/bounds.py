@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
+
+if TYPE_CHECKING:
+    from scenarios.config.scenario import Scenario
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -367,6 +371,12 @@ def all_bounds(*, adaptive_queries: bool = False, ours: bool = False, **problem:
         users = row.users(one) if valid else 0.0
         bounds.append(Bound(name=name, users=users, valid=valid, range=row.range, source=row.source))
     return bounds
+
+
+def bounds_of(scenario: Scenario, **how: Any) -> list[Bound]:
+    """Return the lower bounds of a filled-in scenario's users; ``how`` is as in `all_bounds`."""
+    sizes: dict[str, Any] = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
+    return all_bounds(**sizes, epsilon=as_float(scenario.epsilon), **how)
 
 
 def binding(bounds: Sequence[Bound]) -> Bound | None:

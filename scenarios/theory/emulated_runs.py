@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,6 +28,8 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.pairs import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,38 +329,29 @@ def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floa
     return min(float(np.concatenate(near).mean()), 1 - (1 - goal.target) / goal.items)
 
 
-Table = tuple[tuple[float, ...], ...]  # A matrix by clusters, as a key
+def content_cache(make: Callable[P, T]) -> Callable[P, T]:
+    """Let a function make a thing once for all arguments that hold the same, arrays included."""
+    things: dict[Any, T] = {}
+
+    @wraps(make)
+    def look_up(*arguments: P.args, **_: P.kwargs) -> T:
+        key = _content(arguments)
+        if key not in things:
+            if len(things) >= 256:  # the oldest goes: a thing of pairs takes megabytes
+                del things[next(iter(things))]
+            things[key] = make(*arguments)
+        return things[key]
+
+    return look_up
 
 
-def as_key(matrix: Floats) -> Table:
-    """Return a matrix as a key."""
-    return tuple(tuple(map(float, row)) for row in matrix)
-
-
-@dataclass(frozen=True, slots=True)
-class EmulatedWorld:
-    """A block model, as a key."""
-
-    rated: int
-    like: Table
-    class_shares: tuple[float, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def parameters(self) -> BlockParameters:
-        """The block model."""
-        return BlockParameters(
-            rated=self.rated,
-            like=np.array(self.like),
-            class_shares=np.array(self.class_shares),
-            cluster_sizes=np.array(self.sizes),
-        )
-
-
-def world_key(parameters: BlockParameters) -> EmulatedWorld:
-    """Return a block model as a key."""
-    shares, sizes = tuple(parameters.class_shares.tolist()), tuple(parameters.cluster_sizes.tolist())
-    return EmulatedWorld(parameters.rated, as_key(parameters.like), shares, sizes)
+def _content(value: Any) -> Any:
+    """Return a key that is equal where arrays, or what holds them, are equal."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if is_dataclass(value):
+        value = tuple(getattr(value, part.name) for part in fields(value))
+    return tuple(map(_content, value)) if isinstance(value, tuple) else value
 
 
 def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float]:
@@ -368,39 +362,37 @@ def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float
     return float(signals[1]) ** 2, items * variance
 
 
-@lru_cache(maxsize=256)
-def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulation:
+@content_cache
+def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
     """Return emulated runs of Pairwise-Preference, whose answers are 1 at such rates."""
     from coordinator.server.decoding.spectral import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
 
-    table, counts = np.array(rates), np.array(sizes)
-    cluster, items = np.repeat(np.arange(counts.size), counts), int(counts.sum())
+    cluster, items = np.repeat(np.arange(sizes.size), sizes), int(sizes.sum())
     upper = np.flatnonzero(np.triu(np.ones((items, items), bool), 1))
-    chances = table[np.ix_(cluster, cluster)].ravel()[upper]
+    chances = rates[np.ix_(cluster, cluster)].ravel()[upper]
     mean = float(chances.mean())
-    signal, noise = _spectral(table, mean * (1 - mean) if decoder == "centred" else mean, counts)
+    signal, noise = _spectral(rates, mean * (1 - mean) if decoder == "centred" else mean, sizes)
 
     def draw(users: int, coins: np.random.Generator) -> Indices:
         pairs, agreed = np.zeros((2, items**2), np.int64)
         pairs[upper], agreed[upper] = draw_pairs(chances, users=users, coins=coins)
         square = {"pairs": pairs.reshape(items, items), "agreed": agreed.reshape(items, items)}
         statistic = PairStatistic(**square, devices=users, answered=int(pairs.sum()), refused=0)
-        return decode_pairs(statistic, clusters=counts.size, decoder=decoder).cluster
+        return decode_pairs(statistic, clusters=sizes.size, decoder=decoder).cluster
 
     def strength(users: float) -> float:
         return users / chances.size * signal / noise
 
-    return Emulation(draw=draw, sizes=counts, strength=strength, seconds=pair_seconds(items))
+    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
 
 
-@lru_cache(maxsize=256)
-def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulation:
+@content_cache
+def totals_emulation(alike: Floats, world: BlockParameters, scale: float) -> Emulation:
     """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
     from coordinator.server.decoding.spectral import decode_affinity  # noqa: PLC0415 (as above)
 
-    world, table = key.parameters, np.array(alike)
     sizes, items, rated = world.cluster_sizes, world.items, world.rated
-    one = curator_signal(table, sizes, users=1, rated=rated)
+    one = curator_signal(alike, sizes, users=1, rated=rated)
     signal, _ = _spectral(one.means, 0.0, sizes)
     variance = float(sizes @ one.variances @ sizes) / items**2
 
@@ -409,7 +401,7 @@ def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulatio
             votes = draw_votes(world, users=users, coins=coins)
             totals = (votes.T @ votes).astype(np.float64)
         else:
-            totals = draw_totals(curator_signal(table, sizes, users=users, rated=rated), coins)
+            totals = draw_totals(curator_signal(alike, sizes, users=users, rated=rated), coins)
         upper = np.triu(totals + coins.laplace(scale=scale, size=totals.shape), 1)
         return decode_affinity(upper + upper.T, clusters=sizes.size, error=1.0).cluster
 
@@ -432,10 +424,9 @@ def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
     return decode_shares(one, clusters=clusters).cluster
 
 
-@lru_cache(maxsize=256)
-def reveal_emulation(world: EmulatedWorld, share: float) -> Emulation:
-    """Return emulated runs of full reveal, in which users tell everything with a probability and nothing else."""
-    parameters = world.parameters
+@content_cache
+def reveal_emulation(parameters: BlockParameters, share: float) -> Emulation:
+    """Return emulated runs of full reveal, in which users say everything with a probability and nothing else."""
 
     def draw(users: int, coins: np.random.Generator) -> Indices:
         rated, liked = draw_reveals(parameters, users=int(coins.binomial(users, share)), coins=coins)
@@ -468,10 +459,9 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
     return users, yeses
 
 
-@lru_cache(maxsize=256)
-def query_emulation(world: EmulatedWorld) -> Emulation:
+@content_cache
+def query_emulation(parameters: BlockParameters) -> Emulation:
     """Return emulated runs of item queries, by how many yeses an item needs, an odd number where it may be chosen."""
-    parameters = world.parameters
     likes = np.repeat(parameters.class_shares @ parameters.like, parameters.cluster_sizes)
 
     def draw(answers: int, coins: np.random.Generator) -> Indices:
@@ -484,8 +474,8 @@ def query_emulation(world: EmulatedWorld) -> Emulation:
     return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=seconds, largest=10**7 + 1, step=2)
 
 
-@lru_cache(maxsize=256)
-def query_users(world: EmulatedWorld, answers: int) -> float:
+@content_cache
+def query_users(world: BlockParameters, answers: int) -> float:
     """Return how many users item queries ask on average until every item has so many yeses."""
-    coins = np.random.default_rng([answers, *world.sizes])
-    return float(np.mean([draw_yeses(world.parameters, answers, coins)[0] for _ in range(2 * BATCH)]))
+    coins = np.random.default_rng([answers, *world.cluster_sizes.tolist()])
+    return float(np.mean([draw_yeses(world, answers, coins)[0] for _ in range(2 * BATCH)]))

@@ -42,7 +42,6 @@ from scenarios.data.populations import known_world
 from scenarios.theory.emulated_runs import (
     NOT_EMULATED,
     Emulation,
-    as_key,
     pair_emulation,
     pair_seconds,
     query_emulation,
@@ -50,7 +49,6 @@ from scenarios.theory.emulated_runs import (
     share_seconds,
     takes_too_long,
     totals_emulation,
-    world_key,
 )
 from scenarios.theory.prediction import (
     LineLaw,
@@ -330,13 +328,12 @@ def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> P
 
 @_predictor.register
 def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:
-    sizes = tuple(parameters.cluster_sizes.tolist())
-    return _of_pairs(parameters, lambda: pair_emulation(as_key(moments.rates), sizes, decoder))
+    return _of_pairs(parameters, lambda: pair_emulation(moments.rates, parameters.cluster_sizes, decoder))
 
 
 @_predictor.register
 def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    return _of_pairs(parameters, lambda: totals_emulation(as_key(moments.alike), world_key(parameters), moments.scale))
+    return _of_pairs(parameters, lambda: totals_emulation(moments.alike, parameters, moments.scale))
 
 
 def _of_pairs(parameters: BlockParameters, emulation: Callable[[], Emulation]) -> Predictor | None:
@@ -352,7 +349,7 @@ def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Pr
     """Predict as if the users were enough for every item to be learned."""
     if takes_too_long(share_seconds(parameters.items)):
         return None
-    one, answers = query_emulation(world_key(parameters)), moments.answers
+    one, answers = query_emulation(parameters), moments.answers
     return Predictor(accuracy=lambda _: one.accuracy(answers), exact=lambda _: one.exact(answers))
 
 
@@ -360,7 +357,7 @@ def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Pr
 def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
     if takes_too_long(share_seconds(parameters.items)):
         return None
-    one = reveal_emulation(world_key(parameters), moments.share)
+    one = reveal_emulation(parameters, moments.share)
     return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
 
 

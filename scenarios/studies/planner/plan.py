@@ -22,12 +22,11 @@ from scenarios.studies.planner.least_users import (
     candidates,
     epsilon_needed,
     estimated_epsilon,
-    own_candidates,
     simulated,
     to_epsilon,
     users_needed,
 )
-from scenarios.theory.bounds import all_bounds, bounds_rows
+from scenarios.theory.bounds import bounds_of, bounds_rows
 from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
 from scenarios.theory.sufficient_users import sufficient_users
@@ -90,14 +89,14 @@ def plan(
     own: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
     """Plan for a block model."""
-    compared = [*own_candidates(world, own), *candidates(world)]
-    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
+    every = candidates(world, own)
+    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in every]
     key = "epsilon" if inverse else "users"
     best = _recommended(candidate_rows, key) or (None, None)
     failure, mistakes = _failing(world, target)
     return DesignPlan(
         rows=[row for _, row in candidate_rows],
-        bounds=_bounds(_at(world, best[1]), failure, mistakes),
+        bounds=bounds_rows(bounds_of(_at(world, best[1]).complete(), failure=failure, mistakes=mistakes)),
         recommended=best[0],
         best=best[1],
         why=_why(_able(candidate_rows), best[1], key),
@@ -311,19 +310,6 @@ def _failing(world: Scenario, target: Target) -> tuple[float, int]:
         return round(1 - target.success, 12), 0
     items = world.complete().items or 0
     return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
-
-
-def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
-    filled = world.complete()
-    bounds = all_bounds(
-        items=filled.items or 0,
-        rated=filled.rated or 0,
-        epsilon=as_float(world.epsilon),
-        clusters=filled.clusters or 0,
-        failure=failure,
-        mistakes=mistakes,
-    )
-    return bounds_rows(bounds)
 
 
 def _sufficient(world: Scenario, failure: float) -> float | None:

@@ -31,7 +31,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, designs: set[str], target: Target =
     """A plan among some designs: pairs take seconds."""
     names = {name: more.pop(name) for name in ("users", "inverse") if name in more}
 
-    def few(world: Scenario) -> list[Candidate]:
+    def few(world: Scenario, own: None = None) -> list[Candidate]:
         able = [one for one in candidates(world) if one.design in designs]
         return [one for one in able if one.settings.get("agreement", "rated-equal") == "rated-equal"]
 
