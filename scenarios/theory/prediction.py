@@ -255,27 +255,22 @@ def _limit_start(mixture: ScoreMixture) -> Floats:
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
 
 
-def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the share of items that k-means on the scores puts right, under the best matching of labels.
-
-    k-means is the best clustering, as the decoder finds it. Clusters with the same ``given_sensed`` cannot be told
-    apart: k-means then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck
-    (1/2 for two equal clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after
-    the fact). Without noise and without contrast it is the largest cluster's share.
-    """
-    return mixture_accuracy(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
-
-
 def mixture_accuracy(mixture: ScoreMixture | None, sizes: Ints) -> float:
-    """Predict the share of items that k-means puts right of such a mixture, None of equal scores; see above."""
+    """Predict the share of items that k-means on such scores puts right, under the best matching of labels.
+
+    k-means is the best clustering, as the decoder finds it. Clusters with the same mean cannot be told apart: k-means
+    then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck (1/2 for two equal
+    clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after the fact). Where all
+    scores are equal, None, it is the largest cluster's share.
+    """
     if mixture is None:
         return float(sizes.max() / sizes.sum())
     rows, columns, inside = _matched(mixture, sampled_cuts(mixture))
     return float(mixture.shares[rows] @ inside[rows, columns])
 
 
-def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the probability that all N labels are right, up to a permutation of labels.
+def mixture_exact(mixture: ScoreMixture | None, sizes: Ints) -> float:
+    """Predict the probability that all N labels are right, up to a permutation of labels; None: all scores are equal.
 
     When all is right, the centres are the true clusters' mean scores, which are independent of the scores' deviations
     from them. Given the means' gap G, an item of a cluster of n stays away from a neighbour of m items if its
@@ -283,11 +278,6 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
     The gaps are integrated out, cluster by cluster. Where the mixture's best cuts do not separate the clusters' means,
     as when clusters coincide, k-means cuts elsewhere and the value is 0.
     """
-    return mixture_exact(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
-
-
-def mixture_exact(mixture: ScoreMixture | None, sizes: Ints) -> float:
-    """Predict the probability that k-means puts all items right of such a mixture, None of equal scores; see above."""
     if mixture is None:
         return float(sizes.size == 1)
     order = np.argsort(mixture.means)
@@ -310,7 +300,7 @@ def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> ScoreMixture | N
     return ScoreMixture(means=(level - centre) / math.sqrt(noise), deviations=deviations, sizes=sizes)
 
 
-def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> ScoreMixture | None:
+def mixture_of_scores(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> ScoreMixture | None:
     """Mixture of the scores in units of their mean noise, around their mean; None where all scores are equal.
 
     An item in a cluster with a larger effect is answered 1 more often, which changes its score's variance: the

@@ -52,15 +52,15 @@ from scenarios.theory.emulated_runs import (
 )
 from scenarios.theory.prediction import (
     LineLaw,
+    ScoreMixture,
     kmeans_cuts,
     line_accuracy,
     line_exact,
     mixture_accuracy,
     mixture_exact,
     mixture_of,
+    mixture_of_scores,
     normal_density,
-    predicted_accuracy,
-    predicted_exact,
 )
 
 LATTICE = 1 << 17  # noisy totals that spread over more whole numbers than this get a density
@@ -302,18 +302,20 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
 def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -> Predictor:
     sizes = parameters.cluster_sizes
     decoder = "centred" if decoder == POSTERIOR else decoder
-    return Predictor(
-        accuracy=lambda users: predicted_accuracy(moments, sizes, users=users, decoder=decoder),
-        exact=lambda users: predicted_exact(moments, sizes, users=users, decoder=decoder),
-    )
+    return _of_mixture(lambda users: mixture_of_scores(moments, sizes, users, decoder), sizes)
 
 
 @_predictor.register
 def _frequencies(moments: FrequencyMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    level, variance, sizes = moments.level, moments.variance, parameters.cluster_sizes
+    sizes = parameters.cluster_sizes
+    return _of_mixture(lambda users: mixture_of(moments.level, moments.variance / users, sizes), sizes)
+
+
+def _of_mixture(mixture: Callable[[int], ScoreMixture | None], sizes: Ints) -> Predictor:
+    """Return what k-means makes of items' values, a mixture by the number of users."""
     return Predictor(
-        accuracy=lambda users: mixture_accuracy(mixture_of(level, variance / users, sizes), sizes),
-        exact=lambda users: mixture_exact(mixture_of(level, variance / users, sizes), sizes),
+        accuracy=lambda users: mixture_accuracy(mixture(users), sizes),
+        exact=lambda users: mixture_exact(mixture(users), sizes),
     )
 
 
@@ -336,11 +338,17 @@ def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str)
     return _of_pairs(parameters, lambda: totals_emulation(moments.alike, parameters, moments.scale))
 
 
-def _of_pairs(parameters: BlockParameters, emulation: Callable[[], Emulation]) -> Predictor | None:
+def _of_pairs(parameters: BlockParameters, make: Callable[[], Emulation]) -> Predictor | None:
     """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
-    if takes_too_long(pair_seconds(parameters.items)) or not 2 <= parameters.cluster_sizes.size < parameters.items:
+    able = 2 <= parameters.cluster_sizes.size < parameters.items
+    return _emulated(pair_seconds(parameters.items), make) if able else None
+
+
+def _emulated(seconds: float, make: Callable[[], Emulation]) -> Predictor | None:
+    """Return emulated predictions; None where a draw takes too long."""
+    if takes_too_long(seconds):
         return None
-    one = emulation()
+    one = make()
     return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
 
 
@@ -355,10 +363,7 @@ def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Pr
 
 @_predictor.register
 def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    if takes_too_long(share_seconds(parameters.items)):
-        return None
-    one = reveal_emulation(parameters, moments.share)
-    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
+    return _emulated(share_seconds(parameters.items), lambda: reveal_emulation(parameters, moments.share))
 
 
 @_predictor.register
