@@ -189,7 +189,7 @@ class Goal:
         return np.asarray(np.exp(self.items * np.log1p(-self.wrong(levels))))
 
     def expected(self, levels: Floats) -> Floats:
-        """Return what a draw tells on average: whether all items are right, or the share that is."""
+        """Return what a draw is on average: whether all items are right, or the share that is."""
         return np.clip(self.chance(levels), *CHANCES) if self.whole else 1 - self.wrong(levels)
 
     def likelihood(self, expected: list[Floats], batches: list[Floats]) -> Floats:

@@ -232,7 +232,7 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
 
 
 def simulated_predictor(scenario: Scenario) -> Predictor | None:
-    """Return predictions from simulated answers of a design of one's own that brings no moments; None of others."""
+    """Return predictions from simulated answers of a custom design that brings no moments; None of others."""
     simulation = simulated(scenario)
     return from_moments(SignMoments(contrast=simulation.contrast), scenario) if simulation else None
 

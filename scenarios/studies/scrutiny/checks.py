@@ -118,7 +118,7 @@ def ledger(subject: MechanismUnderTest) -> str:
     require_spent(devices, query.epsilon, "a query and its repeat")
     second = devices.answer(later, 0, ratings.users)
     if query.epsilon is None:
-        return "no noise: the ledger tells no limit, a repeat has the same bits"
+        return "no noise: the ledger has no limit, a repeat has the same bits"
     if second.refused != ratings.users or any(second.bits) or second.answered_mask().any():
         raise Failed(f"beyond their budget {ratings.users - second.refused} of {ratings.users} devices answer")
     require_spent(devices, query.epsilon, "a refusal")

@@ -48,7 +48,7 @@ Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class UnclaimedQuestion(Question):
-    """A question that says what it may cost, but claims nothing, so that a channel is built however much it tells."""
+    """A question that says what it may cost, but claims nothing, so that a channel is built however much it gives away."""
 
     cost: float = math.inf
 
@@ -59,7 +59,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(CustomPublic):
-    """The public half of a custom mechanism that does not refuse a channel which tells too much."""
+    """The public half of a custom mechanism that does not refuse a channel that gives away too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -82,7 +82,7 @@ class ClaimedLaw:
     def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
         public, self.device, self.query = subject.public, subject.device, query
         self.names_rated = public.names_rated  # which items a device rated is public
-        self.channel: AnyChannel | None = None  # so it stays where ratings are told as they are
+        self.channel: AnyChannel | None = None  # so it stays where ratings are released as they are
         self.refusal = ""  # why devices refuse such a query, if they do
         if not public.private:
             return
@@ -181,7 +181,7 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
     """
     row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
     if len(row) > 1 << bits:
-        raise Failed(f"the channel tells {len(row)} chances for {bits} bits")
+        raise Failed(f"the channel states {len(row)} chances for {bits} bits")
     every = math.lcm(*{one.denominator for one in row})
     numbers = [one.numerator * (every // one.denominator) for one in row]  # fractions would take most of the time
     if sum(numbers) != every or min(numbers) < 0:

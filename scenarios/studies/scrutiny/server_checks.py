@@ -115,7 +115,7 @@ def estimates(subject: MechanismUnderTest) -> str:
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
     if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
-        raise Unchecked("it tells no value and standard error of every item")
+        raise Unchecked("it estimates no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
     reach = float(t.isf(FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
     rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in runs])

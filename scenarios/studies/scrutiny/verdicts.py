@@ -87,7 +87,7 @@ class Conformance(Scrutiny):
         return [row for row in self.rows if row.verdict == FAILED]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec check --json` tells."""
+        """Return what `blindrec check --json` writes."""
         return {"held": self.held, "rows": [row.as_json() for row in self.rows]}
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class AttackResult(Event):
 class Detectable:
     """The smallest leak that an attack would find if it were in a share of the answers."""
 
-    share: float  # share of the answers that leak; their bits alone are told apart better than is claimed
+    share: float  # share of the answers that leak; their bits alone are distinguished better than is claimed
     epsilon: float | None  # what they give away at least if it is found [nats]; None: none of any size is found
 
 
@@ -190,7 +190,7 @@ class Audit(Scrutiny):
     epsilon : Fraction or None
         Epsilon of one release, exactly [nats]; None where none is promised.
     log_ratio : LogRatio or None
-        Largest log-ratio of the exact channel; infinite where ratings are told as they are, None where the channel
+        Largest log-ratio of the exact channel; infinite where ratings are released as they are, None where the channel
         cannot be enumerated.
     confidence : float
         Probability that all lower bounds hold.
@@ -251,7 +251,7 @@ class Audit(Scrutiny):
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec audit --json` tells; infinity is the string ``"inf"``."""
+        """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
         exact: float | str | None = "inf" if self.exact == math.inf else self.exact
         return {
             "design": self.design,
