@@ -48,7 +48,7 @@ Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class UnclaimedQuestion(Question):
-    """A question that says what it may cost, but claims nothing, so that a channel is built however much it gives away."""
+    """A question that says what it may cost but claims nothing, so that a channel is built whatever it gives away."""
 
     cost: float = math.inf
 

@@ -22,11 +22,19 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from scenarios.config.admission import improbable_count
-from scenarios.studies.scrutiny import server_checks
-from scenarios.studies.scrutiny.checks import Check, at_the_runs_size, conformance, layouts, log_ratio, sampler
+from scenarios.studies.scrutiny import checks
+from scenarios.studies.scrutiny.checks import (
+    Check,
+    at_the_runs_size,
+    conformance,
+    estimates,
+    layouts,
+    log_ratio,
+    prediction,
+    sampler,
+)
 from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, every_rating, subjects
 from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
-from scenarios.studies.scrutiny.server_checks import estimates, prediction
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Failed, Unchecked
 
 MECHANISMS = ("unary", "matrix")
@@ -132,8 +140,8 @@ def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
     def failed(subject: MechanismUnderTest) -> str:
         raise Failed("here")
 
-    checks = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
-    result = conformance([liars.subject()], checks)
+    tried = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
+    result = conformance([liars.subject()], tried)
     assert [(row.verdict, row.told) for row in result.rows] == [
         (FAILED, "ZeroDivisionError: a"),
         (FAILED, "items is 5; give more"),
@@ -228,7 +236,7 @@ def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 
     """What is said of twenty runs in which values rise by ``rise``, give or take, and spread by ``spread``."""
     around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
     runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)
-    monkeypatch.setattr(server_checks, "_estimates_of", lambda *_: next(runs))
+    monkeypatch.setattr(checks, "_estimates_of", lambda *_: next(runs))
     return row_of(estimates, foreign.OUE())
 
 
@@ -261,4 +269,4 @@ def test_spread_is_taken_around_the_weighted_mean_of_each_cluster() -> None:
     value = np.array([0.0, 3.0, 5.0, 5.0, 8.0])
     error = np.array([1.0, math.sqrt(2), 1.0, 1.0, 1.0])
     level = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
-    assert server_checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)
+    assert checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)
