@@ -180,6 +180,14 @@ def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let emulated predictions take the fewest draws, by default: for tests of what a plan says, not how sure it is."""
+    if not THOROUGH:
+        monkeypatch.setattr("scenarios.theory.emulated_runs.MOST", 16)
+        monkeypatch.setattr("scenarios.theory.emulated_runs.PATIENCE", 1)
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C and SIGHUP reach this process and what it starts.
 

@@ -120,7 +120,7 @@ def test_intervals_for_all_items_right_cover(decoder: str, success: float) -> No
     assert high >= success - radius
 
 
-def test_large_catalogues_are_emulated_and_larger_ones_say_why_not() -> None:
+def test_large_catalogues_are_emulated_and_larger_ones_say_why_not(few_draws: None) -> None:
     assert covers(estimated(emulation(items=600, rated=600), success=0.98), 16 * 600 * math.log(600))
     assert predict(Scenario(design="pairwise", items=4000, rated=40).complete(), 1000) is None
     made = plan(Scenario(items=4000, rated=40, **any_design()), Target(success=0.95, accuracy=None))
@@ -128,7 +128,7 @@ def test_large_catalogues_are_emulated_and_larger_ones_say_why_not() -> None:
     assert {(row["users"], row["note"]) for row in rows} == {(None, NOT_EMULATED)}
 
 
-def test_rows_say_that_they_are_emulated() -> None:
+def test_rows_say_that_they_are_emulated(few_draws: None) -> None:
     items = size(40, 16)
     made = plan(Scenario(items=items, rated=items, **any_design()), Target(success=None, accuracy=0.9))
     emulated = [row for row in made.rows if row.get("emulated")]

@@ -22,6 +22,7 @@ from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan,
 from scenarios.studies.planner.plan_tables import show_plan
 from scenarios.theory.predictors import predictor
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 SURE = Target(success=0.95, accuracy=None)
 HALF = Target(success=None, accuracy=0.9)
 MIRRORED = ((0.9, 0.1), (0.1, 0.9))
@@ -221,9 +222,9 @@ LATEST_SMALL = {
 }
 """The shape of MovieLens latest-small, as `shape_of` finds it."""
 SHAPES: dict[str, tuple[dict[str, Any], Target, str | None]] = {
+    "one rated": ({"items": 40, "rated": 1}, SURE, "sign"),
     "latest-small": ({**LATEST_SMALL, "epsilon": 1}, Target(success=None, accuracy=0.99), "sign"),
     "latest-small, epsilon 8": ({**LATEST_SMALL, "epsilon": 8}, Target(success=None, accuracy=0.99), None),
-    "one rated": ({"items": 40, "rated": 1}, SURE, "sign"),
     "all rated, mirrored tastes": ({"items": 30, "rated": 30, "like": MIRRORED}, HALF, "pairwise"),
     "three clusters": ({"items": 30, "rated": 8, "like": ((0.9, 0.5, 0.1),), "epsilon": 2}, HALF, None),
     "nothing to tell": ({"items": 40, "rated": 6, "like": ((0.5, 0.5),)}, HALF, None),

@@ -16,6 +16,7 @@ from scenarios.studies.planner.plan import plan
 from scenarios.studies.planner.withstanding import _rows, withstanding
 from scenarios.theory.liars import influence_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 WORLD = Scenario(items=1000, rated=30, **any_design())
 ALL_RIGHT = Target(success=0.95, accuracy=None)
 
