@@ -29,9 +29,8 @@ from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import GridLaplace
 from scenarios.commands.scrutiny_commands import in_nats
 from scenarios.studies.scrutiny import release_laws as sampling
-from scenarios.studies.scrutiny.attacks import model
+from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, model, parts_of, smallest_leak
 from scenarios.studies.scrutiny.audit import audit, every_name
-from scenarios.studies.scrutiny.measured_epsilon import at_least, best_event, frequency_scores, parts_of, smallest_leak
 from scenarios.studies.scrutiny.mechanism import SECRET, TINY, stored, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw
 from scenarios.studies.scrutiny.verdicts import Audit
