@@ -20,6 +20,7 @@ import ray
 import typer
 
 from actors.keeper import Keeper
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.messages import Query, Release
 from coordinator.server.fleet.cohorts import Cohorts, plan_layout
 from coordinator.server.fleet.coordinator_actor import RayFleet
@@ -118,7 +119,7 @@ def main(
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
     rate: Annotated[float, typer.Option(help="Devices that a worker computes a second.")] = 4e6,
     most: Annotated[float, typer.Option(help="Devices of the largest row.")] = 1e12,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Measure the coordinator's share."""
     scenario, rows = Scenario(items=items, rated=rated, users=1000), []
@@ -149,10 +150,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         keeper = {"in_memory": booked(None), "in_a_folder": booked(Path(folder) / "run" / "0", 2_000)}
     print(", ".join(f"a booking {name.replace('_', ' ')}: {1e6 * took:,.0f} us" for name, took in keeper.items()))
-    if json_file:
-        json_file.write_text(
-            json.dumps({"rounds": rows, "seconds_a_booking": keeper}, indent=2) + "\n", encoding="utf-8"
-        )
+    write_figures(json_file, {"rounds": rows, "seconds_a_booking": keeper})
 
 
 if __name__ == "__main__":

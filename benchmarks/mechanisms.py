@@ -6,15 +6,14 @@ ratings, sketch, randomize and pack; the server adds a release up. Digests, deco
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actors.device import Cohort
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.coins import derive
 from coordinator.server.decoding.threads import one_thread
 from coordinator.server.mechanisms import aggregate, server_halves
@@ -62,7 +61,7 @@ def main(
     rated: Annotated[int, typer.Option(help="Items w that a device rated.")] = 30,
     epsilon: Annotated[str, typer.Option(help="Privacy parameter of private mechanisms.")] = "1",
     users: Annotated[int, typer.Option(help="Devices of a pass.")] = 1 << 16,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Print what each mechanism costs a device."""
     figures = {}
@@ -70,8 +69,7 @@ def main(
     for name in names or [*server_halves(), PUBLIC]:
         device, server = figures[name] = cost(name, items, rated, epsilon, users)
         print(f"{name:24} {device:6.2f} {server:7.2f}", flush=True)
-    if json_file:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, figures)
 
 
 if __name__ == "__main__":

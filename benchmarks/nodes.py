@@ -7,7 +7,6 @@ kind took of the processor during the run.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ import psutil
 import typer
 from ray.cluster_utils import Cluster
 
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.ray_instance import on_ray
 from scenarios.config.scenario import Scenario
@@ -70,7 +70,7 @@ def main(
     items: Annotated[int, typer.Option(help="Items N.")] = 1000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
     most: Annotated[int, typer.Option(help="Nodes of the largest cluster: 1, 2, 4 and so on up to here.")] = 8,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Make one run on more and more nodes."""
     rows, nodes = list[dict[str, Any]](), 1
@@ -81,8 +81,7 @@ def main(
         nodes *= 2
     if len({row["digest"] for row in rows}) > 1:
         raise SystemExit("digests differ")
-    if json_file:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, rows)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,14 @@ server unpacks and counts. No Ray and no messages; the best of some runs, of whi
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actors.device import Cohort
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.coins import derive
 from coordinator.protocol.messages import Query
 from coordinator.server.mechanisms import aggregate, server_halves
@@ -69,7 +68,7 @@ def main(
     users: Annotated[int, typer.Option(help="Devices.")] = 1 << 16,
     epsilon: Annotated[str, typer.Option(help="Privacy parameter.")] = "1",
     best_of: Annotated[int, typer.Option(help="Runs, of which the best counts.")] = 7,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Print what a user costs, and users a second."""
     tables = {}
@@ -80,8 +79,7 @@ def main(
         )
         for name, one in figures.items():
             print(f"{name:12} {one['devices']:7.0f} {one['server']:7.0f} {one['users_a_second']:12,.0f}")
-    if json_file:
-        json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, tables)
 
 
 if __name__ == "__main__":

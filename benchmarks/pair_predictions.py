@@ -7,17 +7,16 @@ if the accuracy that it says of its users lies within .03 of what is measured th
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from pydantic import ValidationError
 
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters
@@ -161,7 +160,7 @@ def in_words(row: dict[str, Any]) -> str:
 def main(
     settings: Annotated[int, typer.Option(help="Settings to draw.")] = 12,
     seed: Annotated[int, typer.Option(help="What they are drawn from.")] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Compare plans with devices."""
     rows = []
@@ -169,8 +168,7 @@ def main(
         rows.append(compare(scenario, TARGETS[place % len(TARGETS)]))
         print(in_words(rows[-1]), flush=True)
     print({name: sum(row["verdict"] == name for row in rows) for name in ("holds", "misses", "too many users")})
-    if json_file:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import typer
 
 from actors.second_order.cohort import Consent, PrivateCohort
 from actors.second_order.mechanisms.paper import running_sums
+from benchmarks.reference import JsonFile
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.features import ItemFeatures
@@ -99,7 +99,7 @@ def main(
     rank: Annotated[int, typer.Option(help="Columns of V.")] = 10,
     devices: Annotated[int, typer.Option(help="Devices, one after the other.")] = 50,
     rated: Annotated[int, typer.Option(help="Ratings of a device.")] = 150,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Time what a private device does, on one core."""
     text = json.dumps(measure(items=items, rank=rank, devices=devices, rated=rated), indent=2)

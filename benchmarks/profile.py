@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -19,7 +17,7 @@ from actors.block_model import BlockModelRatings, mark_subset, next_stamp, room_
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
-from benchmarks.reference import in_turns, reference, repeated
+from benchmarks.reference import JsonFile, in_turns, reference, repeated, write_figures
 from coordinator.protocol.arrays import Words
 from coordinator.protocol.coins import as_words, derive, round_key
 from coordinator.protocol.compiled import compiled
@@ -88,7 +86,7 @@ def profile(items: int, rated: int, users: int) -> dict[str, float]:
 
 def main(
     users: Annotated[int, typer.Option(help="Devices of a block, at most 2^17.")] = 1 << 17,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Print what the parts of a one-bit round cost a device."""
     shapes = {"N = 1,000, w = 30": (1000, 30), "N = 10,000, w = 100": (10_000, 100)}
@@ -97,8 +95,7 @@ def main(
         print(f"\n{name}, ns a device")
         for part, value in parts.items():
             print(f"{part:34} {value:6.0f}")
-    if json_file:
-        json_file.write_text(json.dumps(profiles, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, profiles)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ compared takes turns with it, pass by pass, for a second or more each, and the b
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numba import uint64
 
 from coordinator.protocol.arrays import Counts
@@ -59,3 +63,12 @@ def in_turns(ways: dict[str, Callable[[], Took]], passes: int = PASSES) -> dict[
     """Return the best pass of each way; ways take turns, so that a drift of the machine's speed meets all of them."""
     took = [{name: way() for name, way in ways.items()} for _ in range(passes)]
     return {name: {what: min(one[name][what] for one in took) for what in took[0][name]} for name in ways}
+
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")]
+
+
+def write_figures(file: Path | None, figures: object) -> None:
+    """Write figures as JSON to a file, if there is one."""
+    if file:
+        file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -6,7 +6,6 @@ the private memory of driver and coordinator and what Ray's object store holds. 
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 import psutil
 import typer
 
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.ray_instance import on_ray
 from scenarios.config.scenario import Scenario
@@ -57,7 +57,7 @@ def main(
     users: Annotated[int, typer.Option(help="Devices; each answers once.")] = 200_000,
     items: Annotated[int, typer.Option(help="Items N.")] = 300,
     design: Annotated[str, typer.Option(help="A design with a large statistic.")] = "pairwise",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Measure the memory of a run's parts as the number of rounds grows."""
     figures = [measure(rounds=one, users=users, items=items, design=design) for one in rounds or [1, 10, 100, 1000]]
@@ -67,8 +67,7 @@ def main(
             f"{one['rounds']:8} {one['driver']:10.0f} {one['coordinator']:15.0f} {one['object_store']:16.0f} "
             f"{one['seconds']:8.1f}"
         )
-    if json_file:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, figures)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from typing import Annotated, Any
 import psutil
 import typer
 
+from benchmarks.reference import JsonFile, write_figures
+
 COLUMNS: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "devices": ("devices", lambda row: f"{row['users']:,}"),
     "cohort": ("a cohort", lambda row: f"{row['ray']['devices_per_actor']:,}"),
@@ -106,7 +108,7 @@ def main(
     users: Annotated[int, typer.Option(help="Devices of the largest run.")] = 100_000_000,
     items: Annotated[int, typer.Option(help="Items N.")] = 1000,
     rated: Annotated[int, typer.Option(help="Rated items w.")] = 30,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Measure how the main job scales."""
     figures: dict[str, Any] = {"machine": machine(), "items": items, "rated": rated}
@@ -115,8 +117,7 @@ def main(
         rows = PARTS[name](users, items, rated)
         figures[name] = rows
         print(f"\n{name}\n{table(rows)}", flush=True)
-    if json_file:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, figures)
 
 
 if __name__ == "__main__":

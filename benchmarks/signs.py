@@ -6,16 +6,15 @@ the rival draws the same words and makes one addition for each item and device. 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numba import uint64
 
+from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.arrays import Ints, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
@@ -78,14 +77,13 @@ def main(
     users: Annotated[int, typer.Option(help="Devices of one block.")] = 1 << 17,
     items: Annotated[int, typer.Option(help="Items N, all of them in the pool.")] = 10_000,
     rival_users: Annotated[int, typer.Option(help="Devices of the rival, which is slow.")] = 1 << 11,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Time the server's sum of signs on one core."""
     figures = measure(users=users, items=items, rival_users=rival_users)
     for name, value in figures.items():
         print(f"{name:26} {value if isinstance(value, int) else format(value, ',.3f')}")
-    if json_file:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, figures)
 
 
 if __name__ == "__main__":

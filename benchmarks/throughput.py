@@ -10,18 +10,16 @@ messages.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import psutil
 import typer
 
 from benchmarks.numpy_maxsense import numpy_maxsense
-from benchmarks.reference import PASSES, Took, in_turns, reference, repeated
+from benchmarks.reference import PASSES, JsonFile, Took, in_turns, reference, repeated, write_figures
 from benchmarks.watching import Watched, watch
 from scenarios.backends.ray_instance import on_ray
 from scenarios.backends.selection import InProcess
@@ -123,7 +121,7 @@ def main(
     passes: Annotated[int, typer.Option(help="Passes of each way, in turns.")] = PASSES,
     way: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(WAYS)}; repeat it. Default: all.")] = None,
     cores: Annotated[int | None, typer.Option(help="Pin all processes to so many cores.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Measure what a device of the main job costs."""
     if cores:
@@ -147,8 +145,7 @@ def main(
         load = " to ".join(f"{one:.1f}" for one in tables[-1]["load"])
         print(f"N = {n:,}, w = {w}, {users:,} devices, best of {passes}; load {load}")
         print(f"{table(figures)}\n")
-    if json_file:
-        json_file.write_text(json.dumps(tables, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, tables)
 
 
 if __name__ == "__main__":

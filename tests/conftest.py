@@ -29,7 +29,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -170,10 +170,22 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
 def no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans consider two designs only: pairs take seconds."""
     from scenarios.studies.planner import plan  # noqa: PLC0415 (not needed by most tests)
-    from scenarios.studies.planner.least_users import candidates  # noqa: PLC0415 (same)
+    from scenarios.studies.planner.least_users import Candidate, candidates  # noqa: PLC0415 (same)
 
     few = ("maxsense", "full-reveal")
-    monkeypatch.setattr(plan, "candidates", lambda world: [one for one in candidates(world) if one.design in few])
+
+    def few_of(*request: Any) -> list[Candidate]:
+        return [one for one in candidates(*request) if one.design in few or ":" in one.design]
+
+    monkeypatch.setattr(plan, "candidates", few_of)
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let emulated predictions take the fewest draws, by default: for tests of what a plan says, not how sure it is."""
+    if not THOROUGH:
+        monkeypatch.setattr("scenarios.theory.emulated_runs.MOST", 16)
+        monkeypatch.setattr("scenarios.theory.emulated_runs.PATIENCE", 1)
 
 
 @pytest.fixture

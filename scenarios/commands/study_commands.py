@@ -100,7 +100,7 @@ def plan(
     if made.recommended is not None and made.best is not None and (cost or check):
         spent, needed = parse_epsilon(made.best["epsilon"]), made.best["users"]
         if cost:
-            result["cost"] = measure_cost(made.recommended.at(spent), needed).as_json()
+            result["cost"] = measure_cost(made.recommended.at(spent), needed)
             show_cost(screen, result["cost"])
         if check:
             if needed > MOST_SIMULATED:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
+
+if TYPE_CHECKING:
+    from scenarios.config.scenario import Scenario
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -144,7 +148,6 @@ def overlap(*, items: int, rated: int) -> Overlap:
     >>> [round(x, 6) for x in overlap(items=4, rated=2)]
     [0.666667, 0.166667, 0.333333]
     """
-    check_shape(items=items, rated=rated)
     mean = rated * rated / items
     alone = _log_avoid(items - 1, rated - 1)
     one, excess = mean * math.exp(alone), -mean * math.expm1(alone)
@@ -159,30 +162,31 @@ def overlap(*, items: int, rated: int) -> Overlap:
     return Overlap(one, more, excess)
 
 
-def fano_information(*, epsilon: float) -> float:
+Nats = Callable[[LearningProblem], float]  # most that one user's answer tells of a problem [nats]
+
+
+def fano_information(problem: LearningProblem) -> float:
     """`epsilon` nats (`epsilon log2 e` bits): any epsilon-LDP answer (Lemma 6). Infinite at epsilon = inf."""
-    check_epsilon(epsilon)
-    return epsilon
+    return problem.epsilon
 
 
-def tanh_information(*, epsilon: float) -> float:
+def tanh_information(problem: LearningProblem) -> float:
     """`epsilon tanh(epsilon / 2)` nats: the largest Kullback-Leibler divergence between two answers' laws."""
-    check_epsilon(epsilon)
-    return epsilon * math.tanh(epsilon / 2)
+    return problem.epsilon * math.tanh(problem.epsilon / 2)
 
 
-def capacity_information(*, epsilon: float) -> float:
-    """Exact capacity of an epsilon-LDP channel [nats]: no answer, however long, tells more.
+def capacity_information(problem: LearningProblem) -> float:
+    """Exact capacity of an epsilon-LDP channel [nats]: no answer, however long, tells more, whatever the ratings are.
 
     `max_a [eps a e^eps / (1 + a(e^eps - 1)) - ln(1 + a(e^eps - 1))]` is reached where
     `1 + a(e^eps - 1) = k`, `k = eps / (1 - e^-eps)`, and equals `k - 1 - ln k`; about `eps^2 / 8` for small
     epsilon. At epsilon = inf it is infinite, as long as answers may be of any length: then an answer of m bits
     tells `m ln 2` at most, and w binary ratings `w ln 2` (`ratings_information`).
 
-    >>> round(capacity_information(epsilon=1.0), 4)
+    >>> round(capacity_information(LearningProblem(items=1000, rated=30, epsilon=1.0)), 4)
     0.1233
     """
-    check_epsilon(epsilon)
+    epsilon = problem.epsilon
     if epsilon == math.inf:
         return math.inf
     if epsilon < 1e-3:
@@ -192,39 +196,37 @@ def capacity_information(*, epsilon: float) -> float:
     return x - math.log1p(x)
 
 
-def ratings_information(*, rated: int) -> float:
+def ratings_information(problem: LearningProblem) -> float:
     """`w ln 2` nats: which items were rated tells nothing, a binary rating a bit at most. Ours; needs no privacy."""
-    return rated * math.log(2)
+    return problem.rated * math.log(2)
 
 
-def one_bit_information(*, items: int) -> float:
+def one_bit_information(problem: LearningProblem) -> float:
     """`1 / N` nats: any one-bit sketch, private or not, of a single rating, `w = 1` (Theorem 10 [4.3])."""
-    return 1.0 / items
+    return 1.0 / problem.items
 
 
-def weak_scarce_information(*, items: int, rated: int, epsilon: float) -> float:
+def weak_scarce_information(problem: LearningProblem) -> float:
     """`e^(2 eps) (Delta_1 + Delta_2)` nats, of order `w^2 / N` for `w = o(N)` (Theorem 13 [4.8]).
 
     `Delta_1` is half the chance that two users share one rated item, `Delta_2` the chance that they share more.
     The inequality holds for every w.
     """
-    check_epsilon(epsilon)
-    shared = overlap(items=items, rated=rated)
-    return _exp(2 * epsilon) * (shared.one / 2 + shared.more)
+    shared = overlap(items=problem.items, rated=problem.rated)
+    return _exp(2 * problem.epsilon) * (shared.one / 2 + shared.more)
 
 
-def scarce_information(*, items: int, rated: int, epsilon: float) -> float:
+def scarce_information(problem: LearningProblem) -> float:
     """`2 (e^eps - 1)^2 w / N` + equations (15) and (16), nats; of order `w / N` for `w = o(N^(1/3))`.
 
     Theorem 14 [4.10]. The paper asks for `eps < ln 2`; the inequality holds for every w and epsilon.
     """
-    check_epsilon(epsilon)
-    shared = overlap(items=items, rated=rated)
-    first = 2 * (_exp(epsilon) - 1) ** 2 * rated / items if epsilon < 350 else math.inf
+    epsilon, shared = problem.epsilon, overlap(items=problem.items, rated=problem.rated)
+    first = 2 * (_exp(epsilon) - 1) ** 2 * problem.rated / problem.items if epsilon < 350 else math.inf
     return first + _exp(2 * epsilon) * (shared.excess + shared.more)
 
 
-def contraction_information(*, items: int, rated: int, epsilon: float) -> float:
+def contraction_information(problem: LearningProblem) -> float:
     """`sinh(eps / 2)^2 w / N` nats, for every N, w and epsilon. Ours, not in the paper; below Theorem 14 everywhere.
 
     Lemma 9's bound for an answer s is `sum_T <lambda_s - 1, h_T>^2` over nonempty sets of items T: `lambda_s` is the
@@ -233,129 +235,30 @@ def contraction_information(*, items: int, rated: int, epsilon: float) -> float:
     `(w / N) Var(lambda_s)`; and a density of mean 1 whose values differ by a factor `e^eps` at most has variance
     `sinh(eps / 2)^2` at most.
     """
-    check_epsilon(epsilon)
-    check_shape(items=items, rated=rated)
-    return math.sinh(epsilon / 2) ** 2 * rated / items if epsilon < 700 else math.inf
+    epsilon = problem.epsilon
+    return math.sinh(epsilon / 2) ** 2 * problem.rated / problem.items if epsilon < 700 else math.inf
 
 
-class OutOfRangeError(InputError):
-    """A bound was asked outside of its range of validity."""
+def by_fano(information: Nats) -> Callable[[LearningProblem], float]:
+    """Return the bound that Fano's inequality makes of information (Lemmas 5 and 20); 0 users for infinite nats."""
 
+    def users(problem: LearningProblem) -> float:
+        needed, nats = problem.bits * math.log(2), information(problem)
+        if nats == 0:  # an epsilon so small that the information underflows
+            return math.inf if needed > 0 else 0.0
+        return needed / nats
 
-def users_by_fano(problem: LearningProblem, nats: float) -> float:
-    """Users of `nats` information each that Fano's inequality asks for (Lemmas 5 and 20); 0 for infinite nats."""
-    needed = problem.bits * math.log(2)
-    if nats == 0:  # an epsilon so small that the information underflows
-        return math.inf if needed > 0 else 0.0
-    return needed / nats
-
-
-def fano(problem: LearningProblem) -> float:
-    """Any epsilon-LDP learner, adaptive or not: `Omega(N / eps)` (Lemma 6, Theorem 7 [3.3])."""
-    return users_by_fano(problem, fano_information(epsilon=problem.epsilon))
-
-
-def fano_tanh(problem: LearningProblem) -> float:
-    """`fano` with `eps tanh(eps / 2)` nats per user; any epsilon-LDP learner. `Omega(N / eps^2)` for small epsilon."""
-    return users_by_fano(problem, tanh_information(epsilon=problem.epsilon))
-
-
-def capacity(problem: LearningProblem) -> float:
-    """`fano` with the exact capacity of an epsilon-LDP channel; any epsilon-LDP learner, adaptive or not.
-
-    The sharpest that holds whatever the ratings are. `Omega(N / eps^2)` for small epsilon, `Omega(N / eps)` for large.
-
-    >>> round(capacity(LearningProblem(items=1000, rated=30, epsilon=1.0)))
-    2802
-    """
-    return users_by_fano(problem, capacity_information(epsilon=problem.epsilon))
-
-
-def distortion(problem: LearningProblem) -> float:
-    """`mistakes` wrong labels allowed, any epsilon-LDP learner (Lemma 20, Theorem 23 [A.5]), by the capacity.
-
-    All bounds but `distortion_paper` count mistakes in this way, so it equals `capacity`; it stands here under the
-    theorem's name. `Omega(N / eps)`.
-    """
-    return capacity(problem)
+    return users
 
 
 def distortion_paper(problem: LearningProblem) -> float:
     """Theorem 23's closed form, as printed: `(1 - failure) N L (1 - d/N - 1/L)^2 / (3 eps)`.
 
     It drops Fano's one bit and the `ln L!` of renaming; `distortion` is exact and, but for a handful of items or
-    failure near 1, larger.
-
-    Raises
-    ------
-    OutOfRangeError
-        Unless `1 < (1 - d/N) L <= 2`, where the paper's Chernoff step holds.
+    failure near 1, larger. The paper's Chernoff step holds where `1 < (1 - d/N) L <= 2`.
     """
-    share = 1 - problem.mistakes / problem.items
-    if not 1 < share * problem.clusters <= 2:
-        raise OutOfRangeError(
-            f"distortion-paper bound at clusters {problem.clusters}, mistakes {problem.mistakes}: it needs "
-            "(1 - mistakes/items) clusters above 1 and at most 2; take distortion"
-        )
-    gap = share - 1 / problem.clusters
+    gap = 1 - problem.mistakes / problem.items - 1 / problem.clusters
     return (1 - problem.failure) * problem.items * problem.clusters * gap**2 / (3 * problem.epsilon)
-
-
-def ratings(problem: LearningProblem) -> float:
-    """Any learner, private or not, non-adaptive or not: w ratings tell w bits, `Omega(N / w)`. Ours."""
-    return users_by_fano(problem, ratings_information(rated=problem.rated))
-
-
-def _single_rating(problem: LearningProblem, name: str) -> None:
-    if problem.rated != 1:
-        raise OutOfRangeError(
-            f"{name} bound at rated {problem.rated}: it holds for 1 rating per user only; take capacity"
-        )
-
-
-def one_bit(problem: LearningProblem) -> float:
-    """One-bit sketches of a single rating, no privacy needed, non-adaptive: `Omega(N^2)` (Theorem 10 [4.3]).
-
-    Raises
-    ------
-    OutOfRangeError
-        Unless `rated` is 1. That each answer is one bit is the caller's to know.
-    """
-    _single_rating(problem, "one-bit")
-    return users_by_fano(problem, one_bit_information(items=problem.items))
-
-
-def weak_scarce(problem: LearningProblem) -> float:
-    """Non-adaptive epsilon-LDP learners, `w = o(N)`, read as `w < N`: `Omega(N^2 / w^2)` (Theorem 13 [4.8]).
-
-    Raises
-    ------
-    OutOfRangeError
-        Every item is rated.
-    """
-    if problem.rated == problem.items:
-        raise OutOfRangeError(
-            f"weak-scarce bound at rated {problem.rated} of {problem.items}: it needs unrated items; take capacity"
-        )
-    shape = {"items": problem.items, "rated": problem.rated}
-    return users_by_fano(problem, weak_scarce_information(**shape, epsilon=problem.epsilon))
-
-
-def scarce(problem: LearningProblem) -> float:
-    """Non-adaptive epsilon-LDP learners: `Omega(N^2 / w)` (Theorem 14 [4.10]).
-
-    Raises
-    ------
-    OutOfRangeError
-        Unless `eps < ln 2` and `w = o(N^(1/3))`, read as `w^3 < N`.
-    """
-    if not (problem.epsilon < math.log(2) and problem.rated**3 < problem.items):
-        raise OutOfRangeError(
-            f"scarce bound at epsilon {problem.epsilon}, rated {problem.rated} of {problem.items}: it needs "
-            "epsilon below ln 2 and rated^3 below items; take capacity or weak-scarce"
-        )
-    shape = {"items": problem.items, "rated": problem.rated}
-    return users_by_fano(problem, scarce_information(**shape, epsilon=problem.epsilon))
 
 
 def adaptive(problem: LearningProblem) -> float:
@@ -365,29 +268,17 @@ def adaptive(problem: LearningProblem) -> float:
     paper asks for `N^alpha` nats, this for what Fano needs. (The paper bounds a conditional variance along one
     transcript by the information of the average one; averaged, the step gives `2 ((1 + C/2N)^T - 1)`, no more.)
 
-    Raises
-    ------
-    OutOfRangeError
-        Unless `rated` is 1.
-
     Notes
     -----
     Known since: `Omega(N^2 / eps^2)` for sequentially interactive protocols, eps <= 1 and `0 < b < 1`, so that
     interaction helps by logarithms at most (Acharya, Canonne, Liu, Sun, Tyagi, Interactive Inference under
     Information Constraints, IEEE Trans. Inf. Theory 2022). A reference: no constant, so no number of users here.
     """
-    _single_rating(problem, "adaptive")
     nats = problem.bits * math.log(2)
     if nats <= 1 or problem.epsilon > 350:
         return 0.0
     growth = 40 * math.expm1(problem.epsilon) ** 2 / problem.items
     return math.log(nats) / math.log1p(growth) if growth > 0 else math.inf
-
-
-def contraction(problem: LearningProblem) -> float:
-    """Non-adaptive epsilon-LDP learners, every w: `Omega(N^2 / (w sinh(eps/2)^2))`. Ours, not in the paper."""
-    shape = {"items": problem.items, "rated": problem.rated}
-    return users_by_fano(problem, contraction_information(**shape, epsilon=problem.epsilon))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -406,81 +297,86 @@ class _Row:
     users: Callable[[LearningProblem], float]
     range: str
     source: str
+    holds: Callable[[LearningProblem], bool] = lambda _: True  # whether a problem is inside of its range
     adaptive: bool = False  # whether it also holds where a query may depend on earlier answers
 
 
 _LDP = "any epsilon-LDP learner"
+# Orders: fano and distortion N / eps; fano-tanh N / eps^2 for small epsilon, capacity so too, but N / eps for large;
+# one-bit N^2; weak-scarce N^2 / w^2; scarce N^2 / w; ratings N / w; contraction N^2 / (w sinh(eps / 2)^2).
+# All but distortion-paper count mistakes as Theorem 23 does: distortion is capacity under the theorem's name.
 _ROWS = {
-    "fano": _Row(users=fano, range=_LDP, source="Lemmas 5 and 6, Theorem 7", adaptive=True),
-    "fano-tanh": _Row(users=fano_tanh, range=_LDP, source="Theorem 7, sharper", adaptive=True),
-    "capacity": _Row(users=capacity, range=_LDP, source="Theorem 7, exact capacity", adaptive=True),
-    "distortion": _Row(users=distortion, range=_LDP, source="Lemma 20, Theorem 23", adaptive=True),
+    "fano": _Row(users=by_fano(fano_information), range=_LDP, source="Lemmas 5 and 6, Theorem 7", adaptive=True),
+    "fano-tanh": _Row(users=by_fano(tanh_information), range=_LDP, source="Theorem 7, sharper", adaptive=True),
+    "capacity": _Row(
+        users=by_fano(capacity_information), range=_LDP, source="Theorem 7, exact capacity", adaptive=True
+    ),
+    "distortion": _Row(users=by_fano(capacity_information), range=_LDP, source="Lemma 20, Theorem 23", adaptive=True),
     "distortion-paper": _Row(
         users=distortion_paper,
         range=f"{_LDP}, 1 < (1 - mistakes/items) clusters <= 2; drops constants, never said to bind",
         source="Theorem 23 as printed",
+        holds=lambda problem: 1 < (1 - problem.mistakes / problem.items) * problem.clusters <= 2,
         adaptive=True,
     ),
     "one-bit": _Row(
-        users=one_bit,
+        users=by_fano(one_bit_information),
         range="one bit per user, private or not; rated = 1; not adaptive",
         source="Theorem 10",
+        holds=lambda problem: problem.rated == 1,
     ),
     "weak-scarce": _Row(
-        users=weak_scarce,
+        users=by_fano(weak_scarce_information),
         range=f"{_LDP}, not adaptive; rated = o(items), read as rated < items",
         source="Theorem 13",
+        holds=lambda problem: problem.rated < problem.items,
     ),
     "scarce": _Row(
-        users=scarce,
+        users=by_fano(scarce_information),
         range=f"{_LDP}, not adaptive; epsilon < ln 2, rated = o(items^(1/3)), read as rated^3 < items",
         source="Theorem 14",
+        holds=lambda problem: problem.epsilon < math.log(2) and problem.rated**3 < problem.items,
     ),
-    "adaptive": _Row(users=adaptive, range=f"{_LDP}, adaptive or not; rated = 1", source="Theorem 17", adaptive=True),
+    "adaptive": _Row(
+        users=adaptive,
+        range=f"{_LDP}, adaptive or not; rated = 1",
+        source="Theorem 17",
+        holds=lambda problem: problem.rated == 1,
+        adaptive=True,
+    ),
 }
 _OURS = {
-    "ratings": _Row(users=ratings, range="any learner, private or not", source="ours", adaptive=True),
-    "contraction": _Row(users=contraction, range=f"{_LDP}, not adaptive; any rated", source="ours"),
+    "ratings": _Row(
+        users=by_fano(ratings_information), range="any learner, private or not", source="ours", adaptive=True
+    ),
+    "contraction": _Row(
+        users=by_fano(contraction_information), range=f"{_LDP}, not adaptive; any rated", source="ours"
+    ),
 }
 
 
-def all_bounds(
-    *,
-    items: int,
-    rated: int,
-    epsilon: float,
-    clusters: int,
-    failure: float = 0.5,
-    mistakes: int = 0,
-    adaptive_queries: bool = False,
-    ours: bool = False,
-) -> list[Bound]:
-    """Every lower bound on the users that a learner needs, in the order of the table.
-
-    ``items``, ``rated``, ``epsilon``, ``clusters``, ``failure``, ``mistakes`` in nats.
+def all_bounds(*, adaptive_queries: bool = False, ours: bool = False, **problem: Any) -> list[Bound]:
+    """Every lower bound on the users that a learner needs for a `LearningProblem`, in the order of the table.
 
     Examples
     --------
-    >>> found = all_bounds(items=1000, rated=30, epsilon=1.0, clusters=2)
-    >>> best = binding(found)
+    >>> bounds = all_bounds(items=1000, rated=30, epsilon=1.0, clusters=2)
+    >>> best = binding(bounds)
     >>> best.name, round(best.users)
     ('capacity', 2802)
     """
-    problem = LearningProblem(
-        items=items, rated=rated, epsilon=epsilon, clusters=clusters, failure=failure, mistakes=mistakes
-    )
-    rows = {**_ROWS, **(_OURS if ours else {})}
-    return [_bound(name, row, problem, adaptive_queries=adaptive_queries) for name, row in rows.items()]
+    one, bounds = LearningProblem(**problem), []
+    for name, row in {**_ROWS, **(_OURS if ours else {})}.items():
+        valid = row.holds(one) and (row.adaptive or not adaptive_queries)
+        users = row.users(one) if valid else 0.0
+        bounds.append(Bound(name=name, users=users, valid=valid, range=row.range, source=row.source))
+    return bounds
 
 
-def _bound(name: str, row: _Row, problem: LearningProblem, *, adaptive_queries: bool) -> Bound:
-    try:
-        users, valid = row.users(problem), True
-    except OutOfRangeError:
-        users, valid = 0.0, False
-    if adaptive_queries and not row.adaptive:
-        users, valid = 0.0, False
-    return Bound(name=name, users=users, valid=valid, range=row.range, source=row.source)
+def bounds_of(scenario: Scenario, **how: Any) -> list[Bound]:
+    """Return the lower bounds of a filled-in scenario's users; ``how`` is as in `all_bounds`."""
+    sizes: dict[str, Any] = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
+    return all_bounds(**sizes, epsilon=as_float(scenario.epsilon), **how)
 
 
 def binding(bounds: Sequence[Bound]) -> Bound | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,6 +28,8 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +55,7 @@ class Emulated:
         return statistic, []
 
 
-MOST_USERS = 10**15
-"""Nobody has more users; beyond it a plan says so."""
+MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so
 BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
 """Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
 so many times more often."""
@@ -197,7 +199,7 @@ class Goal:
         return np.asarray(np.exp(self.items * np.log1p(-self.wrong(levels))))
 
     def expected(self, levels: Floats) -> Floats:
-        """Return what a draw tells on average: whether all items are right, or the share that is."""
+        """Return what a draw is on average: whether all items are right, or the share that is."""
         return np.clip(self.chance(levels), *CHANCES) if self.whole else 1 - self.wrong(levels)
 
     def likelihood(self, expected: list[Floats], batches: list[Floats]) -> Floats:
@@ -262,8 +264,7 @@ def stricter(estimates: list[Estimate | None]) -> Estimate | None:
     return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
 
 
-Place = tuple[Emulation, int, float]
-"""What is drawn near a place of an axis, and at which place exactly."""
+Place = tuple[Emulation, int, float]  # what is drawn near a place of an axis, and at which place exactly
 
 
 def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
@@ -338,39 +339,29 @@ def _accuracy(goal: Goal, middle: float, places: list[float], batches: list[Floa
     return min(float(np.concatenate(near).mean()), 1 - (1 - goal.target) / goal.items)
 
 
-Table = tuple[tuple[float, ...], ...]
-"""A matrix by clusters, as a key."""
+def content_cache(make: Callable[P, T]) -> Callable[P, T]:
+    """Let a function make a thing once for all arguments that hold the same, arrays included."""
+    things: dict[Any, T] = {}
+
+    @wraps(make)
+    def look_up(*arguments: P.args, **_: P.kwargs) -> T:
+        key = _content(arguments)
+        if key not in things:
+            if len(things) >= 256:  # the oldest goes: a thing of pairs takes megabytes
+                del things[next(iter(things))]
+            things[key] = make(*arguments)
+        return things[key]
+
+    return look_up
 
 
-def as_key(matrix: Floats) -> Table:
-    """Return a matrix as a key."""
-    return tuple(tuple(map(float, row)) for row in matrix)
-
-
-@dataclass(frozen=True, slots=True)
-class EmulatedWorld:
-    """A block model, as a key."""
-
-    rated: int
-    like: Table
-    class_shares: tuple[float, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def parameters(self) -> BlockParameters:
-        """The block model."""
-        return BlockParameters(
-            rated=self.rated,
-            like=np.array(self.like),
-            class_shares=np.array(self.class_shares),
-            cluster_sizes=np.array(self.sizes),
-        )
-
-
-def world_key(parameters: BlockParameters) -> EmulatedWorld:
-    """Return a block model as a key."""
-    shares, sizes = tuple(parameters.class_shares.tolist()), tuple(parameters.cluster_sizes.tolist())
-    return EmulatedWorld(parameters.rated, as_key(parameters.like), shares, sizes)
+def _content(value: Any) -> Any:
+    """Return a key that is equal where arrays, or what holds them, are equal."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if is_dataclass(value):
+        value = tuple(getattr(value, part.name) for part in fields(value))
+    return tuple(map(_content, value)) if isinstance(value, tuple) else value
 
 
 def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float]:
@@ -381,39 +372,37 @@ def _spectral(means: Floats, variance: float, sizes: Ints) -> tuple[float, float
     return float(signals[1]) ** 2, items * variance
 
 
-@lru_cache(maxsize=256)
-def pair_emulation(rates: Table, sizes: tuple[int, ...], decoder: str) -> Emulation:
+@content_cache
+def pair_emulation(rates: Floats, sizes: Ints, decoder: str) -> Emulation:
     """Return emulated runs of Pairwise-Preference, whose answers are 1 at such rates."""
     from coordinator.server.decoding.line import decode_pairs  # noqa: PLC0415 (loads eigenvectors and k-means)
 
-    table, counts = np.array(rates), np.array(sizes)
-    cluster, items = np.repeat(np.arange(counts.size), counts), int(counts.sum())
+    cluster, items = np.repeat(np.arange(sizes.size), sizes), int(sizes.sum())
     upper = np.flatnonzero(np.triu(np.ones((items, items), bool), 1))
-    chances = table[np.ix_(cluster, cluster)].ravel()[upper]
+    chances = rates[np.ix_(cluster, cluster)].ravel()[upper]
     mean = float(chances.mean())
-    signal, noise = _spectral(table, mean * (1 - mean) if decoder == "centred" else mean, counts)
+    signal, noise = _spectral(rates, mean * (1 - mean) if decoder == "centred" else mean, sizes)
 
     def draw(users: int, coins: np.random.Generator) -> Indices:
         pairs, agreed = np.zeros((2, items**2), np.int64)
         pairs[upper], agreed[upper] = draw_pairs(chances, users=users, coins=coins)
         square = {"pairs": pairs.reshape(items, items), "agreed": agreed.reshape(items, items)}
         statistic = PairStatistic(**square, devices=users, answered=int(pairs.sum()), refused=0)
-        return decode_pairs(statistic, clusters=counts.size, decoder=decoder).cluster
+        return decode_pairs(statistic, clusters=sizes.size, decoder=decoder).cluster
 
     def strength(users: float) -> float:
         return users / chances.size * signal / noise
 
-    return Emulation(draw=draw, sizes=counts, strength=strength, seconds=pair_seconds(items))
+    return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=pair_seconds(items))
 
 
-@lru_cache(maxsize=256)
-def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulation:
+@content_cache
+def totals_emulation(alike: Floats, world: BlockParameters, scale: float) -> Emulation:
     """Return emulated runs of a trusted curator's pairs: totals, exact of few users, and its noise."""
     from coordinator.server.decoding.line import decode_affinity  # noqa: PLC0415 (as above)
 
-    world, table = key.parameters, np.array(alike)
     sizes, items, rated = world.cluster_sizes, world.items, world.rated
-    one = curator_signal(table, sizes, users=1, rated=rated)
+    one = curator_signal(alike, sizes, users=1, rated=rated)
     signal, _ = _spectral(one.means, 0.0, sizes)
     variance = float(sizes @ one.variances @ sizes) / items**2
 
@@ -422,7 +411,7 @@ def totals_emulation(alike: Table, key: EmulatedWorld, scale: float) -> Emulatio
             votes = draw_votes(world, users=users, coins=coins)
             totals = (votes.T @ votes).astype(np.float64)
         else:
-            totals = draw_totals(curator_signal(table, sizes, users=users, rated=rated), coins)
+            totals = draw_totals(curator_signal(alike, sizes, users=users, rated=rated), coins)
         upper = np.triu(totals + coins.laplace(scale=scale, size=totals.shape), 1)
         return decode_affinity(upper + upper.T, clusters=sizes.size, error=1.0).cluster
 
@@ -445,10 +434,9 @@ def _shares_decoded(rated: Ints, liked: Ints, clusters: int) -> Indices:
     return decode_shares(one, clusters=clusters).cluster
 
 
-@lru_cache(maxsize=256)
-def reveal_emulation(world: EmulatedWorld, share: float) -> Emulation:
-    """Return emulated runs of full reveal, in which users tell everything with a probability and nothing else."""
-    parameters = world.parameters
+@content_cache
+def reveal_emulation(parameters: BlockParameters, share: float) -> Emulation:
+    """Return emulated runs of full reveal, in which users say everything with a probability and nothing else."""
 
     def draw(users: int, coins: np.random.Generator) -> Indices:
         rated, liked = draw_reveals(parameters, users=int(coins.binomial(users, share)), coins=coins)
@@ -481,10 +469,9 @@ def draw_yeses(world: BlockParameters, answers: int, coins: np.random.Generator)
     return users, yeses
 
 
-@lru_cache(maxsize=256)
-def query_emulation(world: EmulatedWorld) -> Emulation:
+@content_cache
+def query_emulation(parameters: BlockParameters) -> Emulation:
     """Return emulated runs of item queries, by how many yeses an item needs, an odd number where it may be chosen."""
-    parameters = world.parameters
     likes = np.repeat(parameters.class_shares @ parameters.like, parameters.cluster_sizes)
 
     def draw(answers: int, coins: np.random.Generator) -> Indices:
@@ -497,8 +484,8 @@ def query_emulation(world: EmulatedWorld) -> Emulation:
     return Emulation(draw=draw, sizes=sizes, strength=strength, seconds=seconds, largest=10**7 + 1, step=2)
 
 
-@lru_cache(maxsize=256)
-def query_users(world: EmulatedWorld, answers: int) -> float:
+@content_cache
+def query_users(world: BlockParameters, answers: int) -> float:
     """Return how many users item queries ask on average until every item has so many yeses."""
-    coins = np.random.default_rng([answers, *world.sizes])
-    return float(np.mean([draw_yeses(world.parameters, answers, coins)[0] for _ in range(2 * BATCH)]))
+    coins = np.random.default_rng([answers, *world.cluster_sizes.tolist()])
+    return float(np.mean([draw_yeses(world, answers, coins)[0] for _ in range(2 * BATCH)]))

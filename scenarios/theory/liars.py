@@ -44,8 +44,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, known_world
 
-SHIFT_DRAWS = 40_000
-"""Draws of the fullest bucket's share, which has no short formula."""
+SHIFT_DRAWS = 40_000  # draws of the fullest bucket's share, which has no short formula
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ def parts_shift(inputs: ShiftInputs, promoted: int) -> float:
 
 
 def values_shift(inputs: ShiftInputs, promoted: int, rates: Rates) -> float | None:
-    """Return s(r) of a frequency oracle that is told what devices liked, in units of shares of the devices."""
+    """Return s(r) of a frequency oracle about what devices liked, in units of shares of the devices."""
     query, design = inputs.query, inputs.query.design
     if inputs.makes_up == ANSWERS:
         support = _support(query, promoted, rates)
@@ -138,7 +137,7 @@ def _support(query: Query, promoted: int, rates: Rates) -> tuple[float, float] |
 
 
 def _codes(query: Query) -> int:
-    """Return the number of codes that public coins give to values, 0 where values are told by themselves."""
+    """Return the number of codes that public coins give to values, 0 where values stand for themselves."""
     if query.design == "olh":
         return int(query.parameters[BUCKETS])
     return 1 << int(query.parameters[ROWS]) if query.design == "hadamard" else 0
@@ -151,8 +150,7 @@ def _fullest(balls: int, buckets: int) -> float:
     return float(thrown.max(axis=1).mean()) / balls
 
 
-DRAWS = 8
-"""Times that estimates are drawn and decoded."""
+DRAWS = 8  # times that estimates are drawn and decoded
 LUCK = 0.95
 """How much slower items may move of which luck turns round most, if ratings are not centred; see `Influence.swift`."""
 
@@ -234,7 +232,7 @@ def influence_of(scenario: Scenario, makes_up: str = ANSWERS) -> Influence | Non
 
 
 def universal_limit(scenario: Scenario) -> float:
-    """Return the share of liars beyond which no mechanism and no decoder tells the two clusters of one item apart.
+    """Return the share of liars beyond which no mechanism and no decoder distinguishes the two clusters of one item.
 
     ``f / (1 - f) = tanh(epsilon / 2) (w / N) gap``: epsilon-local privacy contracts the total variation of one answer
     by tanh(epsilon / 2), and liars make both worlds alike who fill in what is left. The gap is that of the two clusters

@@ -99,35 +99,40 @@ def _start(points: Floats, weights: Floats, clusters: int) -> Floats:
     heaps = np.add.reduceat(weights, starts)
     means = np.add.reduceat(weights * points, starts)[heaps > 0] / heaps[heaps > 0]
     heaps = heaps[heaps > 0]
-    mass, first, second = (np.concatenate(([0.0], np.cumsum(heaps * (means - means[0]) ** k))) for k in range(3))
-    empty = np.tri(heaps.size + 1, dtype=bool)  # a group [row, column) holds at least one heap
-    group = np.where(empty, 1, mass[None, :] - mass[:, None])
-    group[group <= 0] = np.inf  # heaps so light that their sum is lost in rounding
-    cost = second[None, :] - second[:, None] - (first[None, :] - first[:, None]) ** 2 / group
-    cost[empty] = np.inf
-    best, choices = cost[0], []
-    for _ in range(min(clusters, heaps.size) - 1):
-        total = best[:, None] + cost
+    return np.asarray(means[0] + _best_groups(heaps, means - means[0], min(clusters, heaps.size)))
+
+
+def _best_groups(weights: Floats, points: Floats, clusters: int) -> Floats:
+    """Centres of the contiguous groups of ascending points with the least sum of squares, by dynamic programming."""
+    mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
+
+    def cost(low: Ints, high: Ints) -> Floats:
+        group = mass[high] - mass[low]
+        group = np.where(group > 0, group, np.inf)  # points so light that their sum is lost in rounding
+        squares = second[high] - second[low] - (first[high] - first[low]) ** 2 / group
+        return np.asarray(np.where(low >= high, np.inf, squares))  # a group [low, high) holds at least one point
+
+    places = np.arange(points.size + 1)
+    best, choices = cost(np.array(0), places), []
+    every = cost(places[:, None], places) if clusters > 2 else None
+    for left in range(clusters - 1, 0, -1):  # the last group ends where all end
+        total = best[:, None] + (every if left > 1 and every is not None else cost(places[:, None], places[-1:]))
         choices.append(total.argmin(axis=0))
         best = total.min(axis=0)
-    ends = [heaps.size]
+    ends = [points.size]
     for choice in reversed(choices):
-        ends.append(int(choice[ends[-1]]))
+        ends.append(int(choice[ends[-1] if choice.size > 1 else 0]))
     cuts = np.array([*ends, 0])[::-1]
-    return np.asarray(means[0] + np.diff(first[cuts]) / np.diff(mass[cuts]))
+    return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))
 
 
-LIMIT_STEPS = 20_000  # Lloyd's iteration ends long before, when no centre moves
 POINTS = 600  # about as many quantiles stand for the mixture when the starting centres are sought
 FAR = 40.0  # standard deviations at which the normal density and tail are 0 in double precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreMixture:
-    """Item scores as a Gaussian mixture, one component a cluster.
-
-    Shapes: ``means``, ``deviations`` (L,); ``sizes`` (L,).
-    """
+    """Item scores as a Gaussian mixture, one component a cluster; all of shape (L,)."""
 
     means: Floats
     deviations: Floats
@@ -141,20 +146,17 @@ class ScoreMixture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """Where k-means on a sample of N items cuts the line into L intervals.
+    """Where k-means on a sample of N items cuts the line into L intervals."""
 
-    Shapes: ``limit`` (L - 1,); ``shift`` (L, L - 1); ``variance`` (L - 1,).
-    """
-
-    limit: Floats
-    shift: Floats
-    variance: Floats
+    limit: Floats  # shape (L - 1,)
+    shift: Floats  # shape (L, L - 1)
+    variance: Floats  # shape (L - 1,)
 
 
 def best_centres(mixture: ScoreMixture) -> Floats:
     """Give the ascending centres, shape (L,), of the best k-means clustering of the whole mixture with k = L."""
     centres = _limit_start(mixture)
-    for _ in range(LIMIT_STEPS):
+    for _ in range(STEPS):
         mass, first, _ = _partial_moments(mixture, centres)
         total, moment = mixture.shares @ mass, mixture.shares @ first + centres * (mixture.shares @ mass)
         moved = np.where(total > 0, moment / np.where(total > 0, total, 1), centres)
@@ -223,7 +225,7 @@ def _middle(count: int) -> Floats:
 
 def _partial_moments(mixture: ScoreMixture, centres: Floats) -> tuple[Floats, Floats, Floats]:
     """Mass, and first and second moment around the cell's centre, of every component in every cell: shapes (L, L)."""
-    edges = np.concatenate(([-np.inf], (centres[1:] + centres[:-1]) / 2, [np.inf]))
+    edges = np.concatenate(([-np.inf], half_way(centres), [np.inf]))
     means, deviations = mixture.means[:, None], mixture.deviations[:, None]
     ends = np.clip((edges - means) / deviations, -FAR, FAR)
     density, offset = normal_density(ends), means - centres
@@ -241,64 +243,34 @@ def _densities(mixture: ScoreMixture, points: Floats) -> tuple[Floats, Floats]:
 
 
 def _limit_start(mixture: ScoreMixture) -> Floats:
-    """Centres of least within-cluster variance for a fine discrete stand-in of the mixture.
-
-    Dynamic programming over contiguous groups of the sorted points finds the best grouping of all.
-    """
+    """Centres of least within-cluster variance for a fine discrete stand-in of the mixture."""
     count = mixture.means.size
     each = max(16, POINTS // count)
     quantiles = ndtri((np.arange(each) + 0.5) / each)
     points = (mixture.means[:, None] + mixture.deviations[:, None] * quantiles).ravel()
     order = np.argsort(points)
-    points, weights = points[order], np.repeat(mixture.shares / each, each)[order]
-    mass, first, second = (np.concatenate(([0.0], np.cumsum(weights * points**k))) for k in range(3))
-
-    def cost(low: Ints, high: Ints) -> Floats:
-        empty = low >= high  # a group [low, high) holds at least one point
-        group = np.where(empty, 1, mass[high] - mass[low])
-        squares = second[high] - second[low] - (first[high] - first[low]) ** 2 / group
-        return np.asarray(np.where(empty, np.inf, squares))
-
-    places = np.arange(points.size + 1)
-    best, choices = cost(np.array(0), places), []
-    every = cost(places[:, None], places) if count > 2 else None
-    for left in range(count - 1, 0, -1):  # the last group ends where all end
-        total = best[:, None] + (every if left > 1 and every is not None else cost(places[:, None], places[-1:]))
-        choices.append(total.argmin(axis=0))
-        best = total.min(axis=0)
-    ends = [points.size]
-    for choice in reversed(choices):
-        ends.append(int(choice[ends[-1] if choice.size > 1 else 0]))
-    cuts = np.array([*ends, 0])[::-1]
-    return np.asarray(np.diff(first[cuts]) / np.diff(mass[cuts]))
+    return _best_groups(np.repeat(mixture.shares / each, each)[order], points[order], count)
 
 
 NODES = 64  # Gauss-Hermite nodes for a cluster's mean: the logarithm of the integrand is smooth
 
 
-def predicted_accuracy(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the share of items that k-means on the scores puts right, under the best matching of labels.
-
-    Shapes: ``cluster_sizes`` (L,).
-
-    k-means is the best clustering, as the decoder finds it. Clusters with the same ``given_sensed`` cannot be told
-    apart: k-means then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck
-    (1/2 for two equal clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after
-    the fact). Without noise and without contrast it is the largest cluster's share.
-    """
-    return mixture_accuracy(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
-
-
 def mixture_accuracy(mixture: ScoreMixture | None, sizes: Ints) -> float:
-    """Predict the share of items that k-means puts right of such a mixture, None of equal scores; see above."""
+    """Predict the share of items that k-means on such scores puts right, under the best matching of labels.
+
+    k-means is the best clustering, as the decoder finds it. Clusters with the same mean cannot be told apart: k-means
+    then cuts elsewhere, through the bulk of the scores, and the value is what that gives by luck (1/2 for two equal
+    clusters; a sample of N items has ``O(1/sqrt(N))`` more, because the matching is chosen after the fact). Where all
+    scores are equal, None, it is the largest cluster's share.
+    """
     if mixture is None:
         return float(sizes.max() / sizes.sum())
     rows, columns, inside = _matched(mixture, sampled_cuts(mixture))
     return float(mixture.shares[rows] @ inside[rows, columns])
 
 
-def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, decoder: str) -> float:
-    """Predict the probability that all N labels are right, up to a permutation of labels.
+def mixture_exact(mixture: ScoreMixture | None, sizes: Ints) -> float:
+    """Predict the probability that all N labels are right, up to a permutation of labels; None: all scores are equal.
 
     When all is right, the centres are the true clusters' mean scores, which are independent of the scores' deviations
     from them. Given the means' gap G, an item of a cluster of n stays away from a neighbour of m items if its
@@ -306,11 +278,6 @@ def predicted_exact(moments: SketchMoments, cluster_sizes: Ints, *, users: int, 
     The gaps are integrated out, cluster by cluster. Where the mixture's best cuts do not separate the clusters' means,
     as when clusters coincide, k-means cuts elsewhere and the value is 0.
     """
-    return mixture_exact(_scaled(moments, cluster_sizes, users, decoder), cluster_sizes)
-
-
-def mixture_exact(mixture: ScoreMixture | None, sizes: Ints) -> float:
-    """Predict the probability that k-means puts all items right of such a mixture, None of equal scores; see above."""
     if mixture is None:
         return float(sizes.size == 1)
     order = np.argsort(mixture.means)
@@ -333,7 +300,7 @@ def mixture_of(level: Floats, variance: Floats, sizes: Ints) -> ScoreMixture | N
     return ScoreMixture(means=(level - centre) / math.sqrt(noise), deviations=deviations, sizes=sizes)
 
 
-def _scaled(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> ScoreMixture | None:
+def mixture_of_scores(moments: SketchMoments, sizes: Ints, users: int, decoder: str) -> ScoreMixture | None:
     """Mixture of the scores in units of their mean noise, around their mean; None where all scores are equal.
 
     An item in a cluster with a larger effect is answered 1 more often, which changes its score's variance: the

@@ -42,7 +42,6 @@ from scenarios.data.populations import known_world
 from scenarios.theory.emulated_runs import (
     NOT_EMULATED,
     Emulation,
-    as_key,
     pair_emulation,
     pair_seconds,
     query_emulation,
@@ -50,19 +49,18 @@ from scenarios.theory.emulated_runs import (
     share_seconds,
     takes_too_long,
     totals_emulation,
-    world_key,
 )
 from scenarios.theory.prediction import (
     LineLaw,
+    ScoreMixture,
     kmeans_cuts,
     line_accuracy,
     line_exact,
     mixture_accuracy,
     mixture_exact,
     mixture_of,
+    mixture_of_scores,
     normal_density,
-    predicted_accuracy,
-    predicted_exact,
 )
 
 LATTICE = 1 << 17  # noisy totals that spread over more whole numbers than this get a density
@@ -184,8 +182,7 @@ def _mills(value: Floats) -> Floats:
 
 FEW_WRONG, WRONG_AN_ITEM = 0.1, 1e-3
 """Up to this share of wrong labels, and this share for each item of the catalogue, levels count as known."""
-FAILURE = 0.05
-"""A round's default; labels hardly depend on it."""
+FAILURE = 0.05  # A round's default; labels hardly depend on it
 DRAWN_ITEMS, LEAST_DRAWS, MOST_ITEMS = 4000, 8, 10_000
 """Items whose estimates are drawn in all, catalogues at least, and items of one; in larger ones levels are known."""
 
@@ -251,8 +248,7 @@ def sign_exact(parameters: BlockParameters, *, contrast: float, users: int) -> f
 
 PREDICTED = (ONE_ROUND, FIXED, UNTIL_LEARNED, GROUPS)
 """Policies whose rounds do not depend on the answers, or only on which items are learned or most liked."""
-Curve = Callable[[int], float]
-"""Number of answering users to a share or a probability."""
+Curve = Callable[[int], float]  # number of answering users to a share or a probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,18 +302,20 @@ def _predictor(moments: object, parameters: BlockParameters, decoder: str) -> Pr
 def _scores(moments: SketchMoments, parameters: BlockParameters, decoder: str) -> Predictor:
     sizes = parameters.cluster_sizes
     decoder = "centred" if decoder == POSTERIOR else decoder
-    return Predictor(
-        accuracy=lambda users: predicted_accuracy(moments, sizes, users=users, decoder=decoder),
-        exact=lambda users: predicted_exact(moments, sizes, users=users, decoder=decoder),
-    )
+    return _of_mixture(lambda users: mixture_of_scores(moments, sizes, users, decoder), sizes)
 
 
 @_predictor.register
 def _frequencies(moments: FrequencyMoments, parameters: BlockParameters, decoder: str) -> Predictor:  # noqa: ARG001 (as all)
-    level, variance, sizes = moments.level, moments.variance, parameters.cluster_sizes
+    sizes = parameters.cluster_sizes
+    return _of_mixture(lambda users: mixture_of(moments.level, moments.variance / users, sizes), sizes)
+
+
+def _of_mixture(mixture: Callable[[int], ScoreMixture | None], sizes: Ints) -> Predictor:
+    """Return what k-means makes of items' values, a mixture by the number of users."""
     return Predictor(
-        accuracy=lambda users: mixture_accuracy(mixture_of(level, variance / users, sizes), sizes),
-        exact=lambda users: mixture_exact(mixture_of(level, variance / users, sizes), sizes),
+        accuracy=lambda users: mixture_accuracy(mixture(users), sizes),
+        exact=lambda users: mixture_exact(mixture(users), sizes),
     )
 
 
@@ -332,20 +330,25 @@ def _signs(moments: SignMoments, parameters: BlockParameters, decoder: str) -> P
 
 @_predictor.register
 def _pairs(moments: PairMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:
-    sizes = tuple(parameters.cluster_sizes.tolist())
-    return _of_pairs(parameters, lambda: pair_emulation(as_key(moments.rates), sizes, decoder))
+    return _of_pairs(parameters, lambda: pair_emulation(moments.rates, parameters.cluster_sizes, decoder))
 
 
 @_predictor.register
 def _pair_totals(moments: PairTotals, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    return _of_pairs(parameters, lambda: totals_emulation(as_key(moments.profile), world_key(parameters), moments.scale))
+    return _of_pairs(parameters, lambda: totals_emulation(moments.profile, parameters, moments.scale))
 
 
-def _of_pairs(parameters: BlockParameters, emulation: Callable[[], Emulation]) -> Predictor | None:
+def _of_pairs(parameters: BlockParameters, make: Callable[[], Emulation]) -> Predictor | None:
     """Return emulated predictions; None where they take too long, or where items cannot be clustered."""
-    if takes_too_long(pair_seconds(parameters.items)) or not 2 <= parameters.cluster_sizes.size < parameters.items:
+    able = 2 <= parameters.cluster_sizes.size < parameters.items
+    return _emulated(pair_seconds(parameters.items), make) if able else None
+
+
+def _emulated(seconds: float, make: Callable[[], Emulation]) -> Predictor | None:
+    """Return emulated predictions; None where a draw takes too long."""
+    if takes_too_long(seconds):
         return None
-    one = emulation()
+    one = make()
     return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
 
 
@@ -354,16 +357,13 @@ def _yeses(moments: YesMoments, parameters: BlockParameters, decoder: str) -> Pr
     """Predict as if the users were enough for every item to be learned."""
     if takes_too_long(share_seconds(parameters.items)):
         return None
-    one, answers = query_emulation(world_key(parameters)), moments.answers
+    one, answers = query_emulation(parameters), moments.answers
     return Predictor(accuracy=lambda _: one.accuracy(answers), exact=lambda _: one.exact(answers))
 
 
 @_predictor.register
 def _revealed(moments: RevealMoments, parameters: BlockParameters, decoder: str) -> Predictor | None:  # noqa: ARG001 (as all)
-    if takes_too_long(share_seconds(parameters.items)):
-        return None
-    one = reveal_emulation(world_key(parameters), moments.share)
-    return Predictor(accuracy=one.accuracy, exact=one.exact, emulation=one)
+    return _emulated(share_seconds(parameters.items), lambda: reveal_emulation(parameters, moments.share))
 
 
 @_predictor.register

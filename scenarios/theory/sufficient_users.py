@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,11 +25,11 @@ SAME = 1e-9
 
 
 def profiles(scenario: Scenario) -> Floats | None:
-    """Return what answers without noise tell of each cluster's items, one row a cluster; None where nothing.
+    """Return what answers without noise say of each cluster's items, one row a cluster; None where nothing.
 
-    Where a mechanism tells no moments nobody knows, and its clusters count as told apart. Noise scales all of it alike.
+    Where a mechanism has no moments nobody knows, and its clusters count as told apart. Noise scales all of it alike.
     For scores P(S = 1 | the item is sensed), less P(S = 1); where pairs are asked about, P(S = 1) of a pair with an
-    item of each cluster; where ratings are told, the mean rating.
+    item of each cluster; where ratings are released, the mean rating.
     """
     half, filled = half_in(scenario), scenario.complete()
     world = known_world(filled)
@@ -49,10 +48,9 @@ def inseparable(scenario: Scenario) -> list[tuple[int, int]]:
     For MaxSense these are the pairs with ``delta_min = 0`` (Theorem 15).
     """
     rows = profiles(scenario)
-    many = len(scenario.like[0])
     return [
         (one, other)
-        for one, other in combinations(range(many), 2)
+        for one, other in combinations(range(len(scenario.like[0])), 2)
         if rows is None or np.abs(rows[one] - rows[other]).max() <= SAME * np.abs(rows).max()
     ]
 
@@ -106,11 +104,6 @@ def delta_min(
     float
         In [0, 1]; 0 (up to rounding, see `BLIND`) where MaxSense cannot separate two clusters.
 
-    Raises
-    ------
-    InputError
-        A probability, a share or theta is outside of its range.
-
     Notes
     -----
     The Price of Privacy, Theorem 15 [5.1].
@@ -130,7 +123,7 @@ def delta_min(
     alpha = _shares("user_shares", user_shares, table.shape[0])
     beta = _shares("cluster_shares", cluster_shares, table.shape[1])
     seen = (alpha * np.exp(-theta * (table @ beta))) @ table
-    return float(min(abs(one - other) for one, other in itertools.combinations(seen, 2)))
+    return float(min(abs(one - other) for one, other in combinations(seen, 2)))
 
 
 def sufficient_users(
@@ -160,11 +153,6 @@ def sufficient_users(
         As in `delta_min`; theta below `rated`.
     exponent : float
         The d of `1 - N^-d`, above 0; `-log(1 - success) / log(N)` for a given probability of success.
-
-    Returns
-    -------
-    float
-        Number of users.
 
     Raises
     ------

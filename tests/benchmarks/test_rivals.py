@@ -1,4 +1,4 @@
-"""The rivals' benchmark without rivals: its client is our device's law, figures add up, failures are one line."""
+"""Rivals and their frequency oracles: what they compute is what we compute."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from benchmarks.rivals import __main__ as command
-from benchmarks.rivals import environments, figures, ours
+from benchmarks.rivals import environments, figures, oracles, ours
+from benchmarks.rivals.equality import Counts, compared
 from benchmarks.rivals.inside.one_bit import OneBit
+from coordinator.protocol.arrays import Ints
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.blocks import BlockParameters, maxsense_moments
@@ -195,3 +197,113 @@ def test_the_command_runs_all_three_and_writes_the_figures(tmp_path: Path, monke
         ("flower_job", shared | {"clients": 2000, "nodes": 200}),
         ("hadamard_users", shared | {"users": 500_000}),
     ]
+
+
+HELD, VALUES = 3, 200
+
+
+def counts(epsilon: float, users: int, seed: int, *, tilt: float = 0.0) -> Counts:
+    """Unary encoding's counts of users who hold one value; ``tilt`` says how unequally others are spoken for."""
+    coins = np.random.default_rng(seed)
+    rates = np.full(VALUES, 1 / (math.exp(epsilon) + 1)) * (1 + tilt * np.linspace(-1, 1, VALUES))
+    rates[HELD] = 0.5
+    return Counts(users=users, counts=coins.binomial(users, rates))
+
+
+@pytest.mark.statistical
+def test_who_releases_alike_passes_and_who_does_not_fails() -> None:
+    """20 comparisons, each with a false alarm of 1e-6; another epsilon, and values that are favoured, are told."""
+    for seed in range(20):
+        assert compared(counts(1, 50_000, seed), counts(1, 9000, seed + 100), own_value=HELD).equal
+    assert not compared(counts(1, 50_000, 0), counts(1.1, 50_000, 1), own_value=HELD).equal
+    assert not compared(counts(1, 50_000, 0), counts(1, 50_000, 1, tilt=0.05), own_value=HELD).equal
+    other = counts(1, 50_000, 1)
+    other.counts[HELD] += 1200
+    found = compared(counts(1, 50_000, 0), other, own_value=HELD)
+    assert not found.equal
+    assert abs(found.own_value) > 5
+    assert abs(found.others - found.freedom) < 6 * math.sqrt(2 * found.freedom)
+
+
+def test_pairs_of_counts_that_go_together_get_twice_the_variance() -> None:
+    one = counts(1, 50_000, 0)
+    shifted = one.counts + np.where(np.arange(VALUES) % 2, 1, -1) * 183
+    two = Counts(users=50_000, counts=np.where(np.arange(VALUES) == HELD, one.counts, shifted))
+    assert not compared(one, two, own_value=HELD).equal
+    assert compared(one, two, own_value=HELD, paired=True).equal
+
+
+RIVAL_JOB = oracles.Job(items=40, rated=5, epsilon=1.0, users=4000, seconds=1.0, passes=2)
+
+
+def all_alike(oracle: str, epsilon: float, users: int) -> Ints:
+    job = oracles.Job(items=RIVAL_JOB.items, rated=RIVAL_JOB.rated, epsilon=epsilon, users=users)
+    statistic: Any = oracles.all_alike(job, oracle).statistic
+    counts: Ints = statistic.sums
+    return counts
+
+
+def outside(name: str, script: str, asked: Any) -> dict[str, Any]:
+    """Answers as other devices of blindrec's own oracles do."""
+    found = {}
+    for oracle in asked.get("oracles", ["grr"]):
+        some, more = (all_alike(oracle, asked["epsilon"], users) for users in (4000, 7000))
+        found[oracle] = {"users": 3000, "rates": [100.0, 50.0], "counts": (more - some).tolist()}
+    return {"version": "1", "oracles": found}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracles, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(oracles, "FEWEST_USERS", 1000)
+
+
+@pytest.mark.usefixtures("quick")
+def test_every_oracle_has_a_row_and_every_rival_the_same_job() -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def listening(name: str, script: str, asked: Any) -> dict[str, Any]:
+        seen.append((script, asked))
+        return outside(name, script, asked)
+
+    figures = oracles.compare(RIVAL_JOB, listening, lambda _: None)
+    assert list(figures["users_per_second"]) == list(oracles.OURS)
+    told = [(row["rival"], row["oracle"]) for row in figures["rivals"]]
+    assert told == [*(("pure-ldp", name) for name in oracles.PURE_LDP), ("OpenDP", "grr")]
+    for row in figures["rivals"]:
+        assert row["times"] == pytest.approx(figures["users_per_second"][row["oracle"]] / 100)
+    assert [script for script, _ in seen] == ["pure_ldp_oracles", "opendp_response"]
+    assert {asked["values"] for _, asked in seen} == {41}
+    lines = oracles.table(figures).splitlines()
+    assert len(lines) == 2 + len(oracles.OURS) + 1 + 2  # grr has two rivals
+    assert {line.count("|") for line in lines[:-2]} == {8}
+    assert oracles.rivals_of(oracles.Job(items=40, rated=5, epsilon=2.0)) == oracles.PURE_LDP[:-1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_rival_that_releases_otherwise_is_refused() -> None:
+    def honest(name: str, script: str, asked: Any) -> dict[str, Any]:
+        return outside(name, script, asked | {"epsilon": 3.0})
+
+    with pytest.raises(InputError, match=r"pure-ldp's grr reports the held value .* the two do not release alike"):
+        oracles.compare(RIVAL_JOB, honest, lambda _: None)
+
+
+def test_the_command_runs_the_part_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def environment(name: str, folder: Path) -> Path:
+        made.append(name)
+        return folder
+
+    figures = {"items": 40, "epsilon": 1.0, "users_per_second": {"set": 2e6}, "rivals": []}
+    monkeypatch.setattr(command, "environment", environment)
+    monkeypatch.setattr(oracles, "compare", lambda *_: figures)
+    app = Typer()
+    app.command()(command.main)
+    found = tmp_path / "figures.json"
+    ran = CliRunner().invoke(app, ["--part", "oracles", "--items", "40", "--rated", "5", "--json", str(found)])
+    assert ran.exit_code == 0, ran.output
+    assert made == ["hadamard", "opendp"]
+    assert "| set | 2,000,000 |" in ran.output
+    assert '"oracles"' in found.read_text(encoding="utf-8")

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from pydantic import ValidationError
 from scipy.special import logit
 
 from coordinator.protocol.budget import Epsilon
@@ -26,6 +25,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.mechanism_settings import designs, server_half, variants
 from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
+from scenarios.config.settings import validated
 from scenarios.data.populations import block_parameters, known_world, settle
 from scenarios.families.main.run import run
 from scenarios.show.intervals import mean_interval
@@ -41,7 +41,6 @@ from scenarios.theory.emulated_runs import (
     query_users,
     stricter,
     takes_too_long,
-    world_key,
 )
 from scenarios.theory.predictors import Predictor, from_moments, predictor
 from scenarios.theory.sufficient_users import inseparable
@@ -55,7 +54,7 @@ class Candidate:
 
     world: Scenario  # A block model; its design does not matter
     settings: dict[str, Any]  # Design, decoder and the design's own settings
-    _made: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _scenarios: dict[Any, Scenario] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def design(self) -> str:
@@ -81,17 +80,14 @@ class Candidate:
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number."""
-        if (cache_key := (epsilon, *changes.items())) in self._made:
-            return self._made[cache_key]
+        if (cache_key := (epsilon, *changes.items())) in self._scenarios:
+            return self._scenarios[cache_key]
         world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
-        epsilon_or_none = epsilon if self.private else None
-        try:
-            scenario = Scenario.model_validate({**world, **self.settings, "epsilon": epsilon_or_none, **changes})
-        except ValidationError as error:
-            raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
-        return self._made.setdefault(cache_key, settle(scenario.complete()))
+        nats = "inf" if epsilon is None or not self.private else epsilon
+        flags = {**world, **self.settings, "epsilon": nats, **changes}
+        return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
 
     def blind(self, epsilon: Epsilon) -> str:
         """Return in words which clusters the design cannot tell apart, whatever the number of users; empty: none."""
@@ -105,17 +101,13 @@ def any_design() -> dict[str, Any]:
     return {"design": split.name, **variants(split)[-1]}
 
 
-def own_candidates(world: Scenario, own: Mapping[str, Any] | None) -> list[Candidate]:
-    """Return a design of one's own, with its settings, as a candidate; none where there is none."""
-    return [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
-
-
-def candidates(world: Scenario) -> list[Candidate]:
-    """Return every mechanism's variants, as they are listed, with each of their decoders.
+def candidates(world: Scenario, own: Mapping[str, Any] | None = None) -> list[Candidate]:
+    """Return a custom design with its settings, if any, and every mechanism's variants with each of their decoders.
 
     Where a mechanism has others, the posterior decoder is left out: in one round it finds the same clusters.
     """
-    return [
+    custom = [] if own is None else [Candidate(world=world, settings={**own, "decoder": KMEANS})]
+    return custom + [
         Candidate(world=world, settings={"design": half.name, **variant, "decoder": decoder})
         for half in designs().values()
         for variant in variants(half)
@@ -124,10 +116,8 @@ def candidates(world: Scenario) -> list[Candidate]:
     ]
 
 
-SECONDS, FEWEST, MOST = 60.0, 3, 20
-"""Most seconds of a simulation, and its fewest and most seeds."""
-USERS = 20_000
-"""Devices of one seed."""
+SECONDS, FEWEST, MOST = 60.0, 3, 20  # most seconds of a simulation, and its fewest and most seeds
+USERS = 20_000  # devices of one seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,11 +187,8 @@ class Target:
 
     def margin(self, prediction: Predictor, users: int) -> float:
         """Return by how much that many answering users meet the target, in log-odds; negative where they do not."""
-        margins = []
-        if self.success is not None:
-            margins.append(_log_odds(prediction.exact(users)) - _log_odds(self.success))
-        if self.accuracy is not None:
-            margins.append(_log_odds(prediction.accuracy(users)) - _log_odds(self.accuracy))
+        sides = ((self.success, prediction.exact), (self.accuracy, prediction.accuracy))
+        margins = (_log_odds(curve(users)) - _log_odds(goal) for goal, curve in sides if goal is not None)
         return min(margins, default=0.0)
 
     def met(self, prediction: Predictor, users: int) -> bool:
@@ -245,7 +232,7 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
 
 
 def simulated_predictor(scenario: Scenario) -> Predictor | None:
-    """Return predictions from simulated answers of a design of one's own that brings no moments; None of others."""
+    """Return predictions from simulated answers of a custom design that brings no moments; None of others."""
     simulation = simulated(scenario)
     return from_moments(SignMoments(contrast=simulation.contrast), scenario) if simulation else None
 
@@ -267,7 +254,7 @@ def _emulated(prediction: Predictor, target: Target) -> Need:
 
 
 def _item_query(candidate: Candidate, target: Target) -> Need:
-    world = world_key(block_parameters(candidate.at(None)))
+    world = block_parameters(candidate.at(None))
     one = query_emulation(world)
     if takes_too_long(one.seconds):
         return Need(users=None, predictor=None)

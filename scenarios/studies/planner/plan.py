@@ -22,22 +22,19 @@ from scenarios.studies.planner.least_users import (
     candidates,
     epsilon_needed,
     estimated_epsilon,
-    own_candidates,
     simulated,
     to_epsilon,
     users_needed,
 )
-from scenarios.theory.bounds import all_bounds, bounds_rows
+from scenarios.theory.bounds import bounds_of, bounds_rows
 from scenarios.theory.emulated_runs import MOST_USERS, Estimate, goals
 from scenarios.theory.predictors import Predictor, predictor, why_not_predicted
 from scenarios.theory.sufficient_users import sufficient_users
 
-ADAPTIVE = 4.5
-"""What adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured."""
-ONE_IN_TWO = 0.5
-"""Probability of failure of lower bounds, where only a share of items is to be right."""
+ADAPTIVE = 4.5  # what adaptive rounds save at least where they are offered; see docs/adaptive-rounds.md, Measured
+ONE_IN_TWO = 0.5  # probability of failure of lower bounds, where only a share of items is to be right
 SIMULATED, EMULATED = "simulated", "emulated"
-"""How the note of a row begins whose needs were simulated: a design of one's own that says no precision; and the mark
+"""How the note of a row begins whose needs were simulated: a custom design that says no precision; and the mark
 of a row whose statistics were drawn."""
 HOPELESS = 8
 """A design whose signal over noise is so many times smaller than a target asks for is not emulated to be compared."""
@@ -51,7 +48,7 @@ class DesignPlan:
 
     # One a design and decoder: ``design, decoder, users, accuracy, exact, epsilon`` and what else tells it apart;
     # ``users``, needed for the target, is None where `note` says why. Accuracy and exact are those with ``users_here``,
-    # or with ``users`` where that is None. One's own have ``channel``: how far it was checked
+    # or with ``users`` where that is None. Custom ones have ``channel``: how far it was checked
     rows: list[dict[str, Any]]
     bounds: list[dict[str, Any]]  # Lower bounds: ``name, users, valid`` and what `scenarios.theory.bounds.Bound` holds
     # The design that protects all a device holds and needs the fewest users (or the least epsilon)
@@ -63,7 +60,7 @@ class DesignPlan:
     sufficient: float | None  # Users that Theorem 15 says are enough for MaxSense
     target: Target  # What was asked for
     world: Scenario  # What the plan holds for
-    # Users that there are, whom accuracy and exact are told for, beside the users needed; None: those needed
+    # Users that there are, for whom accuracy and exact hold, beside the users needed; None: those needed
     users_here: int | None
 
     def as_json(self) -> dict[str, Any]:
@@ -92,14 +89,14 @@ def plan(
     own: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
     """Plan for a block model."""
-    compared = [*own_candidates(world, own), *candidates(world)]
-    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in compared]
+    every = candidates(world, own)
+    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in every]
     key = "epsilon" if inverse else "users"
     best = _recommended(candidate_rows, key) or (None, None)
     failure, mistakes = _failing(world, target)
     return DesignPlan(
         rows=[row for _, row in candidate_rows],
-        bounds=_bounds(_at(world, best[1]), failure, mistakes),
+        bounds=bounds_rows(bounds_of(_at(world, best[1]).complete(), failure=failure, mistakes=mistakes)),
         recommended=best[0],
         best=best[1],
         why=_why(_able(candidate_rows), best[1], key),
@@ -131,7 +128,7 @@ def _recommended(
 ) -> tuple[Candidate, dict[str, Any]] | None:
     """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
 
-    A design of one's own whose guarantee is claimed, not checked, is none of them.
+    A custom design whose guarantee is claimed, not checked, is none of them.
     """
     able = _able(candidate_rows)
     best: tuple[Candidate, dict[str, Any]] | None = None
@@ -221,10 +218,10 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
         "note": "",
     }
     try:
-        if own := RunSpec(candidate.at(epsilon)).own:  # one's own is held against its claim, as before a run
+        if own := RunSpec(candidate.at(epsilon)).own:  # a custom one is held against its claim, as before a run
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
-            return row | {"epsilon": _told(candidate, epsilon), "note": note}
+            return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
         if inverse and users and candidate.private:
             if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
@@ -268,45 +265,33 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     scenario = candidate.at(epsilon)
     return {
-        "epsilon": _told(candidate, epsilon),
+        "epsilon": _epsilon_of(candidate, epsilon),
         "questions": scenario.value("questions"),
         "guarantee": RunSpec(scenario).guarantee,
     }
 
 
-def _told(candidate: Candidate, epsilon: Epsilon) -> float | str:
+def _epsilon_of(candidate: Candidate, epsilon: Epsilon) -> float | str:
     return as_json(epsilon) if candidate.private else "inf"
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
-    prediction = predictor(candidate.at(candidate.world.epsilon))
-    if note := why_not_predicted(candidate.at(candidate.world.epsilon)):
+    """Return what a row says of the smallest epsilon at which so many users meet a target."""
+    scenario, one = candidate.at(candidate.world.epsilon), None
+    if note := why_not_predicted(scenario):
         return {"note": note}
-    if prediction and prediction.emulation:
-        return _emulated_epsilon(candidate, target, users)
-    epsilon = epsilon_needed(candidate, target, users)
+    if (prediction := predictor(scenario)) and prediction.emulation:
+        one = estimated_epsilon(candidate, target, users)
+        epsilon = None if one is None else to_epsilon(one.value)
+    else:
+        epsilon = epsilon_needed(candidate, target, users)
     if epsilon is None:
         return {"note": NO_EPSILON}
-    need = users_needed(candidate, epsilon, target)
-    row = _about(candidate, epsilon) | {"users": users}
-    if need.predictor:
-        row |= {"accuracy": need.predictor.accuracy(users), "exact": need.predictor.exact(users)}
-    return row
-
-
-def _emulated_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:
-    if (one := estimated_epsilon(candidate, target, users)) is None:
-        return {"note": NO_EPSILON}
-    epsilon = to_epsilon(one.value)
     prediction = predictor(candidate.at(epsilon))
-    assert prediction is not None
-    interval = {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
-    return (
-        _about(candidate, epsilon)
-        | interval
-        | {"users": users}
-        | _predictions(prediction, users, one, one.value, here=True)
-    )
+    assert prediction is not None  # as it says that epsilon is enough
+    interval = {} if one is None else {"epsilon_low": one.low, "epsilon_high": one.high, EMULATED: one.draws}
+    shares = _predictions(prediction, users, one, one.value if one else users, here=True)
+    return _about(candidate, epsilon) | interval | {"users": users} | shares
 
 
 def _failing(world: Scenario, target: Target) -> tuple[float, int]:
@@ -315,19 +300,6 @@ def _failing(world: Scenario, target: Target) -> tuple[float, int]:
         return round(1 - target.success, 12), 0
     items = world.complete().items or 0
     return ONE_IN_TWO, 0 if target.accuracy is None else int(round(items * (1 - target.accuracy), 9))
-
-
-def _bounds(world: Scenario, failure: float, mistakes: int) -> list[dict[str, Any]]:
-    filled = world.complete()
-    bounds = all_bounds(
-        items=filled.items or 0,
-        rated=filled.rated or 0,
-        epsilon=as_float(world.epsilon),
-        clusters=filled.clusters or 0,
-        failure=failure,
-        mistakes=mistakes,
-    )
-    return bounds_rows(bounds)
 
 
 def _sufficient(world: Scenario, failure: float) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -24,25 +23,8 @@ from scenarios.theory.predictors import predictor
 _SECONDS, _FIRST, _MOST = 0.5, 64, 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """The cost of asking and aggregating every device once."""
-
-    devices_per_second: float  # Of one core, measured on this machine
-    core_seconds: float  # For all users
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the cost as `--json` prints it; ``cores_for_a_day`` says how large a cluster ends within a day."""
-        return {
-            "devices_per_second_and_core": self.devices_per_second,
-            "core_seconds": self.core_seconds,
-            "cores_for_an_hour": max(1, math.ceil(self.core_seconds / 3600)),
-            "cores_for_a_day": max(1, math.ceil(self.core_seconds / 86400)),
-        }
-
-
-def measure_cost(scenario: Scenario, users: int) -> Cost:
-    """Time a few devices of a scenario on one core, and scale to ``users``."""
+def measure_cost(scenario: Scenario, users: int) -> dict[str, float]:
+    """Time a few devices of a scenario on one core here, and return what it costs to ask ``users`` of them once."""
     sample = scenario.model_copy(update={"users": _MOST})
     population = populate(sample)
     spec = RunSpec(sample)
@@ -59,7 +41,13 @@ def measure_cost(scenario: Scenario, users: int) -> Cost:
         seconds = time.perf_counter() - start
         if seconds >= _SECONDS or stop == _MOST:
             rate = (stop - first) / seconds
-            return Cost(devices_per_second=rate, core_seconds=users / rate)
+            hours = users / rate / 3600
+            return {
+                "devices_per_second_and_core": rate,
+                "core_seconds": users / rate,
+                "cores_for_an_hour": max(1, math.ceil(hours)),
+                "cores_for_a_day": max(1, math.ceil(hours / 24)),
+            }
         first, count = stop, 2 * count
 
 

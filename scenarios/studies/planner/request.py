@@ -25,16 +25,14 @@ from scenarios.data.rating_split import judge_likes
 from scenarios.studies.planner.least_users import Target, any_design
 from scenarios.studies.planner.plan import TOO_MANY, DesignPlan, in_words, plan, quick_best
 
-PRIOR = 5
-"""Ratings of average taste that are added to an item's own before items are sorted."""
+PRIOR = 5  # ratings of average taste that are added to an item's own before items are sorted
 NOT_THE_FILE = (
     "this says nothing of the file itself: its items were merely sorted into clusters by their shares of likes, and "
     "those of a cluster are not alike; its users rate more or fewer items, and popular ones more often; "
     "blindrec run --ratings runs the file itself"
 )
 """What stands beside every plan that was made for the shape of a file."""
-EPSILONS = (1, 2, 4, 8)
-"""What `blindrec data` tells the learnable at."""
+EPSILONS = (1, 2, 4, 8)  # at which `blindrec data` says what is learnable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +109,7 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
         return []
 
 
-_THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")
-"""Settings that a file of ratings determines."""
+_THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
 _FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
 """Settings that say something about files of ratings alone."""
 

@@ -25,22 +25,20 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
 from scenarios.show.tables import name_of
-from scenarios.studies.planner.least_users import Candidate, Target, candidates, own_candidates
+from scenarios.studies.planner.least_users import Candidate, Target, candidates
 from scenarios.studies.planner.plan import DesignPlan, as_float_or_inf
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.liars import Influence, influence_of, universal_limit
 
-POOLS = (1, 3, 10, 30, 100, 1000)
-"""Numbers of pools that are tried for sign sensing; one item a pool is the most."""
-THETAS = (0.25, 0.5, 1.0, 2.0)
-"""Sensed items a user rated that are tried, on average, beside the design's own."""
+POOLS = (1, 3, 10, 30, 100, 1000)  # numbers of pools that are tried for sign sensing; one item a pool is the most
+THETAS = (0.25, 0.5, 1.0, 2.0)  # sensed items a user rated that are tried, on average, beside the design's own
 NOT_KNOWN = "no formula for its liars"
 
 
 def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what the designs of a plan that protect all a device holds need if a share of their users lies."""
     check_share(share)
-    compared = zip([*own_candidates(made.world, own), *candidates(made.world)], made.rows, strict=True)
+    compared = zip(candidates(made.world, own), made.rows, strict=True)
     able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
     most = max((row["epsilon"] for _, row in able), key=as_float_or_inf, default=as_json(made.world.epsilon))
     limit = universal_limit(made.world.complete().model_copy(update={"epsilon": parse_epsilon(most)}))

@@ -1,17 +1,21 @@
-"""The attacks, on answers to queries and on releases of two tiers: two inputs are told apart by scores."""
+"""The attacks on answers to queries and on releases of two tiers: scores of two inputs, and the epsilon they bound."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy.stats import beta, binom
 
 from actors.second_order.cohort import Consent, PrivateCohort
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Ints
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import LogRatio
 from coordinator.protocol.coins import derive
 from coordinator.protocol.features import ItemFeatures, residuals
@@ -20,14 +24,6 @@ from coordinator.protocol.rounding import on_grid
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, check_mechanism, half_of
-from scenarios.studies.scrutiny.measured_epsilon import (
-    attack_of,
-    best_event,
-    frequency_scores,
-    learned_scores,
-    parts_of,
-    power_of,
-)
 from scenarios.studies.scrutiny.mechanism import SECRET, Neighbours, Rated, Size, comparable, inputs, stored
 from scenarios.studies.scrutiny.release_laws import (
     PILOTS,
@@ -39,12 +35,180 @@ from scenarios.studies.scrutiny.release_laws import (
     keys_of,
     patterns_of,
 )
-from scenarios.studies.scrutiny.verdicts import Audit
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Detectable, Event, Power
+
+FIT, CHOOSE, MEASURE = 0, 1, 2
+"""What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
+CUTS = 256  # thresholds that are tried for each score
+FEWEST = 12  # what was seen less often says nothing
+MOST_LEARNED, WIDE = 20_000, 64  # plays that are learned from, and columns of which a tree is still fitted
+FINDS = 0.9  # probability with which leaks of the size that an audit states are found
+SHARES = (1.0, 0.2, 0.01)  # shares of the answers for which it states that size
+FARTHEST = 60.0  # no leak is larger [nats]
+MARGIN = 0.01  # a later look is preferred to an earlier, simpler one if it promises so much more [nats]
+
+
+def parts_of(plays: int, coins: np.random.Generator) -> Ints:
+    """Return what each play is for, drawn by chance so that it goes with no address."""
+    return coins.choice([FIT, CHOOSE, MEASURE], plays, p=[0.25, 0.25, 0.5])
+
+
+def at_least(hits: Ints, misses: Ints, plays: int, doubt: float) -> Floats:
+    """Return lower bounds of ``log(P(E | a) / P(E | b))`` by Clopper and Pearson (1934) [nats].
+
+    Whether the victim holds a or b is a fair coin, so that ``hits`` of the event with a, and ``misses`` of it with b,
+    are counts among all plays whose means have the ratio of the two chances. Where the chances differ from play to
+    play, a count is less spread than a binomial one with its mean (Hoeffding, 1956), so that the bound holds as well.
+    """
+    hit_bound = np.where(hits > 0, beta.ppf(doubt / 2, np.maximum(hits, 1), plays - hits + 1), 0.0)
+    with np.errstate(divide="ignore"):
+        bounds: Floats = np.log(hit_bound) - np.log(_at_most(misses, plays, doubt))
+    return bounds
+
+
+def _at_most(misses: Floats | Ints, plays: int, doubt: float) -> Floats:
+    """Return upper bounds of the probability of what happened so often, each wrong with half of the doubt."""
+    return np.where(misses < plays, beta.isf(doubt / 2, misses + 1, np.maximum(plays - misses, 1)), 1.0)
+
+
+def best_event(scores: Mapping[str, Floats], secret: Bools, parts: Ints, doubt: float) -> Event:
+    """Return what the event shows that the choosing plays like best; a score is larger where the victim rather holds a.
+
+    Scores have shape (plays,), and are fitted on no play but those of `FIT`; ``secret`` says whether the victim holds
+    a, ``parts`` what each play is for, and ``doubt`` how probable it is that the bound is wrong.
+    """
+    choosing, measuring = parts == CHOOSE, parts == MEASURE
+    plays, measured = int(choosing.sum()), int(measuring.sum())
+    best, surest = -math.inf, 0.0
+    event = guess = with_side = np.zeros(secret.size, np.bool_)
+    by = "nothing"
+    for name, score in scores.items():
+        for side in (True, False):  # whether the event speaks for a or for b
+            rather = score if side else -score
+            own, other = (np.sort(rather[choosing & (secret == one)]) for one in (side, not side))
+            cuts = _cuts(np.concatenate([own, other]))
+            hits, misses = own.size - np.searchsorted(own, cuts), other.size - np.searchsorted(other, cuts)
+            nats, right = at_least(hits, misses, plays, doubt), (hits + other.size - misses) / max(plays, 1)
+            if nats.size and nats.max() > best + MARGIN:
+                best, by = float(nats.max()), name
+                event, with_side = rather >= cuts[nats.argmax()], secret == side
+            if right.size and right.max() > surest + MARGIN / 10:
+                surest, guess = float(right.max()), (rather >= cuts[right.argmax()]) == side
+    hits, misses = (np.array([np.count_nonzero(event & measuring & one)]) for one in (with_side, ~with_side))
+    bound = max(float(at_least(hits, misses, measured, doubt)[0]), 0.0)
+    share = float((secret == guess)[measuring].mean()) if measured else 0.5
+    return Event(measured=bound, right=share, plays=measured, hits=int(hits[0]), misses=int(misses[0]), by=by)
+
+
+def attack_of(event: Event, *, name: str, meaning: str, times: int, claimed: Epsilon) -> AttackResult:
+    """Return an attack with what its event shows; what is claimed of one release may be spent so many times."""
+    epsilon = None if claimed is None else times * claimed
+    return AttackResult(**asdict(event), name=name, meaning=meaning, times=times, epsilon=epsilon)
+
+
+def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
+    """Return which leaks attacks would have found, each at this doubt; see `smallest_leak`.
+
+    It is computed for the attack that measured most among those that look at the least, as one release.
+    """
+    once = min(one.times for one in attacks)
+    best = max((one for one in attacks if one.times == once), key=lambda one: one.measured)
+    if best.claimed is None or not best.hits + best.misses:
+        return None
+    rate = (best.hits + best.misses) / best.plays
+    sizes = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
+    leaks = tuple(Detectable(share=share, epsilon=size) for share, size in sizes.items())
+    return Power(probability=FINDS, attack=best.name, claimed=best.claimed, leaks=leaks)
+
+
+def smallest_leak(claimed: float, rate: float, plays: int, doubt: float, share: float) -> float | None:
+    """Return the smallest epsilon of a share of the answers that an attack finds to be above the claim [nats], if any.
+
+    An event that happens in ``rate`` of the plays, with either input, finds it with probability `FINDS`; half as many
+    plays as are measured choose that event, which is to be that of the leaking answers alone.
+    """
+    low, high = claimed, claimed + FARTHEST
+    if _finding_probability(high, claimed, rate, plays, doubt, share) < FINDS:
+        return None
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        enough = _finding_probability(middle, claimed, rate, plays, doubt, share) >= FINDS
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _finding_probability(leak: float, claimed: float, rate: float, plays: int, doubt: float, share: float) -> float:
+    """Return the probability that the leaking answers' event is chosen, and that its lower bound is above the claim."""
+    odds, honest = (1 / (1 + math.exp(-nats)) for nats in (leak, claimed))
+    alone = share * rate * odds, share * rate * (1 - odds)
+    power = _probability_above(claimed, *alone, plays, doubt)
+    if share == 1:
+        return power
+    # Half as many plays choose: there the event must beat that of all answers, in which the leak is watered down.
+    mean = share * odds + (1 - share) * honest
+    counts = np.array([[rate * mean], [rate * (1 - mean)]]) * (plays // 2)
+    whole = float(at_least(counts[0], counts[1], plays // 2, doubt)[0])
+    return power * _probability_above(max(whole, 0.0) + MARGIN, *alone, plays // 2, doubt)
+
+
+def _probability_above(nats: float, hit: float, miss: float, plays: int, doubt: float) -> float:
+    """Return the probability that `at_least` is above so much, if plays hit and miss with these probabilities."""
+    # Over 200 quantiles of the misses: the fewest hits that suffice, and how probable it is that there are as many.
+    misses = binom.ppf((np.arange(200) + 0.5) / 200, plays, miss)
+    threshold = np.exp(nats) * _at_most(misses, plays, doubt)
+    hits = np.where(threshold < 1, binom.isf(doubt / 2, plays, np.minimum(threshold, 1)) + 1, plays + 1)
+    return float(np.mean(binom.sf(hits - 1, plays - misses, hit / (1 - miss))))
+
+
+def _cuts(scores: Floats) -> Floats:
+    """Return thresholds: every value where there are few, else by rank, finely where scores are largest."""
+    values = np.unique(scores)
+    if values.size <= CUTS:
+        return values
+    ranks = np.unique(
+        np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
+    )
+    cuts: Floats = np.unique(np.sort(scores)[-ranks])
+    return cuts
+
+
+def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
+    """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`.
+
+    What was seen less than `FEWEST` times says nothing: 0.
+    """
+    place, fit = pd.factorize(keys)[0], parts == FIT
+    size = int(place.max(initial=0)) + 1
+    ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
+    ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
+    ratios[ours + theirs < FEWEST] = 0.0
+    scores: Floats = ratios[place]
+    return scores
+
+
+def learned_scores(features: Floats, secret: Bools, parts: Ints) -> dict[str, Floats]:
+    """Return what a linear model and a tree say of every play, as probability of input a; they saw those of `FIT`.
+
+    Features have shape (plays, columns).
+    """
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 (only an attack waits for it)
+    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 (as above)
+
+    fit_subset = np.flatnonzero(parts == FIT)[:MOST_LEARNED]
+    if np.unique(secret[fit_subset]).size < 2:
+        return {}
+    mean, spread = features[fit_subset].mean(axis=0), features[fit_subset].std(axis=0)
+    scaled = (features - mean) / np.where(spread > 0, spread, 1)
+    models: dict[str, Any] = {"learned line": LogisticRegression(C=0.01, max_iter=20)}
+    if features.shape[1] <= WIDE:
+        models["learned tree"] = DecisionTreeClassifier(max_depth=6, min_samples_leaf=50, random_state=0)
+    fits = {name: model.fit(scaled[fit_subset], secret[fit_subset]) for name, model in models.items()}
+    return {name: np.asarray(model.predict_proba(scaled)[:, 1], np.float64) for name, model in fits.items()}
+
 
 ITEMS, RANK, BLOCK = 8, 2, 1 << 14
 STARS = (1.0, 2.0, 3.0, 4.0, 5.0)
-MOST = 60_000
-"""The largest number of releases that an attack inspects: each is a separate message."""
+MOST = 60_000  # the largest number of releases that an attack inspects: each is a separate message
 
 
 def model() -> ItemFeatures:
@@ -153,21 +317,16 @@ def _scores(sample: TwoTierSample, use: Ints, *, whole: bool) -> dict[str, Float
     return scores | learned_scores(sample.values.astype(np.float32), sample.secret, use)
 
 
-AT_ONCE = 1 << 20
-"""Numbers of sketches that are compared at once."""
-MOST_PAIRS = 4
-"""Pairs of inputs that one attack uses; a device's own pair depends on its public coins."""
-SEARCHED = 1 << 18
-"""The largest number of releases that a search inspects."""
+AT_ONCE = 1 << 20  # numbers of sketches that are compared at once
+MOST_PAIRS = 4  # pairs of inputs that one attack uses; a device's own pair depends on its public coins
+SEARCHED = 1 << 18  # the largest number of releases that a search inspects
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
-CHUNK, MOST_CHUNKS = 8, 8
-"""Bits of a long release that are inspected together, and the largest number of such chunks."""
-FAR = 15
-"""Differing bits are counted up to here where they are compared."""
+CHUNK, MOST_CHUNKS = 8, 8  # bits of a long release that are inspected together, and the largest number of such chunks
+FAR = 15  # differing bits are counted up to here where they are compared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AttackPlan:
     """One attack, before it is run."""
 
@@ -175,6 +334,7 @@ class AttackPlan:
     meaning: str
     neighbours: Neighbours
     laws: tuple[ClaimedLaw, ...]  # of the queries that devices are asked in turn
+    _: KW_ONLY
     fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
     company: bool = False  # whether the attacker knows the inputs of the devices around the victim
 
@@ -183,23 +343,25 @@ def attack_plans(
     laws: tuple[ClaimedLaw, ...], size: Size, *, releases: int, coins: np.random.Generator
 ) -> Iterator[AttackPlan]:
     """Yield the attacks; the worst neighbours are looked up in the channel, and others are searched for."""
-    first, named = laws[0], laws[0].names_rated
-    worst, unlike = _neighbours(first, size, releases, coins)
-    rounds = f"in {len(laws)} rounds"
-    meaning = "the two inputs that the channel tells apart best"
-    yield AttackPlan(name="worst", meaning=meaning, neighbours=worst, laws=(first,))
-    meaning = "two inputs that were found by search"
-    yield AttackPlan(name="searched", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
-    yield AttackPlan(
-        name="repeat", meaning="the worst inputs, asked twice the same", neighbours=worst, laws=(first, first)
-    )
+    first, names_rated, rows = laws[0], laws[0].names_rated, inputs(size, coins)
+    pairs, rounds = comparable(rows, names_rated=names_rated), f"in {len(laws)} rounds"
+    worst = _worst(first, rows, pairs)
+    unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
+    yield AttackPlan("worst", "the two inputs that the channel tells apart best", worst, (first,))
+    yield AttackPlan("searched", "two inputs that were found by search", unlike, (first,), fitted=False)
+    yield AttackPlan("repeat", "the worst inputs, asked twice the same", worst, (first, first))
     meaning = "the worst inputs, beside devices whose inputs are known"
-    yield AttackPlan(name="company", meaning=meaning, neighbours=worst, laws=(first,), company=True)
-    yield AttackPlan(name="rounds", meaning=f"the worst inputs, {rounds}", neighbours=worst, laws=laws)
-    meaning = f"inputs found by search, {rounds}"
-    yield AttackPlan(name="searched rounds", meaning=meaning, neighbours=unlike, laws=laws, fitted=False)
-    for name, meaning, pairs in _inferences(size, named=named):
-        yield AttackPlan(name=name, meaning=f"{meaning}, {rounds}", neighbours=pairs, laws=laws)
+    yield AttackPlan("company", meaning, worst, (first,), company=True)
+    yield AttackPlan("rounds", f"the worst inputs, {rounds}", worst, laws)
+    yield AttackPlan("searched rounds", f"inputs found by search, {rounds}", unlike, laws, fitted=False)
+    # What is inferred of one device: whether it rated an item, and how; it likes all others, or none.
+    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
+    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
+    sides = np.array([[0, 2], [1, 3]])
+    if not names_rated:
+        neighbours = Neighbours((*liked, *others), sides)
+        yield AttackPlan("membership", f"whether an item was rated, {rounds}", neighbours, laws)
+    yield AttackPlan("attribute", f"whether an item is liked, {rounds}", Neighbours((*liked, *disliked), sides), laws)
 
 
 def variant_plans(
@@ -212,8 +374,7 @@ def variant_plans(
     coins: np.random.Generator,
 ) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
-    first, words = laws[0], kind.replace("pool=some", "about some items only")
-    rows = inputs(size, coins)
+    first, words, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
     pairs = comparable(rows, names_rated=first.names_rated)
     worst = _worst(first, rows, pairs)
     unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
@@ -221,36 +382,16 @@ def variant_plans(
     # differs: of two inputs that differ in both, equal noise tells nothing.
     single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
-    yield AttackPlan(name=f"worst {kind}", meaning=f"the worst inputs, {words}", neighbours=worst, laws=(first,))
-    meaning = f"inputs found by search, {words}"
-    yield AttackPlan(name=f"searched {kind}", meaning=meaning, neighbours=unlike, laws=(first,), fitted=False)
+    yield AttackPlan(f"worst {kind}", f"the worst inputs, {words}", worst, (first,))
+    yield AttackPlan(f"searched {kind}", f"inputs found by search, {words}", unlike, (first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
-    yield AttackPlan(name=f"rounds {kind}", meaning=meaning, neighbours=alone, laws=(after, *laws[1:]), fitted=False)
+    yield AttackPlan(f"rounds {kind}", meaning, alone, (after, *laws[1:]), fitted=False)
 
 
 def _differ_in_one(one: Rated, other: Rated) -> bool:
     """Return whether two inputs differ in what they say of a single item."""
     ours, theirs = dict(one), dict(other)
     return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
-
-
-def _inferences(size: Size, *, named: bool) -> Iterator[tuple[str, str, Neighbours]]:
-    """Yield what is inferred of one device: whether it rated an item, and how; it likes all others, or none."""
-    others = [tuple((item, like) for item in range(1, max(2, min(size.rated, size.items)))) for like in (False, True)]
-    liked, disliked = ([((0, like), *rest) for rest in others] for like in (True, False))
-    pairs = np.array([[0, 2], [1, 3]])
-    if not named:
-        yield "membership", "whether an item was rated", Neighbours((*liked, *others), pairs)
-    yield "attribute", "whether an item is liked", Neighbours((*liked, *disliked), pairs)
-
-
-def _neighbours(
-    law: ClaimedLaw, size: Size, releases: int, coins: np.random.Generator
-) -> tuple[Neighbours, Neighbours]:
-    """Return the pairs of inputs that a channel tells apart best, and those that its releases do."""
-    rows = inputs(size, coins)
-    pairs = comparable(rows, names_rated=law.names_rated)
-    return _worst(law, rows, pairs), _most_unlike(law, rows, pairs, releases=releases, coins=coins)
 
 
 def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
@@ -314,7 +455,7 @@ def _of_places(rows: list[Rated], pairs: Ints) -> Neighbours:
 def attack_scores(sample: AttackSample, parts: Ints) -> dict[str, Floats]:
     """Return scores of every play, larger where the victim rather holds a, by the name of what makes them.
 
-    ``parts`` says what each play is for; see `bounds.parts_of`.
+    ``parts`` says what each play is for; see `parts_of`.
     """
     victims = sample.victims
     secret = sample.secret[victims]

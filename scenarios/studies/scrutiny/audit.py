@@ -17,21 +17,22 @@ from coordinator.protocol.errors import InputError
 from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.studies.scrutiny.attacks import (
     AttackPlan,
+    attack_of,
     attack_plans,
     attack_scores,
+    best_event,
+    parts_of,
+    power_of,
     second_order_audit,
     variant_plans,
 )
-from scenarios.studies.scrutiny.measured_epsilon import attack_of, best_event, parts_of, power_of
 from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
 from scenarios.studies.scrutiny.release_laws import ClaimedLaw, sample_attack
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
-FEWEST, MOST = 1000, 1 << 24
-"""Releases that an attack may look at."""
-MOST_HELD = 1 << 24
-"""Bits of releases and sketches in memory at once: of long ones there are fewer."""
+FEWEST, MOST = 1000, 1 << 24  # releases that an attack may look at
+MOST_HELD = 1 << 24  # bits of releases and sketches in memory at once: of long ones there are fewer
 
 
 def local_audit(

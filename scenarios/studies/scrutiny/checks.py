@@ -1,4 +1,4 @@
-"""The checks that every mechanism must pass, in their order, and how they are made: none stops the others."""
+"""The checks that every mechanism must pass, of its releases and of its server half; none stops the others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,26 @@ import numpy as np
 from actors.absence import Absence
 from actors.device import Cohort
 from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.channels import DUST, Likelihood, LogRatio, odds_within
 from coordinator.protocol.custom import CustomPublic, Mechanism
 from coordinator.protocol.errors import BlindrecError, InputError
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_half import PublicHalf
+from coordinator.server.custom import CustomDesign
+from coordinator.server.design import PoolDesign
 from coordinator.server.fleet.cohorts import cut
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.statistics.statistic import Statistic, merge
+from scenarios.backends.selection import InProcess
 from scenarios.config.admission import add_draws, improbable_count
-from scenarios.studies.scrutiny import server_checks
+from scenarios.config.custom_halves import OwnSettings
+from scenarios.config.mechanism_settings import designs as local_mechanisms
+from scenarios.config.run_spec import RunSpec
+from scenarios.config.scenario import Scenario
+from scenarios.data.metrics import clustering_scores
+from scenarios.families.main.run import MainResult, run
 from scenarios.studies.scrutiny.mechanism import (
     MIDDLE,
     PLAIN,
@@ -41,7 +50,6 @@ from scenarios.studies.scrutiny.mechanism import (
     MechanismUnderTest,
     Rated,
     Size,
-    cohort,
     coins_of,
     every_rating,
     omissions,
@@ -57,15 +65,149 @@ from scenarios.studies.scrutiny.release_laws import (
     releases_of_sketch,
 )
 from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
+from scenarios.theory.predictors import predictor
 
-SHORT = Fraction(1, 10**6)
-"""By how much of epsilon a channel may fall short: coins are rounded towards more noise."""
-DRAWN = 200
-"""Ratings that are drawn in the middle world, where they cannot be enumerated."""
-SAMPLED, PARTS = 1 << 20, 3
-"""Devices whose releases of one private sketch are counted, and sketches that are released."""
-FALSE_ALARM = 1e-6
-"""Probability that `sampler` fails a mechanism that follows its channel."""
+EPSILON = Fraction(2)
+RUNS, ITEMS = 20, 40
+RUNS_FALSE_ALARM = 1e-5
+"""Probability that `prediction`, or `estimates`, fails a mechanism that keeps what it says, by Student's law."""
+SLACK = 0.01  # predictions are right to first order in 1/N: a hundredth of the items
+WANTED = 0.85  # share of items right at which predictions are looked at, where users matter most
+ENOUGH = 1 << 14  # users that are as good as any number of them, where a prediction does not depend on it
+ESTIMATE_USERS = 1 << 12
+ERROR_SLACK = 1.5  # standard errors need be right up to this factor: some leave out which items users happened to rate
+
+
+def settings(subject: MechanismUnderTest) -> str:
+    """Check that every setting has its words, which are its flag's help, and means the same in all mechanisms."""
+    ours = OwnSettings.model_fields if issubclass(subject.server.settings, OwnSettings) else {}
+    fields = {name: field for name, field in subject.server.settings.model_fields.items() if name not in ours}
+    if not fields:
+        raise Unchecked("it has no settings of its own")
+    for name, field in fields.items():
+        if not (field.description or "").strip():
+            raise Failed(f"setting {name} has no description")
+        for other in local_mechanisms().values():
+            theirs = other.settings.model_fields.get(name)
+            if theirs is not None and repr(theirs) != repr(field):
+                raise Failed(f"{other.name} has a setting {name}, too, of another type or with other words")
+    return ", ".join(fields)
+
+
+def prediction(subject: MechanismUnderTest) -> str:
+    """Check that runs put as many items right as is predicted, on average over seeds.
+
+    The mean of `RUNS` runs lies within Student's interval of its own standard error and `SLACK` around the prediction;
+    that fails a right prediction with probability `RUNS_FALSE_ALARM`.
+    """
+    from scipy.stats import t  # noqa: PLC0415 (the table of checks needs none of it)
+
+    if subject.scenario is None:
+        raise Unchecked("only whole catalogues are predicted")
+    users, share, faint = _prediction_of(subject.scenario)
+    runs = (run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1)) for seed in range(RUNS))
+    right = np.array([_right(one) for one in runs])
+    radius = float(t.isf(RUNS_FALSE_ALARM / 2, RUNS - 1)) * float(right.std(ddof=1)) / math.sqrt(RUNS) + SLACK
+    measured = float(right.mean())
+    if faint and measured < WANTED:
+        raise Unchecked(f"{users} users: {measured:.3f} right, {share:.3f} predicted; both are too few to compare")
+    if abs(measured - share) > radius:
+        raise Failed(f"{users} users: {measured:.3f} of the items are right, {share:.3f} predicted, +- {radius:.3f}")
+    return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
+
+
+def _right(result: MainResult) -> float:
+    """Return the share of items that a run put right."""
+    assert result.population.truth is not None  # a block model
+    return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy
+
+
+def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
+    """Return users with whom most, but not all of the items should be right, their share, and whether it is too small.
+
+    Where a custom design predicts that the fewest are as good as any, that is tested; where it predicts that
+    the most are too few, its prediction for `ENOUGH` is tested.
+    """
+    own = isinstance(scenario(_size(1 << 6), EPSILON).settings, OwnSettings)
+    reason = "its class has no precision that says what to predict" if own else "its moments tell nothing"
+    for users in (1 << power for power in range(6, 20)):
+        forecast = predictor(scenario(_size(users), EPSILON))
+        if forecast is None:
+            continue
+        share = forecast.accuracy(users)
+        if not own and not reason.startswith("it is") and share == forecast.accuracy(ENOUGH):  # for as many as it takes
+            return ENOUGH, share, False
+        if share >= WANTED:
+            return users, share, False
+        reason = f"it is predicted to need more than {users} users"
+    if own and reason.startswith("it is") and (forecast := predictor(scenario(_size(ENOUGH), EPSILON))):
+        return ENOUGH, forecast.accuracy(ENOUGH), True
+    raise Unchecked(f"{reason}, in a catalogue of {ITEMS} items")
+
+
+def _size(users: int) -> Size:
+    return Size(items=ITEMS, rated=ITEMS // 4, users=users)
+
+
+def estimates(subject: MechanismUnderTest) -> str:
+    """Check over seeds that values rise with what users like, and spread as their standard errors say.
+
+    Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
+    one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
+    """
+    from scipy.stats import t  # noqa: PLC0415 (the table of checks needs none of it)
+
+    if subject.scenario is None:
+        raise Unchecked("only whole catalogues are estimated")
+    if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
+        raise Unchecked("it estimates no value and standard error of every item")
+    runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
+    reach = float(t.isf(RUNS_FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
+    rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in runs])
+    around, radius = float(rise.mean()), reach * float(rise.std(ddof=1))
+    rises = f"values rise by {around:.3g} +- {radius:.2g}"
+    if around + radius < 0:
+        raise Failed(f"items that are liked more have lower values: by {-around:.3g} +- {radius:.2g}")
+    spread = np.array([_spread(*one) for one in runs])
+    mean, wide = float(spread.mean()), reach * float(spread.std(ddof=1))
+    if mean - wide > ERROR_SLACK**2 or mean + wide < 1 / ERROR_SLACK**2:
+        share = f"{math.sqrt(mean):.3g} of the standard errors that it states"
+        raise Failed(f"values of items that are liked alike lie {share} from their mean")
+    if around - radius <= 0:
+        raise Unchecked(f"{ESTIMATE_USERS} users tell nothing of what they like: {rises}")
+    return f"{rises}, and spread by {math.sqrt(mean):.3f} of their standard errors"
+
+
+def _estimates_of(subject: MechanismUnderTest, seed: int) -> tuple[Floats, Floats, Floats]:
+    """Return values and standard errors of one run, and of each item whether it is liked more than the mean."""
+    assert subject.scenario is not None  # checked by who calls
+    result = run(subject.scenario(_size(ESTIMATE_USERS), EPSILON, seed=seed), InProcess(1))
+    query, design = result.outcome.state.asked[0].query, result.spec.design
+    assert isinstance(design, CustomDesign | PoolDesign)  # checked by who calls
+    sums = design.read(query, result.statistic)
+    assert result.population.truth is not None  # a block model
+    level = np.array(result.scenario.like).mean(axis=0)[result.population.truth]
+    measured = sums.information > 0
+    error = 1 / np.sqrt(sums.information[measured])
+    return sums.weighted[measured] * error**2, error, level[measured] - level.mean()
+
+
+def _spread(value: Floats, error: Floats, level: Floats) -> float:
+    """Return the mean square of how far values lie from the mean of their cluster, in standard errors."""
+    squares, degrees = 0.0, 0
+    for one in np.unique(level):
+        alike = level == one
+        weight = 1 / error[alike] ** 2
+        centre = float(np.average(value[alike], weights=weight))
+        squares += float((weight * (value[alike] - centre) ** 2).sum())
+        degrees += int(alike.sum()) - 1
+    return squares / max(degrees, 1)
+
+
+SHORT = Fraction(1, 10**6)  # by how much of epsilon a channel may fall short: coins are rounded towards more noise
+DRAWN = 200  # ratings that are drawn in the middle world, where they cannot be enumerated
+SAMPLED, PARTS = 1 << 20, 3  # devices whose releases of one private sketch are counted, and sketches that are released
+FALSE_ALARM = 1e-6  # probability that `sampler` fails a mechanism that follows its channel
 HUGE = 1e300
 T = TypeVar("T")
 
@@ -92,7 +234,7 @@ def layouts(subject: MechanismUnderTest) -> str:
 
     def digest(query: Query, size: int, threads: int) -> str:
         blocks = cut(0, ratings.users, size)
-        cohorts = [cohort(ratings, first, stop, absence=absence) for first, stop in blocks]
+        cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
             releases = pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts))
             return digest_of(list(releases))
@@ -115,7 +257,7 @@ def ledger(subject: MechanismUnderTest) -> str:
     query, later = subject.query(TINY, PLAIN), subject.query(TINY, PLAIN, round_number=1)
     ratings = all_devices()
     budget = None if query.epsilon is None else query.epsilon * Fraction(3, 2)
-    devices = cohort(ratings, 0, ratings.users, budget=budget)
+    devices = Cohort(ratings, SECRET, 0, ratings.users, budget)
     first = devices.answer(query, 0, ratings.users)
     require_spent(devices, query.epsilon, "one query")
     if devices.answer(query, 0, ratings.users) != first:
@@ -123,7 +265,7 @@ def ledger(subject: MechanismUnderTest) -> str:
     require_spent(devices, query.epsilon, "a query and its repeat")
     second = devices.answer(later, 0, ratings.users)
     if query.epsilon is None:
-        return "no noise: the ledger tells no limit, a repeat has the same bits"
+        return "no noise: the ledger has no limit, a repeat has the same bits"
     if second.refused != ratings.users or any(second.bits) or second.answered_mask().any():
         raise Failed(f"beyond their budget {ratings.users - second.refused} of {ratings.users} devices answer")
     require_spent(devices, query.epsilon, "a refusal")
@@ -265,7 +407,7 @@ def crossing(subject: MechanismUnderTest) -> str:
         raise Failed(f"a {type(query).__name__} is asked, no Query")
     if query.public_seed != PUBLIC:
         raise Failed("the query brings another public seed than it was given")
-    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.3))
+    devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.3))
     release = devices.answer(query, 0, ratings.users)
     if type(release) is not Release:
         raise Failed(f"a {type(release).__name__} is released, no Release")
@@ -299,7 +441,7 @@ def silence(subject: MechanismUnderTest) -> str:
 def merging(subject: MechanismUnderTest) -> str:
     """Check that the statistic of a block is the sum of those of its parts, in any cut."""
     query, ratings = subject.query(TINY, PLAIN), all_devices()
-    devices = cohort(ratings, 0, ratings.users, absence=Absence(dropout=0.1))
+    devices = Cohort(ratings, SECRET, 0, ratings.users, None, absence=Absence(dropout=0.1))
     whole = _values(aggregate(query, devices.answer(query, 0, ratings.users)))
     for size in (ratings.users // 2 + 1, 10, 1):
         blocks = cut(0, ratings.users, size)
@@ -396,7 +538,7 @@ def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
 
 def _refuses(query: Query, ratings: StoredRatings) -> bool:
     """Return whether devices refuse a query; they may answer it, but not break, nor be charged for a refusal."""
-    devices = cohort(ratings, 0, 3)
+    devices = Cohort(ratings, SECRET, 0, 3, None)
     try:
         devices.answer(query, 0, 3)
     except InputError as error:
@@ -412,9 +554,8 @@ class Check(NamedTuple):
 
     name: str
     meaning: str  # what it makes sure of
-    holds: Callable[
-        [MechanismUnderTest], str
-    ]  # returns figures in words where it holds, and raises a verdict otherwise
+    # Returns figures in words where it holds, and raises a verdict otherwise
+    holds: Callable[[MechanismUnderTest], str]
 
     def of(self, subject: MechanismUnderTest) -> CheckRow:
         """Return what comes of it; whatever is raised on the way is a failure of the mechanism."""
@@ -424,7 +565,7 @@ class Check(NamedTuple):
             verdict, line = UNCHECKED, str(reason)
         except (Failed, BlindrecError) as error:
             verdict, line = FAILED, str(error)
-        except Exception as error:  # one's own code may raise anything
+        except Exception as error:  # custom code may raise anything
             verdict, line = FAILED, f"{type(error).__name__}: {error}".splitlines()[0]
         return CheckRow(mechanism=subject.label, check=self.name, meaning=self.meaning, verdict=verdict, told=line)
 
@@ -439,9 +580,9 @@ CHECKS = (
     Check("ledger", "a new query costs epsilon, a repeat nothing", ledger),
     Check("refusals", "what is no query is refused, and nothing charged", refusals),
     Check("merging", "statistics of blocks add up to that of all", merging),
-    Check("settings", "every setting has its words, the same everywhere", server_checks.settings),
-    Check("estimates", "values rise with the truth, and err as they say", server_checks.estimates),
-    Check("prediction", "runs put right what its moments predict", server_checks.prediction),
+    Check("settings", "every setting has its words, the same everywhere", settings),
+    Check("estimates", "values rise with the truth, and err as they say", estimates),
+    Check("prediction", "runs put right what its moments predict", prediction),
 )
 """What is checked of every mechanism with every choice of its settings."""
 

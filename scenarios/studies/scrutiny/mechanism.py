@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from math import comb
-from typing import Any, Literal, NamedTuple, Protocol, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
-from pydantic import ValidationError
 
-from actors.absence import PRESENT, Absence
-from actors.device import Cohort
 from actors.device_half import DeviceHalf
 from actors.mechanisms import half_of as device_half
-from actors.ratings import Ratings, StoredRatings
+from actors.ratings import StoredRatings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Ints
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.custom import Mechanism, admit
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms import half_of as public_half
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
@@ -32,23 +29,18 @@ from scenarios.config.custom_halves import OwnHalf, OwnSettings, half_of_class, 
 from scenarios.config.mechanism_settings import server_half, variants
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
+from scenarios.config.settings import validated
 from scenarios.data.populations import settle
 
-EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))
-"""The default epsilons at which channels are enumerated [nats]."""
-PLAIN = Fraction(1)
-"""The epsilon of all checks but those of the channel [nats]."""
+EPSILONS = (Fraction(1, 10), Fraction(1), Fraction(3))  # the default epsilons at which channels are enumerated [nats]
+PLAIN = Fraction(1)  # the epsilon of all checks but those of the channel [nats]
 SECRET, PUBLIC = derive(0, "devices"), derive(0, "public")
 ROUNDS = ((0, PUBLIC), (1, PUBLIC), (0, bytes(16)), (7, derive(1, "public")))
 """Rounds and public seeds with which channels are checked: an honest mechanism is so in all of them."""
-Rated = tuple[tuple[int, bool], ...]
-"""Items that a device rated, ascending, each with whether it liked it."""
-Choice = Mapping[str, Any]
-"""Settings that differ from the default, by name."""
-ENUMERATED = 250
-"""Inputs of a catalogue up to which every one is tried."""
-DRAWN = 40
-"""Random inputs of a larger catalogue, beside plain ones."""
+Rated = tuple[tuple[int, bool], ...]  # items that a device rated, ascending, each with whether it liked it
+Choice = Mapping[str, Any]  # settings that differ from the default, by name
+ENUMERATED = 250  # inputs of a catalogue up to which every one is tried
+DRAWN = 40  # random inputs of a larger catalogue, beside plain ones
 
 
 class Size(NamedTuple):
@@ -63,8 +55,7 @@ TINY = Size(items=5, rated=3, users=1000)
 """So small that everything a device may have rated can be enumerated, up to ``rated`` items."""
 MIDDLE = Size(items=60, rated=20, users=1000)
 """A larger world, in which random ratings reach cases that a tiny catalogue does not have."""
-RUN = Size(items=200, rated=20, users=1_000_000)
-"""The size of a typical run."""
+RUN = Size(items=200, rated=20, users=1_000_000)  # the size of a typical run
 
 
 def every_rating(size: Size) -> Iterator[Rated]:
@@ -118,14 +109,6 @@ def stored(rows: Sequence[Rated], user: Sequence[int] | Ints, items: int) -> Sto
     )
 
 
-class Asks(Protocol):
-    """Makes a mechanism's query in a small world of two clusters."""
-
-    def __call__(self, size: Size, epsilon: Epsilon, round_number: int, public_seed: bytes) -> Query:
-        """Return the query of a round; ``epsilon`` is what a scenario says [nats]."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismUnderTest:
     """A mechanism with one choice of its settings."""
@@ -134,7 +117,7 @@ class MechanismUnderTest:
     public: PublicHalf
     device: DeviceHalf
     server: ServerHalf
-    asks: Asks
+    asks: Callable[[Size, Epsilon, int, bytes], Query]  # its query in a small world; epsilon as scenarios say it [nats]
     epsilons: tuple[Fraction, ...] = EPSILONS  # where its channel is enumerated [nats]
     scenario: Callable[..., Scenario] | None = None  # the same as a scenario that can be run; None where there is none
 
@@ -146,19 +129,6 @@ class MechanismUnderTest:
 def coins_of(query: Query, first: int, devices: int, secret: bytes = SECRET) -> Coins:
     """Return the private coins of devices from ``first`` on."""
     return Coins(as_words(secret), first, devices, query.words)
-
-
-def cohort(
-    ratings: Ratings,
-    first: int,
-    stop: int,
-    *,
-    budget: Epsilon = None,
-    absence: Absence = PRESENT,
-    secret: bytes = SECRET,
-) -> Cohort:
-    """Return devices as a run has them; they look up their half of the mechanism themselves."""
-    return Cohort(ratings, secret, first, stop, budget, absence=absence)
 
 
 def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[MechanismUnderTest]:
@@ -184,7 +154,7 @@ def _pools(half: ServerHalf, choice: Choice) -> bool:
 
 
 def refusal(half: ServerHalf, choice: Choice) -> str:
-    """Return what one's own class says against settings that nobody chose, because its range ends before; else nothing.
+    """Return what a custom class says against settings that nobody chose, because its range ends before; else nothing.
 
     Only numbers that were doubled are tried: what a user gives, what is listed and the default must be taken.
     """
@@ -196,7 +166,7 @@ def refusal(half: ServerHalf, choice: Choice) -> str:
         subject = subject_of(half, choice)
         for size in (TINY, RUN):
             subject.public.channel(subject.query(size, PLAIN))
-    except Exception as error:  # one's own code may raise anything
+    except Exception as error:  # custom code may raise anything
         return str(error).splitlines()[0] if str(error) else type(error).__name__
     return ""
 
@@ -237,11 +207,8 @@ def scenario_of(half: ServerHalf, choice: Choice, size: Size, epsilon: Epsilon, 
     """Return a small scenario of two clusters, filled in and settled."""
     world = {"items": size.items, "rated": size.rated, "users": size.users}
     nats = "inf" if epsilon is None or not half.private else str(epsilon)
-    try:
-        scenario = Scenario.model_validate({"design": half.name, **choice, **world, "epsilon": nats, **changes})
-    except ValidationError as error:
-        raise InputError(str(error.errors()[0]["msg"]).removeprefix("Value error, ")) from None
-    return settle(scenario.complete())
+    flags = {"design": half.name, **choice, **world, "epsilon": nats, **changes}
+    return settle(validated(Scenario, None, flags).complete())
 
 
 def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: str = "") -> MechanismUnderTest:
@@ -265,9 +232,6 @@ def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: st
             admit(replace(own, parameters=frozenset(query.parameters), arrays=frozenset(query.arrays)))
         return query
 
-    def scenario(size: Size, epsilon: Epsilon, **changes: Any) -> Scenario:
-        return scenario_of(half, choice, size, epsilon, **changes)
-
     query = asks(TINY, PLAIN, 0, PUBLIC)
     return MechanismUnderTest(
         label=_label(half, choice) + " pool=some" * pooled + f" of {of}" * bool(of),
@@ -275,7 +239,7 @@ def subject_of(half: ServerHalf, choice: Choice, *, pooled: bool = False, of: st
         device=device_half(query.design),
         server=half,
         asks=asks,
-        scenario=None if pooled or of else scenario,
+        scenario=None if pooled or of else partial(scenario_of, half, choice),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from actors.custom import CustomDevice
+from actors.device import Cohort
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bits2, Bools, Floats, Indices2, Ints, Words
 from coordinator.protocol.channels import ExactChannel, Likelihood, LogRatio
@@ -28,19 +29,16 @@ from coordinator.protocol.custom import (
 )
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
-from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, cohort, coins_of, stored
+from scenarios.studies.scrutiny.mechanism import SECRET, MechanismUnderTest, Neighbours, Rated, coins_of, stored
 from scenarios.studies.scrutiny.verdicts import Failed
 
-MOST_BITS = 12
-"""Bits of a release whose values are enumerated."""
+MOST_BITS = 12  # bits of a release whose values are enumerated
 DEVICES, PILOTS = 16, 48
 """Devices whose public coins are tried by a check, and by an audit: what a private sketch can be depends on them."""
 LIKELIHOODS = 60_000
 """Devices whose claimed likelihoods are looked up, one by one, where a channel depends on public coins."""
-FEW = 64
-"""Devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart."""
-SURE = 60.0
-"""Log-ratios are cut off here: what is certain."""
+FEW = 64  # devices of which every claimed likelihood is looked up, to see which inputs lie farthest apart
+SURE = 60.0  # log-ratios are cut off here: what is certain
 AnyChannel = ExactChannel | Likelihood
 Sketch = tuple[int, ...]
 Shares = dict[Sketch, list[int]]
@@ -50,7 +48,7 @@ Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class UnclaimedQuestion(Question):
-    """A question that says what it may cost, but claims nothing, so that a channel is built however much it tells."""
+    """A question that says what it may cost but claims nothing, so that a channel is built whatever it gives away."""
 
     cost: float = math.inf
 
@@ -61,7 +59,7 @@ class UnclaimedQuestion(Question):
 
 
 class UnheldPublic(CustomPublic):
-    """The public half of one's own mechanism that does not refuse a channel which tells too much."""
+    """The public half of a custom mechanism that does not refuse a channel that gives away too much."""
 
     def channel(self, query: Query) -> CustomChannel:
         """Return the channel that the class states, or would state if it did not have to claim anything."""
@@ -84,7 +82,7 @@ class ClaimedLaw:
     def __init__(self, subject: MechanismUnderTest, query: Query) -> None:
         public, self.device, self.query = subject.public, subject.device, query
         self.names_rated = public.names_rated  # which items a device rated is public
-        self.channel: AnyChannel | None = None  # so it stays where ratings are told as they are
+        self.channel: AnyChannel | None = None  # so it stays where ratings are released as they are
         self.refusal = ""  # why devices refuse such a query, if they do
         if not public.private:
             return
@@ -183,7 +181,7 @@ def chances(channel: AnyChannel, sketch: Ints, bits: int, public: np.uint64) -> 
     """
     row = channel.chances(sketch, public) if isinstance(channel, Likelihood) else channel.chances(sketch)
     if len(row) > 1 << bits:
-        raise Failed(f"the channel tells {len(row)} chances for {bits} bits")
+        raise Failed(f"the channel states {len(row)} chances for {bits} bits")
     every = math.lcm(*{one.denominator for one in row})
     numbers = [one.numerator * (every // one.denominator) for one in row]  # fractions would take most of the time
     if sum(numbers) != every or min(numbers) < 0:
@@ -328,10 +326,8 @@ def _logs(row: Iterable[float | Fraction]) -> Floats:
     return logs
 
 
-COMPANY = 3
-"""Size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle."""
-BLOCK = 1 << 15
-"""Number of devices that are sampled at once for releases of one sketch."""
+COMPANY = 3  # size of a group of devices with adjacent addresses, in attacks on neighbours: the victim is in the middle
+BLOCK = 1 << 15  # number of devices that are sampled at once for releases of one sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +344,7 @@ def answers(laws: Sequence[ClaimedLaw], ratings: StoredRatings, secret: bytes = 
 
     With another ``secret`` their noise differs: events are selected on some releases and measured on others.
     """
-    devices, rounds = cohort(ratings, 0, ratings.users, secret=secret), []
+    devices, rounds = Cohort(ratings, secret, 0, ratings.users, None), []
     for law in laws:
         if law.refusal:
             coins = coins_of(law.query, 0, ratings.users, secret)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -87,7 +87,7 @@ class Conformance(Scrutiny):
         return [row for row in self.rows if row.verdict == FAILED]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec check --json` tells."""
+        """Return what `blindrec check --json` writes."""
         return {"held": self.held, "rows": [row.as_json() for row in self.rows]}
 
     def __repr__(self) -> str:
@@ -97,19 +97,25 @@ class Conformance(Scrutiny):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttackResult:
-    """One attack on real releases."""
+class Event:
+    """An event, and what it shows of the victims' inputs: how often it happened with either of them."""
+
+    measured: float  # lower bound of the victims' privacy loss [nats], at least 0, at the audit's confidence
+    right: float  # share of victims whose input was guessed right; a half says nothing
+    plays: int  # victims that were measured
+    hits: int  # how often it happened among them, with the input that it speaks for
+    misses: int  # and with the other one
+    by: str  # the score that it is a threshold of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackResult(Event):
+    """One attack on real releases, with the event that it counts."""
 
     name: str
     meaning: str  # the inputs that are distinguished, and the releases that are observed
     times: int  # how often the claimed epsilon may be spent on the observation: once a new query, or once a coordinate
     epsilon: Epsilon  # the exact cost that is allowed for all of them together [nats]; None where nothing is promised
-    measured: float  # lower bound of their privacy loss [nats], at the audit's confidence
-    right: float  # share of victims whose input was guessed right; a half says nothing
-    plays: int  # victims that were measured
-    hits: int  # how often the event that it counts happened among them, with the input that it speaks for
-    misses: int  # and with the other one
-    by: str  # the score that the event is a threshold of
 
     @property
     def claimed(self) -> float | None:
@@ -123,15 +129,16 @@ class AttackResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        names = ("claimed" if name == "epsilon" else name for name in self.__slots__)
-        return {name: getattr(self, name) for name in names} | {"right_at_most": self.right_at_most}
+        own = {"name": self.name, "meaning": self.meaning, "times": self.times, "claimed": self.claimed}
+        event = {part.name: getattr(self, part.name) for part in fields(Event)}
+        return own | event | {"right_at_most": self.right_at_most}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detectable:
     """The smallest leak that an attack would find if it were in a share of the answers."""
 
-    share: float  # share of the answers that leak; their bits alone are told apart better than is claimed
+    share: float  # share of the answers that leak; their bits alone are distinguished better than is claimed
     epsilon: float | None  # what they give away at least if it is found [nats]; None: none of any size is found
 
 
@@ -183,7 +190,7 @@ class Audit(Scrutiny):
     epsilon : Fraction or None
         Epsilon of one release, exactly [nats]; None where none is promised.
     log_ratio : LogRatio or None
-        Largest log-ratio of the exact channel; infinite where ratings are told as they are, None where the channel
+        Largest log-ratio of the exact channel; infinite where ratings are released as they are, None where the channel
         cannot be enumerated.
     confidence : float
         Probability that all lower bounds hold.
@@ -244,7 +251,7 @@ class Audit(Scrutiny):
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `blindrec audit --json` tells; infinity is the string ``"inf"``."""
+        """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
         exact: float | str | None = "inf" if self.exact == math.inf else self.exact
         return {
             "design": self.design,

@@ -48,11 +48,10 @@ from scenarios.studies.sweep.threshold import (
     EmulatedPrefixes,
     Prefixes,
     adapts,
-    bounds_of,
     emulate,
     predicted_users,
 )
-from scenarios.theory.bounds import binding
+from scenarios.theory.bounds import binding, bounds_of
 from scenarios.theory.sufficient_users import inseparable
 
 

@@ -53,8 +53,7 @@ from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.least_users import predicted_users as needed_users
 from scenarios.studies.sweep.grid import variant
 from scenarios.theory.anchor_prediction import users_of
-from scenarios.theory.bounds import Bound, all_bounds
-from scenarios.theory.emulated_runs import Emulated, query_users, world_key
+from scenarios.theory.emulated_runs import Emulated, query_users
 from scenarios.theory.predictors import predictor
 from scenarios.theory.sufficient_users import inseparable
 
@@ -367,12 +366,6 @@ def measure_threshold(
     return ThresholdMeasurement(thresholds=thresholds, devices=devices, seconds=seconds, accuracies=accuracies)
 
 
-def bounds_of(scenario: Scenario, **how: Any) -> list[Bound]:
-    """Return the lower bounds of a setting's users; ``how`` is as in `scenarios.theory.bounds.all_bounds`."""
-    sizes: dict[str, Any] = {name: getattr(scenario, name) or 0 for name in ("items", "rated", "clusters")}
-    return all_bounds(**sizes, epsilon=as_float(scenario.epsilon), **how)
-
-
 @lru_cache(maxsize=1024)
 def predicted_users(scenario: Scenario, target: Target | None = None) -> float | None:
     """Return the users at which the planner sees a target reached; by default all labels right with probability 1/2.
@@ -389,7 +382,7 @@ def predicted_users(scenario: Scenario, target: Target | None = None) -> float |
             return None
         return users if math.isfinite(users) else None
     if half_in(world).learns_all:
-        return query_users(world_key(block_parameters(world)), world.value("answers_per_item"))
+        return query_users(block_parameters(world), world.value("answers_per_item"))
     if inseparable(world) or (prediction := predictor(world)) is None:
         return None
     needed = needed_users(prediction, target or Target(success=0.5, accuracy=None))

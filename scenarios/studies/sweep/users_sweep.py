@@ -33,13 +33,12 @@ from scenarios.studies.sweep.threshold import (
     adapts,
     axis_value,
     bootstrap,
-    bounds_of,
     guess,
     measure_threshold,
     predicted_users,
     slope,
 )
-from scenarios.theory.bounds import binding
+from scenarios.theory.bounds import binding, bounds_of
 from scenarios.theory.predictors import predictor
 
 SHARE = "rated_share"

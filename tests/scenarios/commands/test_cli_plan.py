@@ -13,6 +13,7 @@ from coordinator.server.mechanisms import server_halves
 from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.least_users import Candidate, users_needed
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 WORLD = ("--items", 40, "--rated", 6, "--epsilon", 4)
 HERE = ("--backend", "inprocess", "--workers", 1)
 

@@ -18,7 +18,7 @@ from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
 from scenarios.families.main.main_seed import record
 from scenarios.families.main.run import run
-from scenarios.studies.planner.least_users import simulated
+from scenarios.studies.planner.least_users import candidates, simulated
 
 WORLD = ("--items", 20, "--rated", 5, "--users", 4000, "--epsilon", 2, "--backend", "inprocess")
 LATER = ("--policy", "fixed", "--rounds", 4)
@@ -222,7 +222,7 @@ def test_a_plan_says_what_is_claimed_and_never_recommends_it(
     blindrec: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scenarios.studies.planner.least_users.SECONDS", 0.5)
-    monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda _: [])
+    monkeypatch.setattr("scenarios.studies.planner.plan.candidates", lambda *request: candidates(*request)[:1])
     made = result(blindrec, *PLAN, "bad:Large")
     assert (made["designs"][0]["channel"], made["recommended"]) == ("claimed, not checked", None)
     table = blindrec(*PLAN, "bad:Large").words

@@ -1,32 +1,45 @@
-"""Lower bounds on users: against exact integers, planted constants, and each other."""
+"""Lower bounds on users, information per user and counts of clusterings: exact integers, planted constants."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import asdict
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
 from coordinator.protocol.errors import InputError
-from scenarios.theory import bounds as information
-from scenarios.theory import bounds as lower_bounds
-from scenarios.theory import bounds as scarce_bounds
-from scenarios.theory.bounds import Bound, LearningProblem, all_bounds, binding, bounds_rows
+from scenarios.theory import bounds
+from scenarios.theory.bounds import (
+    Bound,
+    LearningProblem,
+    all_bounds,
+    binding,
+    bounds_rows,
+    log2_ball,
+    log2_hypotheses,
+    log_binomial,
+)
 
 
-def by_name(bounds: list[Bound]) -> dict[str, Bound]:
-    return {bound.name: bound for bound in bounds}
+def by_name(every: list[Bound]) -> dict[str, Bound]:
+    return {bound.name: bound for bound in every}
+
+
+def users_of(name: str, problem: LearningProblem) -> float:
+    return by_name(all_bounds(**asdict(problem)))[name].users
 
 
 def test_fano_solves_the_inequality() -> None:
     """At the returned number of users Fano's bound on the error is exactly the failure asked for."""
     problem = LearningProblem(items=50, rated=5, epsilon=0.5, clusters=3, failure=0.2, mistakes=4)
-    users = lower_bounds.capacity(problem)
-    told = users * information.capacity_information(epsilon=0.5) / math.log(2)
+    users = users_of("capacity", problem)
+    told = users * bounds.capacity_information(problem) / math.log(2)
     hypotheses = 3**50 / 6
     ball = sum(math.comb(50, i) * 2**i for i in range(5))
     assert 1 - (told + 1) / math.log2(hypotheses / ball) == pytest.approx(0.2, rel=1e-12)
@@ -34,14 +47,12 @@ def test_fano_solves_the_inequality() -> None:
 
 def test_paper_closed_form_and_its_range() -> None:
     problem = LearningProblem(items=100, rated=5, epsilon=2.0, clusters=2, failure=0.25, mistakes=10)
-    assert lower_bounds.distortion_paper(problem) == pytest.approx(0.75 * 100 * 2 * 0.4**2 / 6)
-    assert lower_bounds.distortion_paper(problem) < lower_bounds.distortion(problem)
-    for clusters, mistakes in ((3, 0), (2, 50), (2, 60)):
-        with pytest.raises(InputError, match="distortion-paper"):
-            lower_bounds.distortion_paper(
-                LearningProblem(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes)
-            )
-    assert lower_bounds.distortion_paper(LearningProblem(items=99, rated=5, epsilon=2.0, clusters=3, mistakes=33)) > 0
+    assert bounds.distortion_paper(problem) == pytest.approx(0.75 * 100 * 2 * 0.4**2 / 6)
+    assert bounds.distortion_paper(problem) < users_of("distortion", problem)
+    edges = {(2, 10): True, (3, 0): False, (2, 50): False, (2, 60): False, (3, 34): True}
+    for (clusters, mistakes), valid in edges.items():
+        at = by_name(all_bounds(items=100, rated=5, epsilon=2.0, clusters=clusters, mistakes=mistakes))
+        assert at["distortion-paper"].valid is valid
 
 
 def test_adaptive_bound_against_its_recursion() -> None:
@@ -52,32 +63,21 @@ def test_adaptive_bound_against_its_recursion() -> None:
     while delta < target:
         delta += growth * max(1.0, delta)
         steps += 1
-    bound = scarce_bounds.adaptive(problem)
+    bound = bounds.adaptive(problem)
     assert bound == pytest.approx(math.log(target) / math.log1p(growth))
     assert steps - 1 / growth - 2 < bound <= steps
 
 
-@pytest.mark.parametrize(
-    ("function", "text"),
-    [
-        (scarce_bounds.one_bit, "one-bit bound at rated 2"),
-        (scarce_bounds.adaptive, "adaptive bound at rated 2"),
-        (scarce_bounds.scarce, "scarce bound at epsilon 1.0"),
-    ],
-)
-def test_out_of_range_raises_one_line(function: Callable[[LearningProblem], float], text: str) -> None:
-    with pytest.raises(InputError, match=text) as caught:
-        function(LearningProblem(items=1000, rated=2, epsilon=1.0))
-    assert "\n" not in str(caught.value)
-
-
 def test_edges_of_ranges() -> None:
-    assert scarce_bounds.scarce(LearningProblem(items=28, rated=3, epsilon=0.693)) > 0
-    for items, epsilon in ((27, 0.5), (28, math.log(2))):
-        with pytest.raises(InputError, match="scarce bound"):
-            scarce_bounds.scarce(LearningProblem(items=items, rated=3, epsilon=epsilon))
-    with pytest.raises(InputError, match="weak-scarce bound at rated 9 of 9"):
-        scarce_bounds.weak_scarce(LearningProblem(items=9, rated=9, epsilon=1.0))
+    def valid(items: int, rated: int, epsilon: float) -> set[str]:
+        every = all_bounds(items=items, rated=rated, epsilon=epsilon, clusters=2)
+        return {bound.name for bound in every if bound.valid} & {"one-bit", "adaptive", "scarce", "weak-scarce"}
+
+    assert valid(28, 3, 0.693) == {"scarce", "weak-scarce"}
+    assert valid(27, 3, 0.5) == valid(28, 3, math.log(2)) == {"weak-scarce"}
+    assert valid(9, 9, 1.0) == set()
+    assert valid(1000, 2, 1.0) == {"weak-scarce"}
+    assert valid(1000, 1, 1.0) == {"one-bit", "adaptive", "weak-scarce"}
 
 
 @pytest.mark.parametrize(
@@ -174,3 +174,100 @@ def test_table_has_a_row_a_bound_and_one_that_binds() -> None:
     assert all(list(row) == ["name", "users", "valid", "binds", "range", "source"] for row in rows)
     assert len({row["name"] for row in rows}) == len(rows) == len(found) == 9
     assert [row["name"] for row in rows if row["binds"]] == ["capacity"]
+
+
+SHAPES = [(2, 1), (2, 2), (3, 2), (4, 2), (7, 4), (9, 5), (60, 8), (60, 29), (60, 31), (1000, 30), (5000, 70)]
+SHAPES += [(5000, 400), (10**6, 3), (10**9, 1), (10**9, 2), (10**9, 100), (10**9, 10**5)]
+
+
+def exact_overlap(items: int, rated: int) -> tuple[Fraction, Fraction, Fraction]:
+    """P(1), P(>= 2) and E[count; >= 2] of the overlap, by whole numbers."""
+    total = math.comb(items, rated)
+    none = Fraction(math.comb(items - rated, rated), total)
+    one = Fraction(rated * math.comb(items - rated, rated - 1), total)
+    return one, 1 - none - one, Fraction(rated * rated, items) - one
+
+
+@pytest.mark.parametrize(("items", "rated"), [shape for shape in SHAPES if shape[1] <= 1000])
+def test_overlap_equals_whole_number_arithmetic(items: int, rated: int) -> None:
+    found = bounds.overlap(items=items, rated=rated)
+    for value, exact in zip(found, exact_overlap(items, rated), strict=True):
+        assert value == pytest.approx(float(exact), rel=1e-10, abs=0 if exact else 1e-300)
+
+
+def test_overlap_of_large_sets_equals_high_precision_and_poisson() -> None:
+    """Past what whole numbers reach: w^2/N = 10 at N = 10^9 is Poisson up to order w/N = 1e-4."""
+    found = bounds.overlap(items=10**9, rated=10**5)
+    assert found.one == pytest.approx(10 * math.exp(-10), rel=1e-2)
+    assert found.more == pytest.approx(1 - 11 * math.exp(-10), rel=1e-5)
+    assert bounds.overlap(items=10**9, rated=10**8) == (0.0, 1.0, 1e7)
+
+
+def capacity_at(epsilon: float) -> float:
+    return bounds.capacity_information(LearningProblem(items=1000, rated=30, epsilon=epsilon))
+
+
+def test_capacity_is_the_maximum_over_subset_mechanisms() -> None:
+    for epsilon in (0.01, 0.5, 1.0, 3.0, 8.0):
+        share = np.geomspace(1e-5, 1, 200_001)
+        mass = 1 + share * math.expm1(epsilon)
+        told = epsilon * share * math.exp(epsilon) / mass - np.log(mass)
+        assert capacity_at(epsilon) == pytest.approx(told.max(), rel=1e-7)
+    assert capacity_at(1.0) == pytest.approx(0.123, abs=5e-4)
+    assert capacity_at(math.inf) == math.inf
+
+
+def test_capacity_for_small_epsilon_is_smooth_and_of_the_right_order() -> None:
+    assert capacity_at(1e-6) == pytest.approx(1e-12 / 8, rel=1e-5)
+    below, above = (capacity_at(1e-3 * (1 + sign * 1e-9)) for sign in (-1, 1))
+    assert below == pytest.approx(above, rel=1e-8)
+
+
+def test_constants_of_theorems_13_and_14_at_the_standard_setting() -> None:
+    problem = LearningProblem(items=1000, rated=30, epsilon=1.0)
+    one, more, excess = (float(x) for x in exact_overlap(1000, 30))
+    square = math.e**2
+    weak, full = bounds.weak_scarce_information(problem), bounds.scarce_information(problem)
+    assert weak == pytest.approx(square * (one / 2 + more), rel=1e-10)
+    assert full == pytest.approx(2 * (math.e - 1) ** 2 * 0.03 + square * (excess + more), rel=1e-10)
+    assert (round(weak, 1), round(full, 1)) == (3.1, 5.7)
+
+
+@given(
+    items=st.integers(2, 10**9),
+    share=st.floats(0, 1),
+    epsilon=st.floats(1e-6, 50),
+)
+def test_information_bounds_are_ordered(items: int, share: float, epsilon: float) -> None:
+    rated = max(1, round(items**share))
+    problem = LearningProblem(items=items, rated=rated, epsilon=epsilon)
+    capacity = bounds.capacity_information(problem)
+    assert capacity <= bounds.tanh_information(problem) <= bounds.fano_information(problem)
+    assert bounds.contraction_information(problem) <= bounds.scarce_information(problem) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("items", "clusters"), [(2, 2), (9, 2), (40, 3), (300, 7)])
+def test_counts_equal_whole_numbers(items: int, clusters: int) -> None:
+    exact = math.log2(clusters**items) - math.log2(math.factorial(clusters))
+    assert log2_hypotheses(items=items, clusters=clusters) == pytest.approx(exact, rel=1e-12)
+    ball = 0
+    for mistakes in range(items):
+        ball += math.comb(items, mistakes) * (clusters - 1) ** mistakes
+        assert log2_ball(items=items, clusters=clusters, mistakes=mistakes) == pytest.approx(math.log2(ball), rel=1e-11)
+
+
+def test_large_counts_equal_whole_numbers() -> None:
+    for total, chosen in ((10**9, 5), (10**9, 400), (10**6, 1000), (10**4, 5000)):
+        exact = math.comb(total, chosen)
+        shift = max(0, exact.bit_length() - 100)
+        exact_log = math.log(exact >> shift) + shift * math.log(2)
+        assert log_binomial(total, chosen) == pytest.approx(exact_log, rel=1e-9)
+    five = sum(math.comb(10**9, i) * 2**i for i in range(6))
+    assert log2_ball(items=10**9, clusters=3, mistakes=5) == pytest.approx(math.log2(five), rel=1e-12)
+    assert log_binomial(3, 4) == -math.inf
+
+
+def test_half_of_all_labellings_lie_within_the_middle_of_the_ball() -> None:
+    """N odd and two clusters: exactly 2^(N-1) labellings have at most (N-1)/2 mistakes, at N about 10^9."""
+    items = 10**9 - 1
+    assert log2_ball(items=items, clusters=2, mistakes=(items - 1) // 2) == pytest.approx(items - 1, abs=1e-3)

@@ -25,23 +25,28 @@ from tiny_model import TinyModel, data_channel, possible_data
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from scenarios.theory import bounds as information
+from scenarios.theory.bounds import LearningProblem
 
 
 def binary_entropy(chance: float) -> float:
     return -sum(p * math.log(p) for p in (chance, 1 - chance) if p > 0)
 
 
+def problem_of(model: TinyModel, epsilon: float = 1.0) -> LearningProblem:
+    return LearningProblem(items=model.items, rated=model.rated, epsilon=epsilon)
+
+
 def private_bounds(model: TinyModel, epsilon: float) -> dict[str, float]:
     """Every bound in nats that holds for one epsilon-LDP answer."""
-    shape = {"items": model.items, "rated": model.rated}
+    problem = problem_of(model, epsilon)
     return {
-        "fano": information.fano_information(epsilon=epsilon),
-        "fano-tanh": information.tanh_information(epsilon=epsilon),
-        "capacity": information.capacity_information(epsilon=epsilon),
-        "weak-scarce": information.weak_scarce_information(**shape, epsilon=epsilon),
-        "scarce": information.scarce_information(**shape, epsilon=epsilon),
-        "contraction": information.contraction_information(**shape, epsilon=epsilon),
-        "ratings": information.ratings_information(rated=model.rated),
+        "fano": information.fano_information(problem),
+        "fano-tanh": information.tanh_information(problem),
+        "capacity": information.capacity_information(problem),
+        "weak-scarce": information.weak_scarce_information(problem),
+        "scarce": information.scarce_information(problem),
+        "contraction": information.contraction_information(problem),
+        "ratings": information.ratings_information(problem),
     }
 
 
@@ -124,7 +129,7 @@ def test_sketches_lie_below_every_bound(items: int, rated: int, epsilon: float) 
         }
         bounds = private_bounds(model, epsilon)
         if rated == 1:
-            bounds["one-bit"] = information.one_bit_information(items=items)
+            bounds["one-bit"] = information.one_bit_information(problem_of(model))
         for sketch, name in itertools.product(told, bounds):
             assert told[sketch] <= bounds[name], (sketch, name, like)
 
@@ -160,7 +165,7 @@ def test_any_one_bit_sketch_of_one_rating_lies_below_theorem_10(
         model = TinyModel(items=items, rated=1, like=like)
         bits = (np.random.default_rng(seed).random(2 * items) < share).astype(np.uint8)
         told = exact_information(model, bit_release(bits, epsilon=epsilon))
-        assert told <= information.one_bit_information(items=items) + 1e-15
+        assert told <= information.one_bit_information(problem_of(model)) + 1e-15
 
 
 def test_lemma_9_in_the_form_of_the_paper() -> None:
@@ -188,7 +193,7 @@ def test_capacity_is_reached_by_subset_selection() -> None:
     window = (np.arange(256)[:, None] - np.arange(256)) % 256 < 87
     odds = np.where(window, math.e, 1.0)
     told = exact_information(model, odds / odds.sum(axis=1, keepdims=True))
-    capacity = information.capacity_information(epsilon=1.0)
+    capacity = information.capacity_information(problem_of(model))
     assert 0.9999 * capacity < told <= capacity
 
 
@@ -198,7 +203,7 @@ def test_contraction_is_reached_in_chi_square() -> None:
     window = (np.arange(256)[:, None] - np.arange(256)) % 256 < round(256 / (1 + math.e))
     odds = np.where(window, math.e, 1.0)
     told = chi_square_information(model, odds / odds.sum(axis=1, keepdims=True))
-    bound = information.contraction_information(items=8, rated=8, epsilon=1.0)
+    bound = information.contraction_information(problem_of(model))
     assert 0.9999 * bound < told <= bound
     lone = TinyModel(items=6, rated=1)
     release = bit_release(maxsense_bits(lone, range(6)), epsilon=1.0)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import foreign_dishonest as dishonest
@@ -14,6 +15,7 @@ import foreign_mechanisms as foreign
 import liars
 import numpy as np
 import pytest
+from runs import Command, refused
 from scipy.stats import binom, t
 
 from actors.seeds import Coins
@@ -22,12 +24,23 @@ from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from scenarios.config.admission import improbable_count
-from scenarios.studies.scrutiny import server_checks
-from scenarios.studies.scrutiny.checks import Check, at_the_runs_size, conformance, layouts, log_ratio, sampler
-from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, every_rating, subjects
+from scenarios.config.mechanism_settings import server_half
+from scenarios.studies.scrutiny import checks
+from scenarios.studies.scrutiny.checks import (
+    CHECKS,
+    Check,
+    at_the_runs_size,
+    check,
+    conformance,
+    estimates,
+    layouts,
+    log_ratio,
+    prediction,
+    sampler,
+)
+from scenarios.studies.scrutiny.mechanism import TINY, MechanismUnderTest, choices, every_rating, omissions, subjects
 from scenarios.studies.scrutiny.release_laws import chances, largest_ratio
-from scenarios.studies.scrutiny.server_checks import estimates, prediction
-from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Failed, Unchecked
+from scenarios.studies.scrutiny.verdicts import FAILED, HELD, UNCHECKED, CheckRow, Conformance, Failed, Unchecked
 
 MECHANISMS = ("unary", "matrix")
 LEVEL = np.array([0.5, 0.5, -0.5, -0.5])
@@ -132,8 +145,8 @@ def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
     def failed(subject: MechanismUnderTest) -> str:
         raise Failed("here")
 
-    checks = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
-    result = conformance([liars.subject()], checks)
+    tried = [Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
+    result = conformance([liars.subject()], tried)
     assert [(row.verdict, row.told) for row in result.rows] == [
         (FAILED, "ZeroDivisionError: a"),
         (FAILED, "items is 5; give more"),
@@ -228,7 +241,7 @@ def estimates_row(monkeypatch: pytest.MonkeyPatch, rise: float, spread: float = 
     """What is said of twenty runs in which values rise by ``rise``, give or take, and spread by ``spread``."""
     around = np.array([1.0, -1.0, 1.0, -1.0]) * math.sqrt(spread / 2)
     runs = ((around + LEVEL * (rise + sign * give), np.ones(4), LEVEL) for sign in [1, -1] * 10)
-    monkeypatch.setattr(server_checks, "_estimates_of", lambda *_: next(runs))
+    monkeypatch.setattr(checks, "_estimates_of", lambda *_: next(runs))
     return row_of(estimates, foreign.OUE())
 
 
@@ -261,4 +274,109 @@ def test_spread_is_taken_around_the_weighted_mean_of_each_cluster() -> None:
     value = np.array([0.0, 3.0, 5.0, 5.0, 8.0])
     error = np.array([1.0, math.sqrt(2), 1.0, 1.0, 1.0])
     level = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
-    assert server_checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)
+    assert checks._spread(value, error, level) == pytest.approx((1 + 4 / 2 + 1 + 1 + 4) / 3)
+
+
+HALVED = """
+from foreign_mechanisms import OUE
+from coordinator.protocol.channels import independent_bits
+
+
+class Halved(OUE):
+    one: float = 0.5
+    shift: int = 3
+
+    def channel(self, question):
+        if self.one < 1:
+            return super().channel(question)
+        raise ValueError(f"one is {self.one}; give a probability below 1")
+"""
+
+
+@pytest.mark.statistical
+def test_a_table_with_a_row_a_check_and_a_choice(blindrec: Command, tmp_path: Path) -> None:
+    """False alarm: 2e-6 of two samplers, 1e-5 of a prediction."""
+    ended = blindrec("check", "maxsense", "--setting", "theta=2", "--epsilon", "1/2", "--json", tmp_path / "held.json")
+    assert (ended.code, ended.err) == (0, "")
+    assert "maxsense theta=2 pool=some" in ended.out
+    assert "largest 0.5 of 0.5" in ended.out
+    assert ended.out.count("held") == 2 * len(CHECKS) - 2
+    assert ended.out.strip().endswith("nothing failed")
+    assert (tmp_path / "held.json").read_text(encoding="utf-8").count('"held"') == 2 * len(CHECKS) - 1
+
+
+def test_json_alone_where_it_goes_to_standard_output(blindrec: Command) -> None:
+    result = blindrec("check", "full-reveal", "--json", "-").result
+    assert result["held"]
+    assert [row["check"] for row in result["rows"]] == [one.name for one in CHECKS]
+    assert result["rows"][0]["verdict"] == UNCHECKED
+    assert result["rows"][0]["told"] == "it is not private: there is no channel, and no query with an epsilon"
+
+
+def test_the_same_from_python() -> None:
+    found = check("curator-items")
+    assert found.held
+    assert found.frame().columns.tolist() == ["mechanism", "check", "meaning", "verdict", "told"]
+    assert repr(found) == "<curator-items: 7 held, 5 not checked>"
+
+
+def test_a_number_that_twice_is_refused_is_left_out_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "halved.py").write_text(HALVED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    labels = [one.label for one in subjects("halved:Halved")]
+    assert labels == ["halved:Halved", "halved:Halved shift=6"]
+    ((label, reason),) = omissions("halved:Halved")
+    assert label == "halved:Halved one=1.0"
+    assert "one is 1.0; give a probability below 1" in reason
+    monkeypatch.setattr("scenarios.studies.scrutiny.checks.conformance", lambda _: Conformance(()))
+    (row,) = check("halved:Halved").rows
+    assert (row.mechanism, row.verdict) == ("halved:Halved one=1.0", UNCHECKED)
+
+
+def test_every_choice_that_can_be_listed_is_made() -> None:
+    assert [one.label for one in subjects("sign")] == [
+        *(("sign", "sign signs=plain", "sign vectors=2")),
+        *(("sign pool=some", "sign signs=plain pool=some", "sign vectors=2 pool=some")),
+    ]
+    assert {} in choices(server_half("pairwise"))
+    assert len(list(choices(server_half("pairwise")))) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nonsense"], ["design is 'nonsense'", "maxsense"]),
+        (["maxsense", "--setting", "theta"], ["setting is 'theta'", "name=value"]),
+        (["maxsense", "--setting", "theta=-1"], ["theta", "-1"]),
+        (["maxsense", "--setting", "vectors=2"], ["vectors is 2", "sign"]),
+        (["sign", "--setting", "vectors=3"], ["vectors is 3", "power of two"]),
+        (["maxsense", "--epsilon", "inf"], ["epsilon is inf", "finite"]),
+        (["maxsense", "--epsilon", "x"], ["epsilon", "x"]),
+        (["maxsense", "--json", "/nowhere/at/all"], ["json file /nowhere/at/all cannot be written"]),
+    ],
+)
+def test_what_cannot_be_checked_ends_with_one_line(arguments: list[str], told: list[str], blindrec: Command) -> None:
+    line = refused(blindrec, "check", *arguments)
+    assert all(part in line for part in told), line
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("name", "failed"),
+    [
+        ("LocalHashing", set()),
+        ("Crooked", {"sampler", "estimates"}),
+        pytest.param("Liar", {"log-ratio", "run's size"}, marks=pytest.mark.thorough),
+        pytest.param("Shy", {"log-ratio", "run's size"}, marks=pytest.mark.thorough),
+    ],
+)
+def test_ones_own_is_checked_alike(name: str, failed: set[str], blindrec: Command) -> None:
+    """False alarm: 1e-6 of a sampler."""
+    ended = blindrec("check", f"foreign_mechanisms:{name}", "--json", "-")
+    assert ended.code == (2 if failed else 0)
+    found = {row["check"] for row in ended.result["rows"] if row["verdict"] == FAILED}
+    assert found >= failed
+    assert found == failed or name == "Liar"  # whose questions nobody answers

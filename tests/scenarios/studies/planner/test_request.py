@@ -19,6 +19,7 @@ from scenarios.studies.planner.plan import in_words
 from scenarios.studies.planner.plan_tables import show_learnable
 from scenarios.studies.planner.request import EPSILONS, NOT_THE_FILE, Shape, learnable, learnable_of, shape_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
 TARGET = Target(success=None, accuracy=0.99)
 
 
