@@ -14,7 +14,7 @@ from coordinator.protocol.arrays import Floats
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.local import PairsRow
+from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
 SEEDS, ITEMS = 12, 14
@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> FileWorld:
 def weights(world: FileWorld, epsilon: int, *, drawn: bool) -> Floats:
     """Weights of the item-item model, a row a seed."""
     row, wanted = registered_rows()["local: pairs"], Comparison(ratings=Path("none.csv"), likes=8)
-    assert isinstance(row, PairsRow)
+    assert isinstance(row, LocalRow)
     told = []
     for seed in range(100 if drawn else 0, SEEDS + (100 if drawn else 0)):
         asked = RowRequest(settings=wanted, epsilon=Fraction(epsilon), users=20_000, public=0, seed=seed)
