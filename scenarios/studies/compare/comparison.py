@@ -57,7 +57,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     def units(
         self, done: Mapping[CompareKey, CompareMeasurement]
     ) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
-        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
+        """Return every unit, seed by seed, so that an unfinished comparison says something about all rows.
 
         Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
         """

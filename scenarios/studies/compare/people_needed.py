@@ -220,7 +220,7 @@ def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | N
     """Print the rows of `needs`, or why there are none."""
     title = "what private advice takes among people like this file's"
     if not rows:
-        remark(console, f"{title}: nothing can be told; {why}")
+        remark(console, f"{title}: nothing can be said; {why}")
         return
     first, cells = rows[0], list[list[str] | None]()
     for epsilon, group in groupby(rows, key=lambda row: row["epsilon"]):

@@ -102,7 +102,7 @@ def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _taken(settings: Comparison) -> str:
     """Say where the constants of mechanisms come from."""
     group = (
-        f", and w of set and pairs what {percent(settings.counted)} of their devices tell" if settings.counted else ""
+        f", and w of set and pairs what {percent(settings.counted)} of their devices report" if settings.counted else ""
     )
     of_file = "of the file only its number of items is taken, but by rows that say so"
     return f"constants of mechanisms are declared{group}; {of_file}"

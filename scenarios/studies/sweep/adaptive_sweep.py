@@ -26,7 +26,7 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import brief
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import MOST_USERS, Scenario
-from scenarios.config.settings import validated
+from scenarios.config.settings import names_among, parts_of, validated
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, populate
 from scenarios.families.main.run import run
@@ -130,10 +130,8 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
     begin = time.perf_counter()
     if adapts(scenario):
         return _adaptive(scenario, statistic, begin, trajectory=trajectory)
-    block, search = (
-        max(1, round(start * RESOLUTION)),
-        BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION),
-    )
+    block = max(1, round(start * RESOLUTION))
+    search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
     worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
     users = worlds.threshold(scenario.decoder, "exact", 1, search)
     return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
@@ -182,9 +180,8 @@ def steps(
 
 
 def _items(value: Any) -> Any:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     try:
-        items = tuple(int(part) for part in parts)
+        items = tuple(int(part) for part in parts_of(value))
     except (TypeError, ValueError):
         raise InputError(f"items is {brief(value)}, no list of whole numbers; write it like 100,300,1000") from None
     if len(set(items)) < len(items):
@@ -193,11 +190,7 @@ def _items(value: Any) -> Any:
 
 
 def _schemes(value: Any) -> Any:
-    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
-    for name in names:
-        if name not in SCHEMES:
-            raise InputError(f"scheme {brief(name)} is unknown; choose among {', '.join(SCHEMES)}")
-    return tuple(name for name in SCHEMES if name in names)
+    return names_among(value, SCHEMES, "scheme")
 
 
 Units = Mapping[SchemeKey, SchemeMeasurement]

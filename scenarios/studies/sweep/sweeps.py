@@ -60,7 +60,7 @@ class Sweep(ABC, Generic[K, M]):
         """Return the units in the order of measuring; with those that follow from units that are done already.
 
         A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
-        They go seed by seed, so that an unfinished sweep tells something of all settings.
+        They go seed by seed, so that an unfinished sweep says something about all settings.
         """
 
     @abstractmethod

@@ -19,7 +19,7 @@ from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
-from scenarios.config.settings import validated
+from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow, points_of
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
@@ -179,7 +179,7 @@ that answer.
 
 Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
 against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
-gain over public users only), attack (what one release tells a server that knows k ratings; the first seed only).
+gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
 Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
 
 Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
@@ -193,10 +193,7 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
             TwoTierSweepOptions, None, {name: values.get(name) for name in TwoTierSweepOptions.model_fields}
         )
         base = validated(TwoTier, None, {**{name: values.get(name) for name in _SCENARIO}, "mechanism": NONE})
-        figures = tuple(part.strip() for part in options.figures.split(","))
-        for name in figures:
-            if name not in FIGURES:
-                raise InputError(f"figure is {name!r}; choose some of {', '.join(FIGURES)}")
+        figures = names_among(options.figures, FIGURES, "figure")
         curves = tuple(options.mechanisms.split(","))
         for curve in curves:
             name, epsilon = read_curve(curve)

@@ -163,7 +163,7 @@ def test_data_and_plan_tell_it_with_features(wanted: Comparison, blindrec: Comma
 def test_what_cannot_be_told_is_said(tmp_path: Path, blindrec: Command) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=50, items=12, each=8))
     shown = blindrec("data", few)
-    assert "nothing can be told; the file has 12 items" in shown.words
+    assert "nothing can be said; the file has 12 items" in shown.words
     assert blindrec("data", few, "--json", "-").result["worth"] == []
     assert "worth is 0; it must be above 0" in refused(blindrec, "plan", "--ratings", few, "--worth", 0)
     assert "worth is 0.9, which is about ratings files" in refused(blindrec, "plan", "--worth", 0.9)

@@ -21,7 +21,7 @@ from scenarios import cli
 from scenarios.backends.on_ray import OnRay
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.sweep.sweep_folder import EARLIER, claim
+from scenarios.studies.sweep.sweep_folder import claim
 
 GRID = """
 seeds = 2
@@ -156,8 +156,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (used / FOLDER / "units" / "kept.units").touch()
     (tmp_path / "odd" / FOLDER).mkdir(parents=True)
     (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
-    (tmp_path / "earlier").mkdir()
-    (tmp_path / "earlier" / EARLIER).write_text("{}")
     new = tmp_path / "new"
     for arguments, words in (
         ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
@@ -169,7 +167,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
         ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
         ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
-        ((grid, *HERE, "--out", tmp_path / "earlier"), ["earlier version", "another format", "new folder"]),
         ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
     ):
