@@ -34,8 +34,7 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
 it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
-COORDINATOR = "coordinator"
-"""A panel beside these, with a metric of its own."""
+COORDINATOR = "coordinator"  # A panel beside these, with a metric of its own
 EARLIER_NAMES = {
     "pairs, EASE": "pairs with EASE",
     "popularity, set": "popularity with set",
@@ -43,8 +42,7 @@ EARLIER_NAMES = {
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
-SEEDS = 3
-"""With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two."""
+SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
     *("curated", "top", "co_liked", "lift_items", "paired"),

@@ -16,13 +16,11 @@ from scipy.special import ndtri
 from coordinator.protocol.arrays import Floats
 from scenarios.show.intervals import CONFIDENCE, mean_interval
 
-REACHED = 0.95
-"""Share of plain popularity's NDCG for which the number of people is reported."""
+REACHED = 0.95  # Share of plain popularity's NDCG for which the number of people is reported
 BRACKET, FLANK = 2.0, 4.0
 """How far apart numbers of people may be, in ratio: those between which the height is reached, and those beside."""
 NORMAL = 1.96
-TENTH = 10
-"""The last item of a list."""
+TENTH = 10  # The last item of a list
 Heights = Mapping[int, Floats]
 """Worth by number of people, float64, shape (splits, 1 + samples): among everybody, and among samples of people."""
 

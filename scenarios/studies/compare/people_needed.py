@@ -31,12 +31,9 @@ from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
 from scenarios.studies.compare.worlds import FileWorld, LikesFold, table_of, world_of
 
-RUNGS = 10 ** np.arange(1, 10.25, 0.5)
-"""Numbers of people that are tried."""
-EVALUATED = 200
-"""People of the file whose lists are scored in each split, at most."""
-ROWS: tuple[LocalRow, ...] = (SET, PAIRS)
-"""The best local mechanisms for single items and for pairs of them."""
+RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
+EVALUATED = 200  # People of the file whose lists are scored in each split, at most
+ROWS: tuple[LocalRow, ...] = (SET, PAIRS)  # The best local mechanisms for single items and for pairs of them
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
 
@@ -134,14 +131,11 @@ def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people
 
 
 SPLITS = 5
-EPSILONS = ("1", "2", "4")
-"""The epsilons where none is named."""
+EPSILONS = ("1", "2", "4")  # The epsilons where none is named
 WORTH, BEATS = 0.95, 1.05
 """Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
-NOISE = 0.1
-"""Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
-USEFUL = 0.5
-"""Share of plain popularity below which volunteers or a curator serve better than local mechanisms."""
+NOISE = 0.1  # Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M
+USEFUL = 0.5  # Share of plain popularity below which volunteers or a curator serve better than local mechanisms
 ELSEWHERE = "volunteers or curator"
 
 

@@ -35,8 +35,7 @@ from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
-SHOWN = 8
-"""Digits of the digest of source and settings that a row's name carries: changed code is another row."""
+SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
 ORDER = 1000
 
 
@@ -87,8 +86,7 @@ def check_own(settings: Comparison, people: int, items: int) -> list[str]:
     return remarks
 
 
-SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
-"""The recommenders of the panel."""
+SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)  # The recommenders of the panel
 
 
 def panel_sweep(settings: Comparison) -> RatingsSweep:
@@ -141,10 +139,8 @@ def _difference(name: str, row: Mapping[str, Any]) -> str:
     return f"{100 * mean:.1f} ± {50 * (high - low):.1f}"
 
 
-TOP = 10
-"""Length of a list."""
-RESAMPLED = 100
-"""Number of samples of people with replacement, the same ones for all rows of all seeds."""
+TOP = 10  # Length of a list
+RESAMPLED = 100  # Number of samples of people with replacement, the same ones for all rows of all seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

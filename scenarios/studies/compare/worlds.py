@@ -83,8 +83,7 @@ def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools
     return latest
 
 
-BLOCK = 1 << 22
-"""Number of scores that are computed at a time."""
+BLOCK = 1 << 22  # Number of scores that are computed at a time
 _ONE = threading.Lock()
 _ANY = {
     "epsilon": (),

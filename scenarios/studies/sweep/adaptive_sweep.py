@@ -83,17 +83,14 @@ SCHEMES = {
     "adaptive-vectors": Scheme(label=_BY_VECTORS, design="sign", policy=ELIMINATE, takes=("vectors",), emulated=True),
 }
 """By their names on the command line, and in tables."""
-BASE = "adaptive-sign"
-"""The scheme that the others are divided by."""
+BASE = "adaptive-sign"  # The scheme that the others are divided by
 PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
 """Schemes whose run the trajectory may be of; the first of them that there is."""
 DEVICES: Literal["devices"] = "devices"
 MOMENTS: Literal["moments"] = "moments"
 _WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
-GENEROUS = 8
-"""No run has more users than this many times what one round of its design should need."""
-RESOLUTION = 0.005
-"""Relative width at which bisection stops; a block of emulated users is this share of the start."""
+GENEROUS = 8  # No run has more users than this many times what one round of its design should need
+RESOLUTION = 0.005  # Relative width at which bisection stops; a block of emulated users is this share of the start
 NOTHING: Interval = (None, None, None)
 
 
@@ -107,8 +104,7 @@ class Standing:
     wrong: int
 
 
-SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))
-"""A unit."""
+SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))  # A unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,10 +44,8 @@ WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_worl
 """How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
-RATINGS = "ratings"
-"""What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""
-MOST_STEPS = 2e9
-"""Steps of the exact loss' dynamic programme: seconds."""
+RATINGS = "ratings"  # What recommenders that are compared on ratings files say in `NamedRecommender.compared`
+MOST_STEPS = 2e9  # Steps of the exact loss' dynamic programme: seconds
 SEEDS = 60
 CLIENTS = 50
 Row = Mapping[str, Any]
@@ -523,8 +521,7 @@ _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
 )
 
 
-ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))
-"""A unit of a sweep on clients of a file."""
+ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))  # A unit of a sweep on clients of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

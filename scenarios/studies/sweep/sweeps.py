@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers, the cell of the grid and the seed."""
-M = TypeVar("M")
-"""A unit's measurement: a dataclass whose fields JSON can hold."""
+M = TypeVar("M")  # A unit's measurement: a dataclass whose fields JSON can hold
 
 
 class Sweep(ABC, Generic[K, M]):
@@ -108,8 +107,7 @@ KINDS = {
     "results": "scenarios.studies.sweep.results_sweep:ResultsSweep",
 }
 """Where the kinds are; one is loaded when it is swept."""
-DEFAULT_KIND = "users"
-"""The kind of a grid that names none."""
+DEFAULT_KIND = "users"  # The kind of a grid that names none
 
 
 def kind_of(name: str) -> type[Sweep[Any, Any]]:

@@ -62,10 +62,8 @@ Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""
 LABELS: tuple[Criterion, ...] = ("exact", "share")
 TOP: Criterion = "top"
-BLOCK = 1 << 15
-"""Devices that one call asks."""
-APART = 2 ** (1 / 16)
-"""Statistics on the way are stored at sizes this factor apart."""
+BLOCK = 1 << 15  # Devices that one call asks
+APART = 2 ** (1 / 16)  # Statistics on the way are stored at sizes this factor apart
 KEEP_BYTES = 1 << 28
 FEWEST_KEPT = 8
 STEP = math.sqrt(2)

@@ -35,8 +35,7 @@ FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
 
 
 FIRST_PUBLIC = 15
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
-"""Figure 1 right: shares of all training ratings that public users have."""
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # Figure 1 right: shares of all training ratings that public users have
 BASELINE = "items' means"
 TwoTierKey = namedtuple("TwoTierKey", ("figure", "curve", "place", "seed"))
 """A unit; its place on the horizontal axis is 0 where it is a whole curve."""
@@ -49,8 +48,7 @@ def _mechanisms() -> tuple[str, ...]:
     return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
 
 
-CURVES = _mechanisms()
-"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
+CURVES = _mechanisms()  # Curves of Figure 2: a mechanism, and its epsilon where it has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

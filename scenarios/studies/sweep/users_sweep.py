@@ -43,25 +43,19 @@ from scenarios.studies.sweep.threshold import (
 from scenarios.theory.bounds import binding
 from scenarios.theory.predictors import predictor
 
-SHARE = "rated_share"
-"""Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``."""
-MOST_RESAMPLED = 10**8
-"""Devices that are drawn from a ratings file at most: they are held in memory."""
+SHARE = "rated_share"  # Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``
+MOST_RESAMPLED = 10**8  # Devices that are drawn from a ratings file at most: they are held in memory
 _FIXED = {
     "users": "is what a sweep looks for; leave it out",
     "seed": FIRST_SEED,
     "decoder": "cannot vary within a grid; list decoders, they all read the same releases",
 }
-PAIR = ("paper", "centred")
-"""Decoders whose users are divided, seed by seed."""
-REACH = 3
-"""Standard errors that a measured share may lie from the predicted one."""
-AXES = ("items", "rated", "epsilon")
-"""What curves run along."""
+PAIR = ("paper", "centred")  # Decoders whose users are divided, seed by seed
+REACH = 3  # Standard errors that a measured share may lie from the predicted one
+AXES = ("items", "rated", "epsilon")  # What curves run along
 Units = Mapping[SettingKey, ThresholdMeasurement]
 Row = Mapping[str, Any]
-SeriesKey = tuple[int, str, str]
-"""A setting's place, a decoder and a criterion: what has a U*."""
+SeriesKey = tuple[int, str, str]  # A setting's place, a decoder and a criterion: what has a U*
 
 
 class UsersSweep(GridSweep):

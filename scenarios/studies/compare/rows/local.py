@@ -42,8 +42,7 @@ from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparis
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
-PRIOR = 1.0
-"""Likes and dislikes that are added to every item's public ones (a beta prior)."""
+PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
 
 
 class ItemRates(NamedTuple):
