@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import shutil
@@ -12,42 +11,24 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, here, refused
+from runs import Ended, here, refused
 
-from scenarios import cli
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import MainResult
 from scenarios.store.manifest import FOLDER
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 
-HERE = ("--backend", "inprocess", "--workers", 1)
-TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
+SWEEP = ("adaptive", "--items", 30, "--rated", 10, "--epsilon", 4)
 SHARED = {"items": 30, "rated": 10, "epsilon": 4}
 WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
 WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 
 
-@pytest.fixture
-def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """`blindrec sweep adaptive` on one small catalogue, without figures and progress."""
-    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
-
-    def command(*more: object) -> Ended:
-        return blindrec("sweep", "adaptive", *HERE, *TINY, *more)
-
-    return command
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
-    folder = tmp_path_factory.mktemp("adaptive")
-    command = ["sweep", "adaptive", *HERE, *TINY, "--seeds", 3, "--out", folder / "out"]
-    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        cli.main([*map(str, command)])
-    return folder / "out"
+    return sweep_into(tmp_path_factory.mktemp("adaptive"), *SWEEP, "--seeds", 3)
 
 
 @pytest.fixture
@@ -175,8 +156,8 @@ def test_without_devices(
 
 
 @pytest.mark.usefixtures("nobody_asks")
-def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
-    blindrec: Command, swept: Callable[..., Ended], out: Path, tmp_path: Path
+def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(
+    swept: Callable[..., Ended], out: Path, tmp_path: Path
 ) -> None:
     new = tmp_path / "new"
     for arguments, words in (
@@ -201,13 +182,12 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
         (("--workers", 0), ["workers is 0"]),
         (("--json", tmp_path), ["json file"]),
     ):
-        line = refused(blindrec, "sweep", "adaptive", *HERE, *TINY, "--out", new, *arguments)
+        line = refused(swept, "--out", new, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
     for other in (("--confidence", 0.9), ("--statistic", "moments"), ("--vectors", 4), ("--epsilon", "4.0001")):
-        one = ("--schemes", "sign", "--out", out)
-        assert "another sweep" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY, *one, *other)
-    assert "--out" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY)
+        assert "another sweep" in refused(swept, "--schemes", "sign", "--out", out, *other)
+    assert "--out" in refused(swept)
 
 
 def test_users_that_run_out_are_told(
@@ -222,11 +202,3 @@ def test_users_that_run_out_are_told(
     shown = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few").out
     assert "not reached" in shown
     assert "(2 ran out)" in shown
-
-
-def test_help_teaches(blindrec: Command) -> None:
-    told = blindrec("sweep", "adaptive", "--help")
-    assert told.code == 0
-    for words in (*SCHEMES, "moments", "Ctrl-C", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep"):
-        assert words in told.out, words
-    assert "adaptive" in blindrec("sweep").out

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -17,10 +17,11 @@ from runs import Command, Ended, files_of_units, holds_within, refused
 from runs import lines_of_units as lines
 
 from coordinator.protocol.errors import InputError
-from scenarios import cli
 from scenarios.backends.on_ray import OnRay
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
+from scenarios.studies.sweep.adaptive_sweep import SCHEMES
+from scenarios.studies.sweep.online_sweep import AXES
 from scenarios.studies.sweep.sweep_folder import claim
 
 GRID = """
@@ -50,25 +51,17 @@ def grid(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def swept(blindrec: Command, grid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def swept(swept: Callable[..., Ended], grid: Path) -> Callable[..., Ended]:
     """`blindrec sweep sample-complexity` on the small grid, without the figure."""
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
-
-    def command(*more: object) -> Ended:
-        return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
-
-    return command
+    return partial(swept, "sample-complexity", grid)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(GRID)
-    command = ["sweep", "sample-complexity", folder / "grid.toml", *HERE, "--out", folder / "out"]
-    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        cli.main([*map(str, command)])
-    return folder / "out"
+    return sweep_into(folder, "sample-complexity", folder / "grid.toml")
 
 
 @pytest.fixture
@@ -196,13 +189,21 @@ def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], o
     assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
-def test_help_teaches(blindrec: Command) -> None:
-    told = blindrec("sweep", "sample-complexity", "--help")
+@pytest.mark.parametrize(
+    ("name", "taught"),
+    [
+        ("sample-complexity", ("[[grid]]", 'per = ["log items"]', "maxsense-items", "figure.png", "--seeds")),
+        ("adaptive", (*SCHEMES, "moments", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep")),
+        ("online", (*AXES, "Theorem 6", "figure.csv", "minutes", "--ratings", "--recommenders", "halving")),
+    ],
+)
+def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> None:
+    told = blindrec("sweep", name, "--help")
     assert told.code == 0
-    for words in ("[[grid]]", 'per = ["log items"]', "Ctrl-C", "maxsense-items", "figure.png", "--seeds"):
-        assert words in told.out
-    assert "sample-complexity" in blindrec("sweep").out
-    assert "sample-complexity" in blindrec("sweep", "--help").out
+    for words in (*taught, "Ctrl-C"):
+        assert words in told.out, words
+    assert name in blindrec("sweep").out
+    assert name in blindrec("sweep", "--help").out
 
 
 @pytest.mark.usefixtures("interruptible")
