@@ -42,7 +42,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     """A comparison to be measured, or that was measured."""
 
     settings: Comparison
-    key, measurement, family = CompareKey, CompareMeasurement, "compare"
+    key, measurement, family, rows_in = CompareKey, CompareMeasurement, "compare", "rows"
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
@@ -76,7 +76,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         every = {key: partial(measure, settings, key) for key in keys}
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
         more = _refining(settings, rows, table.users, done)
-        return every | {key: partial(measure, few if drawn else settings, key) for key, drawn in more.items()}
+        return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more.items()}
 
     def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""
@@ -110,10 +110,6 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             **lines_skipped(self.settings, table),
             "remarks": [*table.remarks, *summary["remarks"], *of_rows, *own, *([why] if why else [])],
         }
-
-    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
-        """Return the rows as a table."""
-        return pd.DataFrame(result["rows"])
 
 
 def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:

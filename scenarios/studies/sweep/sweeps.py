@@ -34,6 +34,7 @@ class Sweep(ABC, Generic[K, M]):
     # What a grid file may say; with ``--`` before it on the command line
     fields: ClassVar[Mapping[str, FieldInfo]]
     family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.figures.FAMILIES`
+    rows_in: ClassVar[str] = "settings"  # Key of the result's rows
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     @classmethod
@@ -66,9 +67,11 @@ class Sweep(ABC, Generic[K, M]):
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:
         """Return what `--json` prints."""
 
-    @abstractmethod
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the result as a table."""
+        import pandas as pd  # noqa: PLC0415 (the command line lists kinds without tables)
+
+        return pd.DataFrame(result[self.rows_in])
 
     def plotted_tables(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         """Return tables that pictures show beside what the result holds, as `scenarios.show` takes them."""

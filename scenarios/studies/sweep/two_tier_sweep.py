@@ -167,7 +167,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
-    key, measurement, tables = TwoTierKey, TwoTierMeasurement, ("points.csv", "summary.csv")
+    key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
     fields: ClassVar = {
         **TwoTierSweepOptions.model_fields,
         **{name: TwoTier.model_fields[name] for name in _SCENARIO},
@@ -291,10 +291,6 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
             "summary": [] if points.empty else _summary(points),
             "attack": [row for one in units.values() for row in one.attack],
         }
-
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return every curve's means over seeds."""
-        return pd.DataFrame(result["summary"])
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print each curve's ends, what private devices gained, and what was guessed."""

@@ -200,8 +200,8 @@ def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: P
 
 def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ratings: Path) -> None:
     options: dict[str, Any] = {"scale": 1, "epsilon": 1, "progress": False}
-    more = {"mechanisms": "set", "seeds": 3, "trust_models": "local"}
-    compared = face.compare(ratings, design=[foreign.GRR(), foreign.GRR(shift=1)], **more, **options)
+    designs = [foreign.GRR(), foreign.GRR(shift=1)]
+    compared = face.compare(ratings, design=designs, mechanisms="set", seeds=3, trust_models="local", **options)
     assert len({row["mechanism"] for row in compared["rows"]}) == 3
     with pytest.raises(face.errors.PolicyError, match=r"(?i)liar"):
         face.compare(ratings, design=foreign.Liar(), **options)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Ended, here, refused
+from runs import Command, here, refused, sweep_into
 
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
@@ -26,7 +25,7 @@ WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 
 
 @pytest.fixture(scope="module")
-def whole(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
     return sweep_into(tmp_path_factory.mktemp("adaptive"), *SWEEP, "--seeds", 3)
 
@@ -47,7 +46,7 @@ def rows_of(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["scheme"]: row for row in result["schemes"]}
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     told = [*(one.label.format(vectors=32) for one in SCHEMES.values()), "lower bound, any protocol (capacity)"]
     for words in (*told, "sweep adaptive, inprocess", "probability 0.95", "3 of 3", "open]", "too few seeds"):
@@ -128,7 +127,7 @@ def test_files_and_figures_hold_every_point(whole: Path) -> None:
         assert (whole / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Path) -> None:
+def test_more_seeds_and_fewer_schemes_go_on(swept: Command, out: Path) -> None:
     fewer = swept("--schemes", "sign,adaptive-maxsense", "--seeds", 4, "--out", out, "--json", "-")
     assert fewer.err.startswith("6 of 8 units")
     rows = rows_of(fewer.result)
@@ -138,9 +137,7 @@ def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Pa
     assert swept("--schemes", "sign", "--out", out, "--seeds", 2, "--json", "-").result["trajectory"] is None
 
 
-def test_without_devices(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_asks: None
-) -> None:
+def test_without_devices(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_asks: None) -> None:
     told = swept("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments", "--json", "-")
     rows = rows_of(told.result)
     for name, row in rows.items():
@@ -156,9 +153,7 @@ def test_without_devices(
 
 
 @pytest.mark.usefixtures("nobody_asks")
-def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(
-    swept: Callable[..., Ended], out: Path, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(swept: Command, out: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for arguments, words in (
         (("--items", "30,many"), ["'30,many'", "100,300,1000"]),
@@ -190,9 +185,7 @@ def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(
     assert "--out" in refused(swept)
 
 
-def test_users_that_run_out_are_told(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_that_run_out_are_told(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.sweep.adaptive_sweep.GENEROUS", 0.2)
     told = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few", "--json", "-")
     rows = rows_of(told.result)

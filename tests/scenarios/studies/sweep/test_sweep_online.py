@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Ended, lines_of_units, planted_ratings, refused, write_movielens
+from runs import Command, lines_of_units, planted_ratings, refused, sweep_into, write_movielens
 from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
@@ -45,7 +44,7 @@ COLUMNS.add("peers_kicked")
 
 
 @pytest.fixture(scope="module")
-def whole(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished sweep over planted worlds."""
     return sweep_into(tmp_path_factory.mktemp("online"), "online", *TINY, "--seeds", 2)
 
@@ -58,7 +57,7 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
+def served(tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
     """The folder of a finished sweep over that file's clients."""
     of_file = ("--ratings", ratings, "--clients", 4, "--seeds", 2)
     return sweep_into(tmp_path_factory.mktemp("served"), "online", *of_file)
@@ -69,7 +68,7 @@ def result_of(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     assert {path.name for path in whole.iterdir()} == WRITTEN
     shown = (whole.parent / "shown.txt").read_text()
     title = "sweep online, inprocess (as called): means over 2 seeds"
@@ -91,7 +90,7 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
     assert row["epsilon_proved"] == next(row["epsilon_proved"] for row in told if row["recommender"] == "p-rec")
 
 
-def test_the_same_folder_goes_on_with_other_axes(whole: Path, swept: Callable[..., Ended], tmp_path: Path) -> None:
+def test_the_same_folder_goes_on_with_other_axes(whole: Path, swept: Command, tmp_path: Path) -> None:
     shutil.copytree(whole / FOLDER, tmp_path / "part" / FOLDER)
     more = swept(*BASE, "--axes", "ratio=2", "--seeds", 3, "--out", tmp_path / "part", "--json", "-")
     assert more.err == "10 of 15 units were done before; going on\n"
@@ -165,7 +164,7 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
             assert measured.recommendations_sha256 == digest
 
 
-def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: Path) -> None:
+def test_clients_of_a_file(served: Path, swept: Command, ratings: Path) -> None:
     assert {path.name for path in served.iterdir()} == WRITTEN
     told, units = result_of(served), pd.read_parquet(served / "units.parquet")
     assert len(units) == 8 * 2 * 4
@@ -193,9 +192,7 @@ def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: P
     assert str(ratings) not in "".join((served / name).read_text() for name in ("rounds/scenario.json", "result.json"))
 
 
-def test_a_file_is_known_by_its_content(
-    served: Path, swept: Callable[..., Ended], ratings: Path, tmp_path: Path
-) -> None:
+def test_a_file_is_known_by_its_content(served: Path, swept: Command, ratings: Path, tmp_path: Path) -> None:
     shutil.copytree(served, tmp_path / "same")
     shutil.copy(ratings, tmp_path / "renamed.csv")
     mine = ("--clients", 4, "--out", tmp_path / "same", "--json", "-")
@@ -208,7 +205,7 @@ def test_a_file_is_known_by_its_content(
 
 
 def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
-    swept: Callable[..., Ended], ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    swept: Command, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def voted(*_: object) -> None:
         raise AssertionError("somebody voted")

@@ -7,13 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, files_of_units, holds_within, refused
+from runs import Command, files_of_units, holds_within, refused, sweep_into
 from runs import lines_of_units as lines
 
 from coordinator.protocol.errors import InputError
@@ -51,13 +50,13 @@ def grid(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def swept(swept: Callable[..., Ended], grid: Path) -> Callable[..., Ended]:
+def swept(swept: Command, grid: Path) -> Command:
     """`blindrec sweep sample-complexity` on the small grid, without the figure."""
     return partial(swept, "sample-complexity", grid)
 
 
 @pytest.fixture(scope="module")
-def whole(sweep_into: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(GRID)
@@ -71,7 +70,7 @@ def out(whole: Path, tmp_path: Path) -> Path:
     return tmp_path / "sweep"
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 50.0%"):
         assert words in shown
@@ -102,7 +101,7 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
+def test_a_line_torn_by_a_crash_is_run_again(swept: Command, whole: Path, out: Path) -> None:
     (file,) = files_of_units(out)
     file.write_bytes(file.read_bytes()[:-20])
     again = swept("--out", out, "--json", "-")
@@ -112,9 +111,7 @@ def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole:
     assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
-def test_a_folder_is_held_until_all_is_written(
-    swept: Callable[..., Ended], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_held_until_all_is_written(swept: Command, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object) -> None:
         with pytest.raises(InputError, match="is in use by another blindrec"):
             locked_folder(out).__enter__()
@@ -128,9 +125,7 @@ def test_a_folder_is_held_until_all_is_written(
         assert (out / "result.json").exists()
 
 
-def test_progress_is_told_in_lines(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
     assert said[0].startswith("1 of 2 units done, about ")
@@ -169,7 +164,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
-def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path) -> None:
+def test_what_belongs_to_another_sweep_is_refused(swept: Command, out: Path) -> None:
     """A unit that was edited, and a grid that was edited; put back as they were, both go on."""
     (file,) = files_of_units(out)
     held = file.read_text()
