@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runs import here, of_file, planted_ratings, small, write_movielens
 from scipy import stats
 from statistical import FALSE_ALARM, normal_radius, variance_fits
+from thoroughness import size
 from worlds import scores_of
 
 from actors.device import Cohort
@@ -422,7 +423,7 @@ def test_adaptive_runs_ask_as_many_users_by_devices_as_from_moments() -> None:
     """False alarm: one in ten thousand; the twin is emulated under a larger epsilon."""
 
     def adaptive(seed: int, epsilon: float) -> Scenario:
-        return signs(policy="eliminate", users=10**6, seed=seed, epsilon=epsilon, items=60, rated=20)
+        return signs(policy="eliminate", users=10**6, seed=seed, epsilon=epsilon, items=size(60, 40), rated=size(20, 10))
 
     def moments(epsilon: float) -> list[int]:
         return [emulate(populate(adaptive(seed, epsilon))).state.answers_asked for seed in range(9)]
