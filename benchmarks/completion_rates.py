@@ -14,7 +14,6 @@ from coordinator.protocol.checked import LARGEST
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.features import tastes
 from coordinator.protocol.rating_table import Rows, starts_of
-from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.crowd import local_crowd
 from coordinator.server.completion.fitting import Fitting, begin, iterate
 

@@ -18,14 +18,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from coordinator.protocol.arrays import Floats2
+from coordinator.protocol.arrays import Floats2, Indices
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.rows.local import Directions, in_catalogue, limit_of
+from scenarios.studies.compare.rows.local import Directions, limit_of
 from scenarios.studies.compare.rows.trusted import Popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import world_of
@@ -40,6 +40,13 @@ def likeness(one: Floats2, other: Floats2) -> float:
     Shapes: ``one``, ``other`` (M, j).
     """
     return float(np.square(one.T @ other).sum() / max(other.shape[1], 1))
+
+
+def in_catalogue(pool: Indices, vectors: Floats2, items: int) -> Floats2:
+    """Return vectors of a pool's items as vectors of all items, shape (N, k)."""
+    padded = np.zeros((items, vectors.shape[1]))
+    padded[pool] = vectors
+    return padded
 
 
 def likenesses(directions: Floats2, limit: Floats2) -> tuple[float, float, float]:

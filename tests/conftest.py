@@ -24,6 +24,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import signal
 import sys
@@ -36,7 +37,7 @@ import pytest
 
 if TYPE_CHECKING:
     from boundary import Wire
-    from runs import Command
+    from runs import Command, Ended
 
     from scenarios.backends.on_ray import OnRay
 
@@ -164,6 +165,20 @@ def blindrec(capsys: pytest.CaptureFixture[str]) -> Command:
         return Ended(code, out, err)
 
     return run
+
+
+@pytest.fixture
+def swept(request: pytest.FixtureRequest, blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`blindrec sweep` with a module's `SWEEP` in this process, without figures and progress."""
+    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
+    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
+
+    def command(*more: object) -> Ended:
+        sweep: tuple[object, ...] = getattr(request.module, "SWEEP", ())
+        name, *options = (*sweep, *more)
+        return blindrec("sweep", name, "--backend", "inprocess", "--workers", 1, *options)
+
+    return command
 
 
 @pytest.fixture

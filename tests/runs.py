@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import pytest
 
 from actors.durable_log import files_of
 from coordinator.protocol.rating_table import RowTable
+from scenarios import cli
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import Progress, silent
 from scenarios.config.scenario import Scenario
@@ -69,6 +71,14 @@ def refused(command: Command, *arguments: object) -> str:
     assert ended.err.endswith("\n")
     assert ended.err.count("\n") == 1
     return ended.err.removeprefix("blindrec: ")
+
+
+def sweep_into(folder: Path, *arguments: object) -> Path:
+    """Run a sweep into a folder's ``out``; the text that it shows stands beside it."""
+    command = ["sweep", *arguments, "--backend", "inprocess", "--workers", 1, "--out", folder / "out"]
+    with (folder / "shown.txt").open("w") as shown, redirect_stdout(shown), pytest.raises(SystemExit):
+        cli.main([*map(str, command)])
+    return folder / "out"
 
 
 def small(**changes: Any) -> Scenario:

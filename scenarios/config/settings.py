@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -30,6 +31,22 @@ M = TypeVar("M", bound=BaseModel)
 Duplicates = Literal["last", "first", "mean"]
 BadLines = Literal["refuse", "skip"]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]  # Of a scenario
+
+
+def parts_of(value: Any) -> list[Any]:
+    """Return the parts of a list, whether it is a text with commas, a list, or a single value."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def names_among(value: Any, choices: Iterable[str], what: str) -> tuple[str, ...]:
+    """Return the names of a list in the order of all choices; a name that is none of these is refused."""
+    names, ordered = parts_of(value), tuple(choices)
+    for name in names:
+        if name not in ordered:
+            raise InputError(f"{what} {brief(name)} is unknown; choose among {', '.join(ordered)}")
+    return tuple(name for name in ordered if name in names)
 
 
 def like_bar(columns: tuple[str, ...] | None, like_from: float | None) -> float | None:

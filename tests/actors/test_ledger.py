@@ -25,14 +25,13 @@ from thoroughness import examples
 
 from actors.device import AdviceRequest, Cohort
 from actors.host import DeviceHost, permit_of
-from actors.keeper import Charge, Keeper
+from actors.keeper import Charge, Keeper, spent_by
 from actors.ledger import Ledger
 from actors.voters import PlantedVoters, TableVoters, VoterCohort
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.budget import Epsilon, parse_epsilon
 from coordinator.protocol.errors import BudgetError, InputError, LedgerError
 from coordinator.protocol.messages import Model, Query
-from actors.keeper import spent_by
 
 FIRST, STOP = 5, 17
 

@@ -25,10 +25,10 @@ import scenarios.families.two_tier
 from actors.second_order import mechanisms as devices
 from coordinator.protocol.arrays import Bools, Floats, Floats2
 from coordinator.protocol.channels import ExactChannel
-from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures, tastes
 from coordinator.protocol.second_order import SecondOrderRelease
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.second_order_mechanisms import A_RELEASE, second_order_public_halves
 from coordinator.server.completion import fitting as spectrum
 from coordinator.server.completion import mechanisms as server

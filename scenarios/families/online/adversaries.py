@@ -13,15 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.voters import Client
-from actors.voters import TableVoters
+from actors.voters import Client, TableVoters
 from coordinator.protocol.arrays import Bits, Bits2, Bools2, Indices, Ints
 from coordinator.protocol.ballots import Ballot, Service
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import device_streams
-from coordinator.server.online.recommenders import Promise
-from coordinator.server.online.recommenders import compared_in
+from coordinator.server.online.recommenders import Promise, compared_in
 from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
 from scenarios.backends.session import Backend
 from scenarios.config.settings import validated

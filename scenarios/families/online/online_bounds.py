@@ -13,8 +13,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import NO_LIMIT, Promise
-from coordinator.server.online.recommenders import bounded_names, recommender_of
+from coordinator.server.online.recommenders import NO_LIMIT, Promise, bounded_names, recommender_of
 from coordinator.server.online.weighting import Weighting
 
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from actors.voters import ClientCohort, VoterCohort
+from actors.voters import VoterCohort
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
 from coordinator.server.fleet.cohorts import plan_layout
-from coordinator.server.online.recommenders import Promise
-from coordinator.server.online.recommenders import recommender_of
+from coordinator.server.online.recommenders import Promise, recommender_of
 from coordinator.server.online.service import CLIENTS, VOTERS, ClientPlan, Served, ServedClient, ServingPlan
 from scenarios.backends.session import (
     Backend,

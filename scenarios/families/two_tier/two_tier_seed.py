@@ -19,10 +19,10 @@ from actors.lying.crowds import Poison, poisoned
 from coordinator.protocol.arrays import Bools, Floats, Floats2, Indices, Indices2, Ints
 from coordinator.protocol.budget import as_json
 from coordinator.protocol.coins import as_words, derive
-from coordinator.protocol.second_order_channels import basis_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.rating_table import Rows
+from coordinator.protocol.second_order_channels import basis_of
 from coordinator.server.completion.batches import BatchPlan, CompletionOutcome
 from coordinator.server.completion.fitting import Fitting
 from coordinator.server.completion.weighing import Fold, baseline_errors, rmse, squared_errors

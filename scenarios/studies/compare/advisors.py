@@ -16,10 +16,8 @@ from coordinator.server.mechanisms.sets import LikedPairs
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, Scorer
 
-CONFIDENCE = 10.0
-"""The additional weight of a like in alternating least squares."""
-_COLUMNS = 1 << 25
-"""Number of similarities that are computed at a time."""
+CONFIDENCE = 10.0  # The additional weight of a like in alternating least squares
+_COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 
 
 def neighbours(likes: Any, count: int) -> Scorer:

@@ -24,17 +24,16 @@ from scenarios.studies.compare.scoring import (
     TOP,
     CompareKey,
     CompareMeasurement,
-    CompareUnit,
     check_own,
     measure,
-    panel_of,
+    panel_sweep,
     rows_of,
     served_in,
     show_panel,
 )
 from scenarios.studies.compare.summary import show, summarize
 from scenarios.studies.compare.worlds import table_of
-from scenarios.studies.sweep.online_sweep import ClientsMeasurement as Served
+from scenarios.studies.sweep.online_sweep import ClientsKey, ClientsMeasurement
 from scenarios.studies.sweep.sweeps import Sweep
 
 
@@ -43,7 +42,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     """A comparison to be measured, or that was measured."""
 
     settings: Comparison
-    key, measurement, family = CompareKey, CompareMeasurement, "compare"
+    key, measurement, family, rows_in = CompareKey, CompareMeasurement, "compare", "rows"
 
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values."""
@@ -58,7 +57,7 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
     def units(
         self, done: Mapping[CompareKey, CompareMeasurement]
     ) -> Mapping[CompareKey, Callable[[], CompareMeasurement]]:
-        """Return every unit, seed by seed, so that an unfinished comparison tells something of all rows.
+        """Return every unit, seed by seed, so that an unfinished comparison says something about all rows.
 
         Where a grid of numbers of people is done, the units follow that locate the number for a share of popularity.
         """
@@ -74,13 +73,10 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
                 *(CompareKey(COORDINATOR, name, "", table.users, "", seed) for name in served),
             )
         ]
-        every = {key: partial(measure, CompareUnit(settings=settings, key=key)) for key in keys}
+        every = {key: partial(measure, settings, key) for key in keys}
         few = settings.model_copy(update={"devices": 0})  # sums that have a law are drawn, in a tenth of a second
         more = _refining(settings, rows, table.users, done)
-        refined = {
-            key: CompareUnit(settings=few if aggregate else settings, key=key) for key, aggregate in more.items()
-        }
-        return every | {key: partial(measure, unit) for key, unit in refined.items()}
+        return every | {key: partial(measure, few if by_law else settings, key) for key, by_law in more.items()}
 
     def in_words(self, rows: pd.DataFrame) -> str:
         """Return how many rows there are."""
@@ -101,20 +97,19 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
         """Return every row with its intervals, and their summary."""
         table = table_of(self.settings)
         summary = summarize(self.settings, units, table)
-        losses = {(key.mechanism, key.seed): unit for key, unit in units.items() if key.trust_model == COORDINATOR}
-        served = {key: Served(clients=unit.losses, seconds=unit.seconds) for key, unit in losses.items()}
+        served = {
+            ClientsKey(key.mechanism, key.seed): ClientsMeasurement(clients=unit.losses, seconds=unit.seconds)
+            for key, unit in units.items()
+            if key.trust_model == COORDINATOR
+        }
         of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
         own, (_, why) = check_own(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
-            "coordinator": panel_of(self.settings, served) if served else None,
+            "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
             "remarks": [*table.remarks, *summary["remarks"], *of_rows, *own, *([why] if why else [])],
         }
-
-    def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
-        """Return the rows as a table."""
-        return pd.DataFrame(result["rows"])
 
 
 def _keys(settings: Comparison, row: Row, people: int, seed: int) -> Iterator[CompareKey]:

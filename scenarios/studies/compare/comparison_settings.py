@@ -25,6 +25,8 @@ from scenarios.config.settings import (
     Duplicates,
     Seed,
     like_bar,
+    names_among,
+    parts_of,
 )
 
 TRUST_MODELS = ("none", "curator", "two-tier", "local")
@@ -32,8 +34,7 @@ TRUST_MODELS = ("none", "curator", "two-tier", "local")
 PUBLIC_RATES = "public-rates"
 """Nobody is trusted with ratings, but totals of everybody's are public, without noise: more than `local` knows. Rows of
 it are measured only where it is named, and are no part of what is compared: no curve, no number of people, no best."""
-COORDINATOR = "coordinator"
-"""A panel beside these, with a metric of its own."""
+COORDINATOR = "coordinator"  # A panel beside these, with a metric of its own
 EARLIER_NAMES = {
     "pairs, EASE": "pairs with EASE",
     "popularity, set": "popularity with set",
@@ -41,8 +42,7 @@ EARLIER_NAMES = {
 }
 """Rows whose names held commas: a list from Python may still name them so, a text with commas cannot."""
 EVERY_MODEL = (*TRUST_MODELS, PUBLIC_RATES, COORDINATOR)
-SEEDS = 3
-"""With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two."""
+SEEDS = 3  # With fewer splits an interval over splits says nothing: Student's has a factor of 12.7 for two
 PUBLIC = (
     *("likes", "counted", "sensed", "neighbours", "rank", "ridge"),
     *("curated", "top", "co_liked", "lift_items", "paired"),
@@ -50,14 +50,8 @@ PUBLIC = (
 """Constants that are declared and never taken from a file."""
 
 
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",")]
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
 def _epsilons(value: Any) -> Any:
-    epsilons = [None if part is None else parse_epsilon(part) for part in _parts(value)]
+    epsilons = [None if part is None else parse_epsilon(part) for part in parts_of(value)]
     if len(set(epsilons)) < len(epsilons) or not epsilons:
         raise InputError(f"epsilon is {brief(value)}; name each value once")
     return tuple(sorted(epsilons, key=lambda epsilon: (epsilon is None, epsilon)))
@@ -65,7 +59,7 @@ def _epsilons(value: Any) -> Any:
 
 def _scales(value: Any) -> Any:
     try:
-        scales = {int(part) for part in _parts(value)}
+        scales = {int(part) for part in parts_of(value)}
     except (TypeError, ValueError):
         scales = {0}
     if min(scales, default=0) < 1:
@@ -75,7 +69,7 @@ def _scales(value: Any) -> Any:
 
 def _shares(value: Any) -> Any:
     try:
-        shares = {float(part) for part in _parts(value)}
+        shares = {float(part) for part in parts_of(value)}
     except (TypeError, ValueError):
         shares = {0.0}
     if not all(0 < share < 1 for share in shares) or not shares:
@@ -84,12 +78,7 @@ def _shares(value: Any) -> Any:
 
 
 def _models(value: Any) -> Any:
-    names = _parts(value)
-    for name in names:
-        if name not in EVERY_MODEL:
-            choices = ", ".join(EVERY_MODEL)
-            raise InputError(f"trust model {brief(name)} is unknown; choose among {choices}")
-    return tuple(name for name in EVERY_MODEL if name in names)
+    return names_among(value, EVERY_MODEL, "trust model")
 
 
 def _seeds(number: Any) -> Any:
@@ -101,11 +90,11 @@ def _seeds(number: Any) -> Any:
 
 
 def _names(value: Any) -> Any:
-    return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in _parts(value))
+    return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in parts_of(value))
 
 
 def _designs(value: Any) -> Any:
-    return own_designs(_parts(value))
+    return own_designs(parts_of(value))
 
 
 class Comparison(BaseModel):

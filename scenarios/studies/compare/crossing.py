@@ -16,13 +16,11 @@ from scipy.special import ndtri
 from coordinator.protocol.arrays import Floats
 from scenarios.show.intervals import CONFIDENCE, mean_interval
 
-REACHED = 0.95
-"""Share of plain popularity's NDCG for which the number of people is reported."""
+REACHED = 0.95  # Share of plain popularity's NDCG for which the number of people is reported
 BRACKET, FLANK = 2.0, 4.0
 """How far apart numbers of people may be, in ratio: those between which the height is reached, and those beside."""
 NORMAL = 1.96
-TENTH = 10
-"""The last item of a list."""
+TENTH = 10  # The last item of a list
 Heights = Mapping[int, Floats]
 """Worth by number of people, float64, shape (splits, 1 + samples): among everybody, and among samples of people."""
 
@@ -58,12 +56,12 @@ def bracket(heights: Mapping[int, float], height: float) -> tuple[int | None, in
     >>> bracket({10: 0.1, 100: 0.3, 1000: 0.5}, 0.2), bracket({10: 0.1}, 0.2), bracket({10: 0.3}, 0.2)
     ((10, 100), (10, None), (None, 10))
     """
-    few = None
+    lower = None
     for users in sorted(heights):
         if heights[users] >= height:
-            return few, users
-        few = users
-    return few, None
+            return lower, users
+        lower = users
+    return lower, None
 
 
 def next_users(heights: Mapping[int, float], height: float, people: int) -> int | None:
@@ -73,25 +71,25 @@ def next_users(heights: Mapping[int, float], height: float, people: int) -> int 
     single splits need, are within `FLANK` of these. It is sought among the numbers that were measured; below them only
     where these begin above the ``people`` of the file. No number is a multiple of these, which grids have.
     """
-    few, many = bracket(heights, height)
-    if many is None:
+    lower, upper = bracket(heights, height)
+    if upper is None:
         return None
-    if few is None:
-        return people + 1 if many > people + 1 and many > BRACKET * people else None
-    if many > BRACKET * few and many - few > 1:
-        return _beside(round(math.sqrt(few * many)), people, few, many)
+    if lower is None:
+        return people + 1 if upper > people + 1 and upper > BRACKET * people else None
+    if upper > BRACKET * lower and upper - lower > 1:
+        return _beside(round(math.sqrt(lower * upper)), people, lower, upper)
     users = sorted(heights)
-    below, above = users[: users.index(few)][-1:], users[users.index(many) + 1 :][:1]
-    if above and above[0] > FLANK * many:
-        return _beside(round(BRACKET * many), people, many, above[0])
-    if below and few > FLANK * below[0]:
-        return _beside(round(few / BRACKET), people, below[0], few)
+    below, above = users[: users.index(lower)][-1:], users[users.index(upper) + 1 :][:1]
+    if above and above[0] > FLANK * upper:
+        return _beside(round(BRACKET * upper), people, upper, above[0])
+    if below and lower > FLANK * below[0]:
+        return _beside(round(lower / BRACKET), people, below[0], lower)
     return None
 
 
-def _beside(users: int, people: int, few: int, many: int) -> int | None:
+def _beside(users: int, people: int, lower: int, upper: int) -> int | None:
     users += users % people == 0
-    return users if few < users < many else None
+    return users if lower < users < upper else None
 
 
 def refined(grid: Iterable[int], worth: Mapping[int, float | None], height: float, people: int) -> list[int]:
@@ -124,13 +122,13 @@ def people_for(heights: Heights, plain: Floats, share: float, file_error: float)
     curves = np.stack([heights[one] for one in users])
     means = dict(zip(users, curves[:, :, 0].mean(axis=1).tolist(), strict=True))
     height = float(top[:, 0].mean())
-    few, many = bracket(means, height)
-    result: dict[str, Any] = {"users": many, "users_low": None, "users_high": many, "at_most": few is None}
-    result |= {"few": few, "many": many, "least": users[0], "most": users[-1]}
-    if few is None or many is None:
-        return {**result, "at_most": many is not None}
-    along = (height - means[few]) / (means[many] - means[few])
-    middle, logs = math.log(few) + along * math.log(many / few), np.log(users)
+    lower, upper = bracket(means, height)
+    result: dict[str, Any] = {"users": upper, "users_low": None, "users_high": upper, "at_most": lower is None}
+    result |= {"few": lower, "many": upper, "least": users[0], "most": users[-1]}
+    if lower is None or upper is None:
+        return {**result, "at_most": upper is not None}
+    along = (height - means[lower]) / (means[upper] - means[lower])
+    middle, logs = math.log(lower) + along * math.log(upper / lower), np.log(users)
     crossed = crossings(curves, logs, top)
     mean, low, _ = over_seeds_and_people(crossed[:, 0].tolist(), list(crossed[:, 1:]))
     across = math.hypot(mean - low, file_error)

@@ -19,6 +19,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.data.item_files import read_descriptions
+from scenarios.show.intervals import named
 from scenarios.show.tables import interval_of, remark, short, show_table
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import among_files, crossings, over_seeds_and_people
@@ -27,14 +28,12 @@ from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
 from scenarios.studies.compare.rows.trusted import Popularity
 from scenarios.studies.compare.scoring import TOP, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
+from scenarios.studies.compare.summary import epsilon_text, mechanism_of
 from scenarios.studies.compare.worlds import FileWorld, LikesFold, table_of, world_of
 
-RUNGS = 10 ** np.arange(1, 10.25, 0.5)
-"""Numbers of people that are tried."""
-EVALUATED = 200
-"""People of the file whose lists are scored in each split, at most."""
-ROWS: tuple[LocalRow, ...] = (SET, PAIRS)
-"""The best local mechanisms for single items and for pairs of them."""
+RUNGS = 10 ** np.arange(1, 10.25, 0.5)  # Numbers of people that are tried
+EVALUATED = 200  # People of the file whose lists are scored in each split, at most
+ROWS: tuple[LocalRow, ...] = (SET, PAIRS)  # The best local mechanisms for single items and for pairs of them
 Reach = tuple[float, float, float]
 """A number and the ends of its interval of 95 %, which covers splits, coins and the choice of people."""
 
@@ -132,14 +131,11 @@ def _worth(world: FileWorld, learned: LearnedScores, request: RowRequest, people
 
 
 SPLITS = 5
-EPSILONS = ("1", "2", "4")
-"""The epsilons where none is named."""
+EPSILONS = ("1", "2", "4")  # The epsilons where none is named
 WORTH, BEATS = 0.95, 1.05
 """Shares of plain popularity's NDCG for which numbers of people are reported: to keep it, and to beat it clearly."""
-NOISE = 0.1
-"""Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M."""
-USEFUL = 0.5
-"""Share of plain popularity below which volunteers or a curator serve better than local mechanisms."""
+NOISE = 0.1  # Noise over the tenth item's share at which a list keeps some 95 %, by a prototype on MovieLens 1M
+USEFUL = 0.5  # Share of plain popularity below which volunteers or a curator serve better than local mechanisms
 ELSEWHERE = "volunteers or curator"
 
 
@@ -162,7 +158,7 @@ def needs(
             for features in ((False, True) if settings.features is not None else (False,))
         ]
         best = max(rows, key=lambda row: float(row["here"]))
-        use = advice_of(best) if best["here"] >= USEFUL else ELSEWHERE
+        use = mechanism_of(best) if best["here"] >= USEFUL else ELSEWHERE
         forecasts += [{**row, "use": use} for row in rows]
     return forecasts
 
@@ -187,13 +183,9 @@ def _row(
     for name, share in (("people", worth), ("people_to_beat", BEATS)):
         people = forecast.people(row, epsilon, features=features, share=share, guess=guess)
         guess = guess if people is None else people[0]
-        columns |= _named(name, people and (round(people[0]), round(people[1]), round(people[2])))
-    return columns | _named("here", forecast.here(row, epsilon, users, features=features))
-
-
-def _named(name: str, reach: Reach | None) -> dict[str, float | None]:
-    names = (name, f"{name}_low", f"{name}_high")
-    return dict(zip(names, reach or (None,) * 3, strict=True))
+        number, low, high = (None, None, None) if people is None else map(round, people)
+        columns |= named((number, low, high), name)
+    return columns | named(forecast.here(row, epsilon, users, features=features), "here")
 
 
 def by_formula(fold: LikesFold, settings: Comparison, epsilon: Epsilon) -> float:
@@ -211,11 +203,6 @@ def by_formula(fold: LikesFold, settings: Comparison, epsilon: Epsilon) -> float
     return spread / (NOISE * share) ** 2 if share else math.inf
 
 
-def advice_of(row: Mapping[str, Any]) -> str:
-    """Return the name of advice, such as "set + features"."""
-    return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])
-
-
 HONEST = (
     "drawn from exact laws of what devices would answer, on this file's own split; intervals of 95 % cover splits, "
     "coins and the choice of people, but from few people pairs look easier than they are; blindrec compare "
@@ -227,25 +214,22 @@ def show_needs(console: Console, rows: Sequence[Mapping[str, Any]], why: str | N
     """Print the rows of `needs`, or why there are none."""
     title = "what private advice takes among people like this file's"
     if not rows:
-        remark(console, f"{title}: nothing can be told; {why}")
+        remark(console, f"{title}: nothing can be said; {why}")
         return
     first, cells = rows[0], list[list[str] | None]()
     for epsilon, group in groupby(rows, key=lambda row: row["epsilon"]):
         for place, row in enumerate(group):
             people = (_reach(row, name) for name in ("people", "people_to_beat"))
-            cells.append(["" if place else _epsilon(epsilon), advice_of(row), *people, f"{100 * row['here']:.0f} %"])
+            share = f"{100 * row['here']:.0f} %"
+            cells.append(["" if place else epsilon_text(epsilon), mechanism_of(row), *people, share])
         cells.append(None)
     users = int(first["users_here"])
     columns = ("epsilon", "advice", f"people for {first['worth']:.0%}", f"for {BEATS:.0%}", f"with {short(users)}")
     show_table(console, columns, cells[:-1], title=f"{title}, in plain popularity's NDCG", words=("advice",), names=2)
     for use in dict.fromkeys(row["use"] for row in rows):
-        named = dict.fromkeys(_epsilon(row["epsilon"]) for row in rows if row["use"] == use)
-        remark(console, f"to use with {users:,} people at epsilon {', '.join(named)}: {use}")
+        epsilons = dict.fromkeys(epsilon_text(row["epsilon"]) for row in rows if row["use"] == use)
+        remark(console, f"to use with {users:,} people at epsilon {', '.join(epsilons)}: {use}")
     remark(console, HONEST)
-
-
-def _epsilon(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _reach(row: Mapping[str, Any], name: str) -> str:

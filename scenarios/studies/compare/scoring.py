@@ -1,6 +1,6 @@
 """Scores of advice, for each unit of a comparison: devices' top ten; with p-REC's losses and custom mechanisms.
 
-It is what `blindrec sweep online --ratings` measures, on the same ratings as the comparison's other rows.
+The coordinator's panel is what `blindrec sweep online --ratings` measures, on the ratings of the other rows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,17 +27,15 @@ from scenarios.config.identity import identity
 from scenarios.config.run_spec import RunSpec
 from scenarios.families.online.online_scenario import REFERENCE
 from scenarios.families.online.online_worlds import OnlineWorld, world_of_table
-from scenarios.show.tables import number, percent, remark, show_table
+from scenarios.show.tables import Cell, percent, remark, show_rows
 from scenarios.studies.compare.comparison_settings import COORDINATOR, Comparison
 from scenarios.studies.compare.row import DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import LocalRow
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
-from scenarios.studies.sweep.online_sweep import BESIDE, ClientsKey, RatingsSweep, client_rows
-from scenarios.studies.sweep.online_sweep import ClientsMeasurement as Served
+from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
-SHOWN = 8
-"""Digits of the digest of source and settings that a row's name carries: changed code is another row."""
+SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
 ORDER = 1000
 
 
@@ -88,11 +86,10 @@ def check_own(settings: Comparison, people: int, items: int) -> list[str]:
     return remarks
 
 
-SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)
-"""The recommenders of the panel."""
+SERVED = (REFERENCE, "p-rec-lean", "p-rec-sharp", BESIDE)  # The recommenders of the panel
 
 
-def grid_of(settings: Comparison) -> RatingsSweep:
+def panel_sweep(settings: Comparison) -> RatingsSweep:
     """Return the panel as a sweep of online recommenders."""
     named = tuple(name for name in SERVED if settings.includes(COORDINATOR, name))
     return RatingsSweep(
@@ -106,12 +103,12 @@ def grid_of(settings: Comparison) -> RatingsSweep:
 @lru_cache(maxsize=2)
 def clients_of(settings: Comparison, seed: int) -> OnlineWorld:
     """Return a seed's clients, whom all recommenders serve."""
-    return world_of_table(grid_of(settings).scenario(REFERENCE, seed), table_of(settings))
+    return world_of_table(panel_sweep(settings).scenario(REFERENCE, seed), table_of(settings))
 
 
 def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
     """Return which recommenders can serve clients of the file, and why none can."""
-    names = grid_of(settings).recommenders or ()
+    names = panel_sweep(settings).recommenders or ()
     try:
         for seed in range(settings.seed, settings.seed + settings.seeds) if names else ():
             clients_of(settings, seed)
@@ -120,34 +117,21 @@ def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
     return names, None
 
 
-def serve(settings: Comparison, recommender: str, seed: int) -> tuple[dict[str, Any], ...]:
-    """Serve a seed's clients, and return a record of each."""
-    return client_rows(grid_of(settings).scenario(recommender, seed), clients_of(settings, seed))
-
-
-def panel_of(settings: Comparison, served: Mapping[tuple[str, int], Served]) -> dict[str, Any]:
-    """Return what all seeds say, as JSON values; see `scenarios.studies.sweep.online_sweep.RatingsSweep.summary`."""
-    return grid_of(settings).summary({ClientsKey(*key): one for key, one in served.items()})
-
-
 def show_panel(console: Console, panel: Mapping[str, Any]) -> None:
     """Print the panel's table, 80 columns wide."""
-    columns = ("recommender", "loss", "less random", "less plurality", "epsilon")
-    cells = [
-        [
-            row["recommender"],
-            percent(row["share"]),
-            *(_difference(row, name) for name in ("to_random_share", "to_plurality_share")),
-            number(row["epsilon_median"]),
-        ]
-        for row in panel["recommenders"]
-    ]
+    columns: tuple[tuple[str, Cell], ...] = (
+        ("recommender", "recommender"),
+        ("loss", lambda row: percent(row["share"])),
+        ("less random", partial(_difference, "to_random_share")),
+        ("less plurality", partial(_difference, "to_plurality_share")),
+        ("epsilon", "epsilon_median"),
+    )
     title = f"{COORDINATOR}: hides votes from {panel['distinct_clients']} clients; disliked of one in two items"
-    show_table(console, columns, cells, title=title, words=("recommender",))
+    show_rows(console, columns, panel["recommenders"], title=title, words=("recommender",))
     remark(console, "differences are in per cent of the rounds, client by client, below 0 is better; epsilon: median")
 
 
-def _difference(row: Mapping[str, Any], name: str) -> str:
+def _difference(name: str, row: Mapping[str, Any]) -> str:
     """Return a difference and half of its interval, in per cent."""
     mean, low, high = (row.get(f"{name}{end}") for end in ("", "_low", "_high"))
     if mean is None or low is None or high is None:
@@ -155,10 +139,8 @@ def _difference(row: Mapping[str, Any], name: str) -> str:
     return f"{100 * mean:.1f} ± {50 * (high - low):.1f}"
 
 
-TOP = 10
-"""Length of a list."""
-RESAMPLED = 100
-"""Number of samples of people with replacement, the same ones for all rows of all seeds."""
+TOP = 10  # Length of a list
+RESAMPLED = 100  # Number of samples of people with replacement, the same ones for all rows of all seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,14 +245,6 @@ class CompareKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareUnit:
-    """A unit of a comparison: the settings and the key of what is measured."""
-
-    settings: Comparison
-    key: CompareKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompareMeasurement:
     """The measurement of one unit."""
 
@@ -280,12 +254,12 @@ class CompareMeasurement:
     losses: tuple[dict[str, Any], ...] = ()  # Of the coordinator's panel: a record of each client, instead of scores
 
 
-def measure(unit: CompareUnit) -> CompareMeasurement:
+def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
     """Measure one unit, in this process."""
     stop_if_abandoned()
-    begin, key, settings = time.perf_counter(), unit.key, unit.settings
+    begin = time.perf_counter()
     if key.trust_model == COORDINATOR:
-        losses = serve(settings, key.mechanism, key.seed)
+        losses = client_rows(panel_sweep(settings).scenario(key.mechanism, key.seed), clients_of(settings, key.seed))
         return CompareMeasurement(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
     world, row = world_of(settings, key.seed), rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
     request = RowRequest(

@@ -73,8 +73,7 @@ def group_counts(query: Query, fold: LikesFold, users: int, coins: np.random.Gen
     return of_group(group_of(query), one)
 
 
-FEW = 10
-"""Up to this many pairs of a device, all combinations of their signs are enumerated."""
+FEW = 10  # Up to this many pairs of a device, all combinations of their signs are enumerated
 
 
 @compiled

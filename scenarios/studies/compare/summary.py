@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from coordinator.protocol.arrays import Floats
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
-from scenarios.show.tables import interval_of, percent, remark, short, show_table, whole
+from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
 from scenarios.studies.compare.comparison_settings import PUBLIC, PUBLIC_RATES, Comparison
 from scenarios.studies.compare.crossing import REACHED, among_files, over_seeds_and_people, people_for
 from scenarios.studies.compare.row import AGGREGATE
@@ -101,7 +102,7 @@ def _too_often(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _taken(settings: Comparison) -> str:
     """Say where the constants of mechanisms come from."""
     group = (
-        f", and w of set and pairs what {percent(settings.counted)} of their devices tell" if settings.counted else ""
+        f", and w of set and pairs what {percent(settings.counted)} of their devices report" if settings.counted else ""
     )
     of_file = "of the file only its number of items is taken, but by rows that say so"
     return f"constants of mechanisms are declared{group}; {of_file}"
@@ -198,7 +199,6 @@ _TITLES = {
     "local": "a device answers one question under its whole epsilon",
     "public-rates": "as local, but totals of all ratings are public; not compared",
 }
-WITH = "+ features"
 
 
 def show(console: Console, result: Mapping[str, Any], title: str) -> None:
@@ -212,35 +212,31 @@ def show(console: Console, result: Mapping[str, Any], title: str) -> None:
         elif any(row["epsilon"] is not None for row in listed):
             _pivoted(console, listed, "users", whole, f"{model}: {_TITLES[model]}; NDCG by people")
         else:
-            _one_by_one(console, listed, f"{model}: {_TITLES[model]}")
+            show_rows(console, _COLUMNS, listed, title=f"{model}: {_TITLES[model]}", words=("mechanism",))
     reached = [row for row in result["people"] if not row["features"]]
     if reached:
         _people(console, reached)
     remark(console, *result["remarks"], "intervals are of 95 %, over seeds and people")
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['mechanism']} {WITH if row['features'] else ''}".strip()
+def mechanism_of(row: Mapping[str, Any]) -> str:
+    """Return the name of a row's mechanism, such as "set + features"."""
+    return f"{row['mechanism']} + features" if row["features"] else str(row["mechanism"])
 
 
-def _epsilon(value: Any) -> str:
+def epsilon_text(value: float | str | None) -> str:
+    """Return an epsilon as tables show it; nothing for None."""
     return "" if value is None else str(value) if isinstance(value, str) else f"{value:g}"
 
 
-def _one_by_one(console: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    columns = ("mechanism", "NDCG", "95 %", "hit rate", "recall", "catalogue")
-    cells = [
-        [
-            _name(row),
-            _three(row["ndcg"]),
-            interval_of(row, "ndcg", _three),
-            _three(row["hit_rate"]),
-            _three(row["recall"]),
-            percent(row["coverage"]),
-        ]
-        for row in rows
-    ]
-    show_table(console, columns, cells, title=title, words=("mechanism",))
+_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("mechanism", mechanism_of),
+    ("NDCG", lambda row: ratio(row["ndcg"])),
+    ("95 %", partial(interval_of, name="ndcg", write=ratio)),
+    ("hit rate", lambda row: ratio(row["hit_rate"])),
+    ("recall", lambda row: ratio(row["recall"])),
+    ("catalogue", lambda row: percent(row["coverage"])),
+)
 
 
 def _pivoted(
@@ -248,49 +244,33 @@ def _pivoted(
 ) -> None:
     """Print NDCG, a line for each mechanism and epsilon, and a column for each number or share of people."""
     values = sorted({row[across] for row in rows})
+    cells = {(mechanism_of(row), row["epsilon"], row[across]): _cell(row) for row in rows}
+    lines: list[list[str] | None] = []
+    for name in dict.fromkeys(name for name, *_ in cells):
+        epsilons = dict.fromkeys(key[1] for key in cells if key[0] == name)
+        lines += [
+            [name, epsilon_text(one), *(cells.get((name, one, value), "") for value in values)] for one in epsilons
+        ]
+        lines.append(None)
     columns = ("mechanism", "epsilon", *map(write, values))
-    lines = list(_lines(rows, across, values))[:-1]
-    show_table(console, columns, lines, title=title, words=("mechanism",), names=2)
+    show_table(console, columns, lines[:-1], title=title, words=("mechanism",), names=2)
     sampled_users = sorted({row["users"] for row in rows if row["simulated"] == AGGREGATE})
     if sampled_users:
         remark(console, f"from {sampled_users[0]:,} people on the sum of their answers was drawn from its law")
 
 
-def _lines(rows: Sequence[Mapping[str, Any]], across: str, values: Sequence[float]) -> Iterator[list[str] | None]:
-    for name in dict.fromkeys(map(_name, rows)):
-        of_mechanism = [row for row in rows if _name(row) == name]
-        for epsilon in dict.fromkeys(row["epsilon"] for row in of_mechanism):
-            by_value = {row[across]: row for row in of_mechanism if row["epsilon"] == epsilon}
-            yield [name, _epsilon(epsilon), *(_cell(by_value.get(value)) for value in values)]
-        yield None
-
-
-def _cell(row: Mapping[str, Any] | None) -> str:
-    if row is None:
-        return ""
+def _cell(row: Mapping[str, Any]) -> str:
     reach = (row["ndcg_high"] - row["ndcg_low"]) / 2
-    return f"{_three(row['ndcg']).lstrip('0')}±{f'{reach:.2f}' if reach >= 0.01 else f'{reach:.3f}'}".replace("±0", "±")
-
-
-def _three(value: float) -> str:
-    return f"{value:.3f}"
+    return f"{ratio(row['ndcg']).lstrip('0')}±{f'{reach:.2f}' if reach >= 0.01 else f'{reach:.3f}'}".replace("±0", "±")
 
 
 def _people(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print how many people reach 95 % of plain popularity."""
-    epsilons = list(dict.fromkeys(row["epsilon"] for row in rows))
-    lines = []
-    for model, mechanism in dict.fromkeys((row["trust_model"], row["mechanism"]) for row in rows):
-        by_epsilon = {
-            row["epsilon"]: row for row in rows if (row["trust_model"], row["mechanism"]) == (model, mechanism)
-        }
-        lines.append([f"{model}: {mechanism}", *(_needed(by_epsilon.get(epsilon)) for epsilon in epsilons)])
+    cells = {(f"{row['trust_model']}: {row['mechanism']}", row["epsilon"]): needed(row) for row in rows}
+    names, epsilons = (list(dict.fromkeys(key[place] for key in cells)) for place in (0, 1))
+    lines = [[name, *(cells.get((name, epsilon), "") for epsilon in epsilons)] for name in names]
     title = "people for 95 % of plain popularity, at each epsilon, each with its interval"
-    show_table(console, ("mechanism", *map(_epsilon, epsilons)), lines, title=title, words=("mechanism",))
-
-
-def _needed(row: Mapping[str, Any] | None) -> str:
-    return "" if row is None else needed(row)
+    show_table(console, ("mechanism", *map(epsilon_text, epsilons)), lines, title=title, words=("mechanism",))
 
 
 def needed(row: Mapping[str, Any]) -> str:

@@ -83,19 +83,14 @@ def _latest(table: RatingTable, among: Bools, late: Ints, share: float) -> Bools
     return latest
 
 
-BLOCK = 1 << 22
-"""Number of scores that are computed at a time."""
+BLOCK = 1 << 22  # Number of scores that are computed at a time
 _ONE = threading.Lock()
-_ANY = {
-    "epsilon": (),
-    "scale": (),
-    "public": (),
+_ANY: dict[str, Any] = {
+    **dict.fromkeys(("epsilon", "scale", "public", "trust_models", "design"), ()),
     "seeds": 1,
     "seed": 0,
     "devices": 0,
-    "trust_models": (),
     "mechanisms": None,
-    "design": (),
 }
 """Settings that the world of a file does not depend on."""
 

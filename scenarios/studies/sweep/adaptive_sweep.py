@@ -26,7 +26,7 @@ from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import brief
 from scenarios.config.run_spec import RunSpec, load_scenario
 from scenarios.config.scenario import MOST_USERS, Scenario
-from scenarios.config.settings import validated
+from scenarios.config.settings import names_among, parts_of, validated
 from scenarios.data.metrics import clustering_scores
 from scenarios.data.populations import cluster_sizes, populate
 from scenarios.families.main.run import run
@@ -82,17 +82,14 @@ SCHEMES = {
     "adaptive-vectors": Scheme(label=_BY_VECTORS, design="sign", policy=ELIMINATE, takes=("vectors",), emulated=True),
 }
 """By their names on the command line, and in tables."""
-BASE = "adaptive-sign"
-"""The scheme that the others are divided by."""
+BASE = "adaptive-sign"  # The scheme that the others are divided by
 PREFERRED = (BASE, "adaptive-vectors", "adaptive-maxsense")
 """Schemes whose run the trajectory may be of; the first of them that there is."""
 DEVICES: Literal["devices"] = "devices"
 MOMENTS: Literal["moments"] = "moments"
 _WORLD = ("epsilon", "like", "class_shares", "cluster_shares", "confidence")
-GENEROUS = 8
-"""No run has more users than this many times what one round of its design should need."""
-RESOLUTION = 0.005
-"""Relative width at which bisection stops; a block of emulated users is this share of the start."""
+GENEROUS = 8  # No run has more users than this many times what one round of its design should need
+RESOLUTION = 0.005  # Relative width at which bisection stops; a block of emulated users is this share of the start
 NOTHING: Interval = (None, None, None)
 
 
@@ -106,8 +103,7 @@ class Standing:
     wrong: int
 
 
-SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))
-"""A unit."""
+SchemeKey = namedtuple("SchemeKey", ("scheme", "items", "seed"))  # A unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +125,8 @@ def measure_scheme(scenario: Scenario, *, statistic: str, start: int, trajectory
     begin = time.perf_counter()
     if adapts(scenario):
         return _adaptive(scenario, statistic, begin, trajectory=trajectory)
-    block, search = (
-        max(1, round(start * RESOLUTION)),
-        BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION),
-    )
+    block = max(1, round(start * RESOLUTION))
+    search = BisectionRange(start=start, most=scenario.users or 0, resolution=RESOLUTION)
     worlds = Prefixes(scenario) if statistic == DEVICES else EmulatedPrefixes(scenario, block=block)
     users = worlds.threshold(scenario.decoder, "exact", 1, search)
     return SchemeMeasurement(users=users, seconds=time.perf_counter() - begin)
@@ -181,9 +175,8 @@ def steps(
 
 
 def _items(value: Any) -> Any:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
     try:
-        items = tuple(int(part) for part in parts)
+        items = tuple(int(part) for part in parts_of(value))
     except (TypeError, ValueError):
         raise InputError(f"items is {brief(value)}, no list of whole numbers; write it like 100,300,1000") from None
     if len(set(items)) < len(items):
@@ -192,11 +185,7 @@ def _items(value: Any) -> Any:
 
 
 def _schemes(value: Any) -> Any:
-    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
-    for name in names:
-        if name not in SCHEMES:
-            raise InputError(f"scheme {brief(name)} is unknown; choose among {', '.join(SCHEMES)}")
-    return tuple(name for name in SCHEMES if name in names)
+    return names_among(value, SCHEMES, "scheme")
 
 
 Units = Mapping[SchemeKey, SchemeMeasurement]

@@ -17,10 +17,8 @@ from scenarios.config.run_spec import half_in
 from scenarios.config.scenario import Scenario
 from scenarios.studies.sweep.sweeps import Sweep
 
-S = TypeVar("S")
-"""A setting of an experiment."""
-SettingKey = namedtuple("SettingKey", ("setting", "seed"))
-"""A unit of a grid: place of the setting, and seed."""
+S = TypeVar("S")  # A setting of an experiment
+SettingKey = namedtuple("SettingKey", ("setting", "seed"))  # A unit of a grid: place of the setting, and seed
 
 
 class GridSweep(BaseModel, Sweep[Any, Any]):

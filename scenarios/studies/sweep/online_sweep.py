@@ -7,7 +7,7 @@ import itertools
 import re
 import time
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from coordinator.server.online.recommenders import compared_in, named_recommende
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import stop_if_abandoned
 from scenarios.config.files import file_sha256
-from scenarios.config.settings import validated
+from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import lines_skipped, read_for, tell_remarks
 from scenarios.families.online.adversaries import halving_world
 from scenarios.families.online.online_bounds import (
@@ -49,10 +49,8 @@ WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_worl
 """How votes come about: the random environment of `blindrec online`, or the adversary of Theorem 6."""
 THEOREM_6 = "theorem-6"
 """Recommenders that say they are compared there meet the halving adversary on axes that are halved."""
-RATINGS = "ratings"
-"""What recommenders that are compared on ratings files say in `NamedRecommender.compared`."""
-MOST_STEPS = 2e9
-"""Steps of the exact loss' dynamic programme: seconds."""
+RATINGS = "ratings"  # What recommenders that are compared on ratings files say in `NamedRecommender.compared`
+MOST_STEPS = 2e9  # Steps of the exact loss' dynamic programme: seconds
 SEEDS = 60
 CLIENTS = 50
 Row = Mapping[str, Any]
@@ -168,15 +166,9 @@ def _numbers(name: str, text: str) -> tuple[int, ...]:
     return tuple(sorted(map(int, parts)))
 
 
-def recommenders_of(text: str | Sequence[str] | None, choices: tuple[str, ...]) -> tuple[str, ...] | None:
+def recommenders_of(value: Any, choices: Iterable[str]) -> tuple[str, ...] | None:
     """Return recommenders in their own order; None for None."""
-    if text is None:
-        return None
-    names = [part.strip() for part in (text.split(",") if isinstance(text, str) else text)]
-    for name in names:
-        if name not in choices:
-            raise InputError(f"recommender is {name!r}; choose among {', '.join(choices)}")
-    return tuple(name for name in named_recommenders() if name in names)
+    return None if value is None else names_among(value, choices, "recommender")
 
 
 def serve(scenario: OnlineScenario, world: OnlineWorld) -> OnlineResult:
@@ -293,7 +285,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         sweep = cls(
             base=OnlineSetting(*(getattr(one, name) for name in OnlineSetting._fields[:-1])),
             axes=parse_axes(options.axes),
-            recommenders=recommenders_of(options.recommenders, tuple(named_recommenders())),
+            recommenders=recommenders_of(options.recommenders, named_recommenders()),
             seeds=options.seeds or SEEDS,
         )
         sweep.check()
@@ -422,7 +414,7 @@ microseconds: the default is 9,360 runs, about 5 minutes on 2 idle cores. Axes t
   blindrec sweep online --out compared
   blindrec sweep online --seeds 20 --axes rounds=100,1000,radius=0,8,ratio --out some
 
-With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table tells the loss,
+With --ratings there are no axes: all recommenders serve the same clients of a ratings file. The table shows the loss,
 in numbers and as a share of the rounds, with intervals over clients, and its difference to random recommendations (as
 expected, exactly) and to plurality, client by client; what P, D and R were measured; and the epsilon it takes.
 
@@ -534,8 +526,7 @@ _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
 )
 
 
-ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))
-"""A unit of a sweep on clients of a file."""
+ClientsKey = namedtuple("ClientsKey", ("recommender", "seed"))  # A unit of a sweep on clients of a file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

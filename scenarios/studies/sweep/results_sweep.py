@@ -196,10 +196,6 @@ class ResultsSweep(GridSweep):
         by_name = {column.name: column for column in self.runs.columns}
         return [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
 
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return the settings."""
-        return pd.DataFrame(result["settings"])
-
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print all settings of one column after the other."""
         varied: list[str] = result["varied"]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from coordinator.protocol.errors import InputError
 from coordinator.server.rounds.state import RunProgress
 from scenarios.backends.session import Backend
 from scenarios.experiment.progress import ProgressReporter, SeedProgress
@@ -30,14 +29,11 @@ from scenarios.studies.sweep.sweeps import K, M, Sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-EARLIER = "grid.json"
-"""What sweeps had in the place of a mark until they were stored as runs are."""
-
 
 @contextmanager
-def counted(telling: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
+def counted(reporter: ProgressReporter, done: int, total: int, *, before: int) -> Iterator[Callable[[], None]]:
     """Show how many of ``total`` units are done; ``done`` of them when it begins, ``before`` by an earlier sweep."""
-    console, course, now = telling.console, SeedProgress(telling, total, "units"), done
+    console, course, now = reporter.console, SeedProgress(reporter, total, "units"), done
     if before:
         console.print(f"{before} of {total} units were done before; going on", highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
@@ -95,11 +91,6 @@ def swept(sweep: Sweep[K, M], opening: AbstractContextManager[Backend], out: Pat
 
 def claim(out: Path, content: Mapping[str, Any]) -> None:
     """Make a folder a sweep's own, or find that it is already; see `run_folder.claim_folder` for errors."""
-    if (out / EARLIER).is_file():
-        raise InputError(
-            f"output folder {out} holds a sweep that an earlier version of blindrec kept, in another format; go on "
-            "with that version, or name a new folder"
-        )
     claim_folder(
         out, Manifest(kind=SWEEP, scenario=json.loads(json.dumps(content)), source_sha256=None, code_sha256="")
     )
@@ -109,16 +100,16 @@ def measure_units(sweep: Sweep[K, M], session: Backend, out: Path, console: Cons
     """Measure every unit that the folder, which `claim` passed, does not hold yet."""
     stored: Units[K, M] = Units(out, sweep.from_line, sweep.line)
     mark = read_manifest(out)
-    telling = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
+    reporter = ProgressReporter(kind=SWEEP, run=mark.run if mark else UNCLAIMED, console=console, out=out)
     done = dict(stored)
     before, units = set(done), sweep.units(done)
     while True:
         keys = [key for key in units if key not in done]
-        with counted(telling, len(units) - len(keys), len(units), before=len(before & set(units))) as tell:
+        with counted(reporter, len(units) - len(keys), len(units), before=len(before & set(units))) as count_unit:
             for place, measurement in session.each(sweep.measure, [units[key] for key in keys]):
                 stored.keep(keys[place], measurement)
                 done[keys[place]] = measurement
-                tell()
+                count_unit()
         before = set()
         units = sweep.units(done)
         if all(key in done for key in units):

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=tuple[Any, ...])
 """A unit's name: a named tuple of texts and whole numbers, the cell of the grid and the seed."""
-M = TypeVar("M")
-"""A unit's measurement: a dataclass whose fields JSON can hold."""
+M = TypeVar("M")  # A unit's measurement: a dataclass whose fields JSON can hold
 
 
 class Sweep(ABC, Generic[K, M]):
@@ -35,6 +34,7 @@ class Sweep(ABC, Generic[K, M]):
     # What a grid file may say; with ``--`` before it on the command line
     fields: ClassVar[Mapping[str, FieldInfo]]
     family: ClassVar[str] = "sweep"  # Of its pictures, see `scenarios.show.figures.FAMILIES`
+    rows_in: ClassVar[str] = "settings"  # Key of the result's rows
     tables: ClassVar[tuple[str, str]] = ("units.parquet", "table.csv")  # Files of the units, and of the result's rows
 
     @classmethod
@@ -60,16 +60,18 @@ class Sweep(ABC, Generic[K, M]):
         """Return the units in the order of measuring; with those that follow from units that are done already.
 
         A unit is a function of a module with all its arguments (`functools.partial`), which travels to its process.
-        They go seed by seed, so that an unfinished sweep tells something of all settings.
+        They go seed by seed, so that an unfinished sweep says something about all settings.
         """
 
     @abstractmethod
     def result(self, units: Mapping[K, M]) -> dict[str, Any]:
         """Return what `--json` prints."""
 
-    @abstractmethod
     def rows(self, result: Mapping[str, Any], /) -> pd.DataFrame:
         """Return the result as a table."""
+        import pandas as pd  # noqa: PLC0415 (the command line lists kinds without tables)
+
+        return pd.DataFrame(result[self.rows_in])
 
     def plotted_tables(self, units: Mapping[K, M], result: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
         """Return tables that pictures show beside what the result holds, as `scenarios.show` takes them."""
@@ -108,8 +110,7 @@ KINDS = {
     "results": "scenarios.studies.sweep.results_sweep:ResultsSweep",
 }
 """Where the kinds are; one is loaded when it is swept."""
-DEFAULT_KIND = "users"
-"""The kind of a grid that names none."""
+DEFAULT_KIND = "users"  # The kind of a grid that names none
 
 
 def kind_of(name: str) -> type[Sweep[Any, Any]]:

@@ -61,10 +61,8 @@ Criterion = Literal["exact", "share", "top"]
 """Success: all labels right (the paper's), a share of them, or that share of the 50 most popular items."""
 LABELS: tuple[Criterion, ...] = ("exact", "share")
 TOP: Criterion = "top"
-BLOCK = 1 << 15
-"""Devices that one call asks."""
-APART = 2 ** (1 / 16)
-"""Statistics on the way are stored at sizes this factor apart."""
+BLOCK = 1 << 15  # Devices that one call asks
+APART = 2 ** (1 / 16)  # Statistics on the way are stored at sizes this factor apart
 KEEP_BYTES = 1 << 28
 FEWEST_KEPT = 8
 STEP = math.sqrt(2)
@@ -134,16 +132,12 @@ class Successes(ABC):
         """Return whether so many users succeed by a criterion."""
         if criterion == TOP:
             return self.top(users, decoder) >= share
-        return succeeds(self.scores(users, decoder), criterion, share)
+        scores = self.scores(users, decoder)
+        return scores.exact if criterion == "exact" else scores.accuracy >= share
 
     def threshold(self, decoder: str, criterion: str, share: float, search: BisectionRange) -> int | None:
         """Return the users from which it succeeds; None where the most users do not."""
         return search.crossing(lambda users: self.met(users, decoder, criterion, share))
-
-
-def succeeds(scores: ClusteringScores, criterion: str, share: float) -> bool:
-    """Return whether labels count as right by a criterion."""
-    return scores.exact if criterion == "exact" else scores.accuracy >= share
 
 
 class Prefixes(Successes):
@@ -157,7 +151,7 @@ class Prefixes(Successes):
         super().__init__()
         self._population = settled(populate(scenario))
         spec = RunSpec(self._population.scenario)
-        _ = spec.own  # one's own is checked and admitted before anybody is asked
+        _ = spec.own  # a custom mechanism is checked and admitted before any device is asked
         self.query = only_query(spec)
         secret, ratings = derive(spec.scenario.seed, "devices"), self._population.ratings
         self._cohort = Cohort(ratings, secret, 0, ratings.users, spec.budget)
@@ -214,42 +208,31 @@ def _bytes_of(statistic: Statistic) -> int:
 
 
 class Reruns(Successes):
-    """A run for each number of users, where prefixes are no runs; nothing is asked twice."""
+    """A run for each number of users, where prefixes are no runs."""
 
     def __init__(self, scenario: Scenario) -> None:
         super().__init__()
-        self._scenario = scenario
+        self._scenario, self.result = scenario, lru_cache(maxsize=1)(self._result)
+
+    def _result(self, users: int, decoder: str) -> MainResult:
+        stop_if_abandoned()
+        result = run(self._scenario.model_copy(update={"users": users, "decoder": decoder}), InProcess(1))
+        self.simulated += result.statistic.devices
+        return result
 
     def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
-        """Return the item model of a run with so many users, and these."""
-        stop_if_abandoned()
-        self.simulated += users
-        ran = run(self._scenario.model_copy(update={"users": users, "decoder": decoder}), InProcess(1))
-        return ran.outcome.model, ran.population
+        """Return the item model of a run that asks so many users at most, and these."""
+        result = self.result(users, decoder)
+        return result.outcome.model, result.population
 
 
-class Stopped(Successes):
+class Stopped(Reruns):
     """A policy that stops by itself: the users that it asked are its threshold where the labels are right."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        super().__init__()
-        self._scenario = scenario
-        self._run = cache(self._ran)
-
-    def _ran(self, decoder: str) -> MainResult:
-        finished = run(self._scenario.model_copy(update={"decoder": decoder}), InProcess(1))
-        self.simulated += finished.statistic.devices
-        return finished
-
-    def learned(self, users: int, decoder: str) -> tuple[Model, Population]:
-        """Return the item model at its end; ``users`` is the most that it may ask."""
-        finished = self._run(decoder)
-        return finished.outcome.model, finished.population
-
     def threshold(self, decoder: str, criterion: str, share: float, search: BisectionRange) -> int | None:
-        """Return the users that it asked; None where its result is not right."""
+        """Return the users that it asked of the most that it may ask; None where its result is not right."""
         enough = self.met(search.most, decoder, criterion, share)
-        return self._run(decoder).statistic.answered if enough else None
+        return self.result(search.most, decoder).statistic.answered if enough else None
 
 
 class EmulatedPrefixes(Successes):
@@ -315,7 +298,7 @@ def emulate(population: Population, rounds: RoundStore | None = None) -> Outcome
 
 
 def adapts(scenario: Scenario) -> bool:
-    """Return whether a scenario's policy decides itself how many users it asks; one's own may."""
+    """Return whether a scenario's policy decides itself how many users it asks; a custom one may."""
     return scenario.policy in STOPPING or ":" in scenario.policy
 
 
@@ -455,7 +438,7 @@ class ExponentFit(BaseModel):
         return x, np.log(users / np.array([self.divisor(setting) for setting in settings])[:, None])
 
     def check(self, settings: Sequence[Scenario]) -> None:
-        """Refuse what the settings cannot tell."""
+        """Refuse an exponent that the settings do not determine."""
         for name in self.where:
             if name not in set(Scenario.flat_names()):
                 raise InputError(f"fit {self.name!r}: where names {name!r}, which is no key of a scenario")

@@ -19,7 +19,7 @@ from coordinator.server.completion import mechanisms as server
 from coordinator.server.completion.batches import CompletionOutcome
 from coordinator.server.completion.weighing import baseline_errors, rmse
 from scenarios.backends.selection import InProcess
-from scenarios.config.settings import validated
+from scenarios.config.settings import names_among, validated
 from scenarios.data.datasets import RatingTable, lines_skipped, tell_remarks
 from scenarios.families.two_tier.two_tier_run import CoursePlan, follow
 from scenarios.families.two_tier.two_tier_scenario import FULL, GUARANTEES, NONE, TwoTier, needs_scale, takes_epsilon
@@ -35,8 +35,7 @@ FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
 
 
 FIRST_PUBLIC = 15
-SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
-"""Figure 1 right: shares of all training ratings that public users have."""
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)  # Figure 1 right: shares of all training ratings that public users have
 BASELINE = "items' means"
 TwoTierKey = namedtuple("TwoTierKey", ("figure", "curve", "place", "seed"))
 """A unit; its place on the horizontal axis is 0 where it is a whole curve."""
@@ -49,8 +48,7 @@ def _mechanisms() -> tuple[str, ...]:
     return NONE, FULL, *(f"{name}:{epsilon}" if epsilon else name for name, epsilon in shown)
 
 
-CURVES = _mechanisms()
-"""Curves of Figure 2: a mechanism, and its epsilon where it has one."""
+CURVES = _mechanisms()  # Curves of Figure 2: a mechanism, and its epsilon where it has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +167,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     users: int  # Of the table, held-out ratings left out
     ratings: int
     every: int  # Private devices between two points of Figure 2
-    key, measurement, tables = TwoTierKey, TwoTierMeasurement, ("points.csv", "summary.csv")
+    key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
     fields: ClassVar = {
         **TwoTierSweepOptions.model_fields,
         **{name: TwoTier.model_fields[name] for name in _SCENARIO},
@@ -179,7 +177,7 @@ that answer.
 
 Figures: 1-left (uniform and weighted trace norm, users with most ratings first), 1-right (users with most ratings
 against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
-gain over public users only), attack (what one release tells a server that knows k ratings; the first seed only).
+gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
 Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
 
 Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
@@ -193,10 +191,7 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
             TwoTierSweepOptions, None, {name: values.get(name) for name in TwoTierSweepOptions.model_fields}
         )
         base = validated(TwoTier, None, {**{name: values.get(name) for name in _SCENARIO}, "mechanism": NONE})
-        figures = tuple(part.strip() for part in options.figures.split(","))
-        for name in figures:
-            if name not in FIGURES:
-                raise InputError(f"figure is {name!r}; choose some of {', '.join(FIGURES)}")
+        figures = names_among(options.figures, FIGURES, "figure")
         curves = tuple(options.mechanisms.split(","))
         for curve in curves:
             name, epsilon = read_curve(curve)
@@ -296,10 +291,6 @@ At the end the folder holds result.json, points.csv (every seed), summary.csv, a
             "summary": [] if points.empty else _summary(points),
             "attack": [row for one in units.values() for row in one.attack],
         }
-
-    def rows(self, result: Mapping[str, Any]) -> pd.DataFrame:
-        """Return every curve's means over seeds."""
-        return pd.DataFrame(result["summary"])
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print each curve's ends, what private devices gained, and what was guessed."""

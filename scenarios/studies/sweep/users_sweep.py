@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import product
 from typing import Annotated, Any, ClassVar
@@ -41,23 +42,19 @@ from scenarios.studies.sweep.threshold import (
 from scenarios.theory.bounds import binding, bounds_of
 from scenarios.theory.predictors import predictor
 
-SHARE = "rated_share"
-"""Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``."""
-MOST_RESAMPLED = 10**8
-"""Devices that are drawn from a ratings file at most: they are held in memory."""
+SHARE = "rated_share"  # Key of a grid that is none of a scenario's: ``rated = round(rated_share * items)``
+MOST_RESAMPLED = 10**8  # Devices that are drawn from a ratings file at most: they are held in memory
 _FIXED = {
     "users": "is what a sweep looks for; leave it out",
     "seed": FIRST_SEED,
     "decoder": "cannot vary within a grid; list decoders, they all read the same releases",
 }
-PAIR = ("paper", "centred")
-"""Decoders whose users are divided, seed by seed."""
-REACH = 3
-"""Standard errors that a measured share may lie from the predicted one."""
-AXES = ("items", "rated", "epsilon")
-"""What curves run along."""
+PAIR = ("paper", "centred")  # Decoders whose users are divided, seed by seed
+REACH = 3  # Standard errors that a measured share may lie from the predicted one
+AXES = ("items", "rated", "epsilon")  # What curves run along
 Units = Mapping[SettingKey, ThresholdMeasurement]
 Row = Mapping[str, Any]
+SeriesKey = tuple[int, str, str]  # A setting's place, a decoder and a criterion: what has a U*
 
 
 class UsersSweep(GridSweep):
@@ -114,7 +111,7 @@ class UsersSweep(GridSweep):
         setting = load_scenario(None, values)
         if TOP in self.criteria and not half_in(setting).ranks:
             raise InputError(
-                f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not tell"
+                f"criterion {TOP} is about items ranked by popularity, which {setting.design} does not rank"
             )
         if setting.ratings is not None:
             return self._of_file(setting)
@@ -142,15 +139,6 @@ class UsersSweep(GridSweep):
     def decoders_of(self, setting: Scenario) -> tuple[str, ...]:
         """Return the decoders that a setting's releases are read by."""
         return self.decoders or (setting.decoder,)
-
-    @property
-    def cells(self) -> Iterable[tuple[int, str, str]]:
-        """Place of the setting, decoder and criterion of every U*."""
-        return (
-            (place, *pair)
-            for place, setting in enumerate(self.settings)
-            for pair in product(self.decoders_of(setting), self.criteria)
-        )
 
     def content(self) -> dict[str, Any]:
         """Return what results depend on, as JSON values; not the fits, nor how many seeds."""
@@ -207,78 +195,75 @@ class UsersSweep(GridSweep):
 
     def result(self, units: Units) -> dict[str, Any]:
         """Return U* of every setting, exponents and ratios, with what the planner says of them."""
-        table, plans = self.table(units), self.predictions()
-        named = [fields_of(setting) | _channel(setting) for setting in self.settings]
+        thresholds, plans = _users_of_seeds(units), self.predictions()
+        fields = [fields_of(setting) | _channel(setting) for setting in self.settings]
         settings = []
-        for cell in self.cells:
-            if len(users := _of(table, *cell)):
-                place, decoder, criterion = cell
-                row = {"setting": place, **named[place], "decoder": decoder, "criterion": criterion}
-                row |= median_interval(users)
-                planned = plans[cell]
-                comparable = None not in (planned, row["low"], row["high"])
-                inside = row["low"] <= planned <= row["high"] if comparable else None
-                settings.append({**row, "predicted": planned, "inside": inside})
+        for (place, decoder, criterion), users in thresholds.items():
+            row = {"setting": place, **fields[place], "decoder": decoder, "criterion": criterion}
+            row |= {**median_interval(users), "predicted": (planned := plans[place, decoder, criterion])}
+            comparable = None not in (planned, row["low"], row["high"])
+            settings.append({**row, "inside": row["low"] <= planned <= row["high"] if comparable else None})
         return {
             "share": self.share,
             "resolution": self.resolution,
             "most_users": max(setting.users or 0 for setting in self.settings),
             "confidence": CONFIDENCE,
             "settings": settings,
-            "fits": [row for fit in self.fit for row in self._fit_rows(fit, table, plans)],
-            "ratios": [row for place in range(len(self.settings)) for row in self._ratios(table, place)],
+            "fits": [row for fit in self.fit for row in self._fit_rows(fit, thresholds, plans)],
+            "ratios": [row for place in range(len(self.settings)) for row in self._ratios(thresholds, place)],
             "probes": self.probe_rows(units),
         }
 
-    def _fit_rows(self, fit: ExponentFit, table: pd.DataFrame, plans: Predictions) -> list[dict[str, Any]]:
+    def _fit_rows(
+        self, fit: ExponentFit, thresholds: Mapping[SeriesKey, Floats], plans: Mapping[SeriesKey, float | None]
+    ) -> list[dict[str, Any]]:
         """Return one row a decoder and criterion: slope, interval, and whether it covers what is expected.
 
         Settings that some seed did not reach are left out and counted: their median would be that of the lucky seeds.
         The slope is None where fewer than two values of x are left.
         """
-        every = [place for place, setting in enumerate(self.settings) if fit.concerns(setting)]
-        decoders = sorted({decoder for place in every for decoder in self.decoders_of(self.settings[place])})
+        cells = [cell for cell in thresholds if fit.concerns(self.settings[cell[0]])]
+        decoders = sorted({decoder for _, decoder, _ in cells})
         rows = []
         for decoder, criterion in product(decoders, (one for one in fit.criteria if one in self.criteria)):
-            places = [place for place in every if decoder in self.decoders_of(self.settings[place])]
-            subset = table[
-                table["setting"].isin(places) & (table["decoder"] == decoder) & (table["criterion"] == criterion)
-            ]
-            whole = subset.pivot(index="setting", columns="seed", values="users").dropna()
-            settings = [self.settings[place] for place in whole.index]
+            all_cells = [cell for cell in cells if cell[1:] == (decoder, criterion)]
+            reached = [cell for cell in all_cells if np.isfinite(thresholds[cell]).all()]
+            settings = [self.settings[place] for place, *_ in reached]
             row: dict[str, Any] = {"label": fit.name, "decoder": decoder, "criterion": criterion}
             row |= {"x": fit.x, "per": list(fit.per), "slope": None, "low": None, "high": None}
-            row |= {"expected": fit.expected, "covers": None, "settings": [int(place) for place in whole.index]}
-            row |= {"left_out": len(places) - len(whole), "predicted": None}
+            row |= {"expected": fit.expected, "covers": None, "settings": [place for place, *_ in reached]}
+            row |= {"left_out": len(all_cells) - len(reached), "predicted": None}
             if len({axis_value(fit.x, setting) for setting in settings}) > 1:
-                x, y = fit.points(settings, whole.to_numpy(dtype=np.float64))
+                x, y = fit.points(settings, np.array([thresholds[cell] for cell in reached]))
                 row["slope"] = slope(x, y)
                 if ends := bootstrap(x, y):
                     row["low"], row["high"] = ends
                     row["covers"] = None if fit.expected is None else ends[0] <= fit.expected <= ends[1]
-                planned = [plans[place, decoder, criterion] for place in whole.index]
+                planned = [plans[cell] for cell in reached]
                 if None not in planned:
                     row["predicted"] = slope(*fit.points(settings, np.array(planned, dtype=np.float64)[:, None]))
             rows.append(row)
         return rows
 
-    def _ratios(self, table: pd.DataFrame, place: int) -> list[dict[str, Any]]:
+    def _ratios(self, thresholds: Mapping[SeriesKey, Floats], place: int) -> list[dict[str, Any]]:
         if not set(PAIR) <= set(self.decoders_of(self.settings[place])):
             return []
+        over, under = PAIR
         row = {"setting": place, **fields_of(self.settings[place])}
-        pairs = {criterion: [_of(table, place, one, criterion) for one in PAIR] for criterion in self.criteria}
         return [
-            {**row, "criterion": criterion, "over": PAIR[0], "under": PAIR[1], **paired_ratio(*pair)}
-            for criterion, pair in pairs.items()
+            {**row, "criterion": criterion, "over": over, "under": under}
+            | paired_ratio(thresholds[place, over, criterion], thresholds[place, under, criterion])
+            for criterion in self.criteria
         ]
 
-    def predictions(self) -> Predictions:
+    def predictions(self) -> dict[SeriesKey, float | None]:
         """Return the planner's U*; it says nothing of lists by popularity."""
-        plans: Predictions = {}
-        for place, decoder, criterion in self.cells:
-            setting = self.settings[place].model_copy(update={"decoder": decoder})
-            target = target_of(criterion, self.share, setting.items or 0)
-            plans[place, decoder, criterion] = None if criterion == TOP else predicted_users(setting, target)
+        plans: dict[SeriesKey, float | None] = {}
+        for place, setting in enumerate(self.settings):
+            for decoder, criterion in product(self.decoders_of(setting), self.criteria):
+                target = target_of(criterion, self.share, setting.items or 0)
+                one = setting.model_copy(update={"decoder": decoder})
+                plans[place, decoder, criterion] = None if criterion == TOP else predicted_users(one, target)
         return plans
 
     def probes_of(self, setting: Scenario) -> tuple[int, ...]:
@@ -350,22 +335,19 @@ class UsersSweep(GridSweep):
         fields: list[tuple[str, Cell]] = [(name, partial(_field, name)) for name in shown]
         how: dict[str, Any] = {"words": _WORDS, "names": len(shown) + 1}
         success = ("success", partial(_success, share))
-        own = (
-            [("channel", lambda row: str(row.get("channel", "")))] if any("channel" in row for row in settings) else []
-        )
-        columns = [*fields, success, ("U*", _users), ("95 %", _reach), ("planned", _planned), *own]
+        columns = [*fields, success, *_USERS_COLUMNS]
+        if any("channel" in row for row in settings):
+            columns.append(("channel", lambda row: str(row.get("channel", ""))))
         show_rows(console, columns, settings, title=f"{title}: users U*, success in half of the seeds", **how)
         if any(row.get("inside") is False for row in settings):
             remark(console, "! the measured interval does not hold the planner's number")
         if result["fits"]:
             _show_fits(console, result["fits"], success[1])
         if result.get("probes"):
-            columns = [*fields, ("decoder", lambda row: row["decoder"]), ("users", _users), *_PROBE_COLUMNS]
-            show_rows(console, columns, result["probes"], title="share of items right", **how)
+            show_rows(console, [*fields, *_PROBE_COLUMNS], result["probes"], title="share of items right", **how)
         if result["ratios"]:
-            columns = [*fields, success, ("ratio", lambda row: ratio(row["ratio"]))]
-            columns.append(("95 %", partial(interval_of, write=ratio)))
-            show_rows(console, columns, result["ratios"], title=f"users, {PAIR[0]} over {PAIR[1]}", **how)
+            title = f"users, {PAIR[0]} over {PAIR[1]}"
+            show_rows(console, [*fields, success, *_RATIO_COLUMNS], result["ratios"], title=title, **how)
         few = min((float(row["level"]) for row in settings), default=1.0)
         if few < result["confidence"]:
             remark(console, f"too few seeds for intervals of {result['confidence']:.0%}: those of U* reach {few:.1%}")
@@ -373,7 +355,7 @@ class UsersSweep(GridSweep):
     help: ClassVar = """Find how many users it takes: the smallest U* with success in at least half of the seeds, a \
 setting each.
 
-Success is told in two ways: all labels right, as in the paper, and a share of them (99 %). For every seed bisection
+Success is judged in two ways: all labels right, as in the paper, and a share of them (99 %). For every seed bisection
 finds the population where success begins; smaller populations are prefixes of larger ones, so that a device is
 asked about once. U* is the median over seeds, its interval made of order statistics.
 
@@ -412,8 +394,6 @@ was measured; with `probe = 0.9` accuracy is measured, too, where the planner sa
 
 
 UsersSweep.fields = UsersSweep.model_fields
-Predictions = dict[tuple[int, str, str], float | None]
-"""Users by setting, decoder and criterion; None where nothing is predicted."""
 
 
 def _with_rated(values: dict[str, Any]) -> dict[str, Any]:
@@ -435,9 +415,13 @@ def _channel(setting: Scenario) -> dict[str, str]:
     return {"channel": own[1].how} if own else {}
 
 
-def _of(table: pd.DataFrame, place: int, decoder: str, criterion: str) -> Floats:
-    rows = table[(table["setting"] == place) & (table["decoder"] == decoder) & (table["criterion"] == criterion)]
-    return rows.sort_values("seed")["users"].to_numpy(dtype=np.float64)
+def _users_of_seeds(units: Units) -> dict[SeriesKey, Floats]:
+    """Return the threshold of every seed, in the order of seeds; NaN where the most users did not do."""
+    users: dict[SeriesKey, list[float]] = defaultdict(list)
+    for (place, _), measurement in sorted(units.items()):
+        for one in measurement.thresholds:
+            users[place, one.decoder, one.criterion].append(math.nan if one.users is None else float(one.users))
+    return {cell: np.array(values) for cell, values in users.items()}
 
 
 def target_of(criterion: str, share: float, items: int) -> Target:
@@ -475,7 +459,7 @@ def _in_step(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _label(setting: Scenario, axis: str, settings: Sequence[Scenario]) -> str:
-    """Return what tells a curve along ``axis`` from others: its design, and what else varies, but in step with it."""
+    """Return the label of a curve along ``axis``: its design, and what else varies, but not in step with the axis."""
     fields, every = fields_of(setting), [fields_of(one) for one in settings]
     rows = [row for row in every if row["design"] == fields["design"]]
     words = [str(fields["design"])]
@@ -514,14 +498,6 @@ def _show_fits(console: Console, fits: Sequence[Row], success: Callable[[Row], s
     show_table(console, columns, rows, title="exponents", words=_WORDS)
 
 
-def _users(row: Row) -> str:
-    return whole(row["users"])
-
-
-def _reach(row: Row) -> str:
-    return interval_of(row, write=whole, missing="not reached")
-
-
 def _planned(row: Row) -> str:
     """Return the planner's number, marked where the measured interval does not hold it."""
     predicted = row.get("predicted")
@@ -538,7 +514,18 @@ def _success(share: float, row: Row) -> str:
     return ", ".join(filter(None, [row.get("decoder", ""), words]))
 
 
+_USERS_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("U*", lambda row: whole(row["users"])),
+    ("95 %", partial(interval_of, write=whole, missing="not reached")),
+    ("planned", _planned),
+)
+_RATIO_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("ratio", lambda row: ratio(row["ratio"])),
+    ("95 %", partial(interval_of, write=ratio)),
+)
 _PROBE_COLUMNS: tuple[tuple[str, Cell], ...] = (
+    ("decoder", "decoder"),
+    ("users", lambda row: whole(row["users"])),
     ("measured", lambda row: f"{row['accuracy']:.4f}"),
     ("error", lambda row: f"{row['standard_error']:.4f}"),
     ("planned", lambda row: f"{row['predicted']:.4f}"),

@@ -12,13 +12,12 @@ import pytest
 from going_on import LAYOUT, TIMED, killed_on_ray, left, on_a_full_disk, stopped
 from runs import Command, planted_ratings, refused, tree, write_movielens
 
-from actors.keeper import LEDGER, Keeper
+from actors.keeper import LEDGER, Keeper, spent_by
 from actors.second_order.cohort import Answer, Answers, PrivateCohort
 from coordinator.protocol.ballots import Service
 from coordinator.protocol.second_order import SecondOrderRelease
 from coordinator.server.online import service as serving
 from coordinator.server.online.service import Line, Served, serve
-from actors.keeper import spent_by
 from scenarios.families.online.online_run import KeptClients
 from scenarios.families.two_tier.two_tier_run import KeptBatches
 from scenarios.store.manifest import FOLDER, MANIFEST

@@ -40,11 +40,9 @@ from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparison
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, Row, RowRequest
-from scenarios.studies.compare.sum_laws import group_counts, pair_agreements, pair_means
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
-PRIOR = 1.0
-"""Likes and dislikes that are added to every item's public ones (a beta prior)."""
+PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
 
 
 class ItemRates(NamedTuple):
@@ -83,15 +81,11 @@ def _shrunk(values: Floats, error: float) -> Floats:
     return shrunk
 
 
-def asking_of(settings: Comparison, items: int) -> AnchorSensing:
-    """Return the design of queries about pairs, from public constants."""
-    return AnchorSensing(items=items, rated=min(settings.likes, items))
-
-
 def question(request: RowRequest, rates: ItemRates) -> Query:
     """Return the query about pairs of the items that most people like, centred on their mean ratings."""
     pool = np.sort(request.ranked(rates.score)[: request.settings.paired]).astype(np.int32)
-    return asking_of(request.settings, rates.score.size).query(
+    items = rates.score.size
+    return AnchorSensing(items=items, rated=min(request.settings.likes, items)).query(
         round_number=2,  # after the rounds about single items
         public_seed=derive(request.seed, "public"),
         epsilon=request.epsilon,
@@ -116,19 +110,14 @@ def collected_sums(query: Query, world: FileWorld, user: Ints, request: RowReque
     return statistic
 
 
-def sampled_sums(query: Query, world: FileWorld, users: int, request: RowRequest) -> AnchorStatistic:
-    """Return the sum of this many answers, sampled from its law."""
-    return pair_agreements(query, pair_means(query, world.fold), users, request.coins)
-
-
 def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, settings: Comparison) -> Model:
     """Return the model with the directions that stand out of the noise, if any."""
-    pool, asking = pool_of(query), asking_of(settings, query.items)
+    pool, items = pool_of(query), query.items
     with one_thread():
         directions = subspace(*agreed(sums.pairs, sums.answered, pool.size))
-    contrast = pair_contrast(pool.size, items=asking.items, rated=asking.rated, epsilon=query.epsilon)
+    contrast = pair_contrast(pool.size, items=items, rated=min(settings.likes, items), epsilon=query.epsilon)
     tastes = tastes_of_pairs(pool, directions, contrast, rated=rates.rated, liked=rates.liked)
-    cluster = np.zeros(query.items, np.int32)
+    cluster = np.zeros(items, np.int32)
     return Model(cluster=cluster, score=rates.score, error=rates.error, clusters=1, tastes=tastes)
 
 
@@ -139,7 +128,7 @@ def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
     query = question(RowRequest(settings=settings, epsilon=None, users=0, public=0, seed=seed), public_rates(world))
     pool = pool_of(query)
     with one_thread():
-        return pool, subspace(pair_matrix(pair_means(query, world.fold), pool.size), 0.0)
+        return pool, subspace(pair_matrix(laws.pair_means(query, world.fold), pool.size), 0.0)
 
 
 def threshold(settings: Comparison, seed: int, epsilon: Epsilon) -> float:
@@ -151,13 +140,6 @@ def threshold(settings: Comparison, seed: int, epsilon: Epsilon) -> float:
     pool, directions = limit_of(settings, seed)
     signal = bit_channel(epsilon).contrast * float(directions.strengths.max(initial=0.0))
     return pool.size / signal**2 if signal else math.inf
-
-
-def in_catalogue(pool: Indices, vectors: Floats2, items: int) -> Floats2:
-    """Return vectors of a pool's items as vectors of all items, shape (N, k)."""
-    padded = np.zeros((items, vectors.shape[1]))
-    padded[pool] = vectors
-    return padded
 
 
 def people_of(world: FileWorld, request: RowRequest) -> Ints:
@@ -200,10 +182,14 @@ class LocalRow(Row):
         return scenario.complete(items=items)
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or sample the sum of their answers; rank items by the estimates."""
+        """Let devices answer, or sample the sum of their answers; devices apply a model of pairs to their own likes."""
         few = request.users <= request.settings.devices
         model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
-        return LearnedScores.noisy(model.score, typical_error(model.error), DEVICES if few else AGGREGATE)
+        noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
+        if model.near is None:
+            return LearnedScores.noisy(model.score, noise, simulated)
+        ties = request.coins.permutation(world.items)
+        return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
 
     def model_of_answers(self, world: FileWorld, request: RowRequest, user: Ints | None = None) -> Model:
         """Return the model that is learned from devices, through rounds, ledgers and each device's own coins.
@@ -242,31 +228,14 @@ def set_sizes(settings: Comparison, items: int) -> Mapping[str, Any]:
     return {"counted_group": settings.counted} if settings.counted else {"padded": min(settings.likes, items)}
 
 
-SET = LocalRow("set", 40, "set", laws.set_counts, set_sizes)
-SIGN = LocalRow("sign", 20, "sign", laws.sign_agreements)
-
-
-@dataclass(frozen=True, slots=True)
-class PairsRow(LocalRow):
-    """Pairs of liked items, in the policy's three groups; above a number of people each group's sum is sampled."""
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Let devices answer, or sample the sums of their answers; devices apply the model to their own likes."""
-        few = request.users <= request.settings.devices
-        model = self.model_of_answers(world, request) if few else self.model_of_sample(world, request)
-        noise, simulated = typical_error(model.error), DEVICES if few else AGGREGATE
-        if model.near is None:
-            return LearnedScores.noisy(model.score, noise, simulated)
-        ties = request.coins.permutation(world.items)
-        return pair_advice(model.near, model.score, ties, noise=noise, simulated=simulated)
-
-
 def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
     """Return the constants shared with a curator's pairs, and which share of devices reports numbers of likes."""
     return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
-PAIRS = PairsRow("pairs", 50, "pairs", group_counts, pair_settings)
+SET = LocalRow("set", 40, "set", laws.set_counts, set_sizes)
+SIGN = LocalRow("sign", 20, "sign", laws.sign_agreements)
+PAIRS = LocalRow("pairs", 50, "pairs", laws.group_counts, pair_settings)
 
 
 LIKING, JUDGING = 0.3, 0.15
@@ -323,13 +292,12 @@ class Directions(Row):
         rates, users = public_rates(world), request.users
         if not self.rates_public:
             liking, judging = _groups(users)
-            likes, means = (
-                SET.model_of_sample(world, replace(request, users=liking)),
-                SIGN.model_of_sample(world, replace(request, users=judging)),
-            )
+            likes = SET.model_of_sample(world, replace(request, users=liking))
+            means = SIGN.model_of_sample(world, replace(request, users=judging))
             rates, users = estimated_rates(likes, means, _rated(world, request)), users - liking - judging
         query = question(request, rates)
-        return model_of_sums(query, sampled_sums(query, world, users, request), rates, request.settings)
+        sums = laws.pair_agreements(query, laws.pair_means(query, world.fold), users, request.coins)
+        return model_of_sums(query, sums, rates, request.settings)
 
     def remarks(self, settings: Comparison) -> tuple[str, ...]:
         """Say from how many people on a direction stands out of the noise, among people like the file's."""

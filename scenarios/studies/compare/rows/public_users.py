@@ -39,8 +39,7 @@ from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
 from scenarios.studies.compare.rows.local import SET
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
-KAPPA = 1.0
-"""Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1."""
+KAPPA = 1.0  # Pairs that are added to the counted ones of every two items: lifts of rare pairs are shrunk towards 1
 
 
 def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:

@@ -24,8 +24,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
 from scenarios.studies.compare.worlds import FileWorld
 
-MOST = 20_000
-"""Matrices of up to this many rows are inverted."""
+MOST = 20_000  # Matrices of up to this many rows are inverted
 
 
 class Chance(Row):
@@ -82,12 +81,9 @@ CHECK = ModelRow("ALS", 60, lambda likes, settings: alternating(likes, settings.
 """The model of an external library, for comparison; the row exists only where that package is installed."""
 
 
-COPIES = 4
-"""Where a person is sampled more often, this many of its copies choose which likes count."""
-DELTA = 1e-6
-"""Delta of the curator's totals with Gaussian noise."""
-CHOICE = 10
-"""One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired."""
+COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
+DELTA = 1e-6  # Delta of the curator's totals with Gaussian noise
+CHOICE = 10  # One part in this many of the budget, in squares of sensitivity over noise, chooses which items are paired
 
 
 def gaussian_noise(epsilon: Epsilon, sensitivity: float, delta: float = DELTA) -> float:

@@ -11,8 +11,7 @@ import pytest
 import reference
 from runs import write_movielens
 
-from actors.voters import Client
-from actors.voters import PlantedVoters, VoterCohort
+from actors.voters import Client, PlantedVoters, VoterCohort
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.families.online.online_bounds import epsilon_proved

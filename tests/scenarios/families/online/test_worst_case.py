@@ -12,8 +12,7 @@ import pytest
 from tiny_worst_case import Tiny, worst_case_tiny
 
 from coordinator.protocol.errors import InputError
-from coordinator.server.online.recommenders import Rule
-from coordinator.server.online.recommenders import named_recommenders
+from coordinator.server.online.recommenders import Rule, named_recommenders
 from coordinator.server.online.weighting import Weighting
 from scenarios.families.online.adversaries import claim_1
 from scenarios.families.online.online_bounds import epsilon_proved, loss_bound, loss_lower_bound

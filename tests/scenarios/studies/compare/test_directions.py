@@ -15,7 +15,7 @@ from statistical import normal_radius
 from actors.advice import public_order
 from actors.device import Cohort
 from actors.ratings import StoredRatings
-from benchmarks.tastes import likenesses
+from benchmarks.tastes import in_catalogue, likenesses
 from coordinator.protocol.arrays import Floats
 from coordinator.protocol.messages import Model
 from coordinator.protocol.rating_table import Likes, starts_of
@@ -123,7 +123,7 @@ def test_devices_rank_as_the_row_does(name: str, users: int, wanted: Comparison)
         lists = cohort.recommend(model, 0, everybody.size, TOP, features)
         assert lists.tolist() == _lists(world, advised, everybody, order, features=features is not None).tolist()
     pool, limit = local.limit_of(wanted, 0)
-    cosine, three, signs = likenesses(model.tastes.vectors, local.in_catalogue(pool, limit.vectors, world.items))
+    cosine, three, signs = likenesses(model.tastes.vectors, in_catalogue(pool, limit.vectors, world.items))
     assert cosine > (0.9 if row.rates_public else 0.8)
     assert min(three, signs) > 0.3
 

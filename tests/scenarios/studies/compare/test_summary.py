@@ -1,26 +1,28 @@
-"""What rows say together: how many people reach plain popularity, and the points of the figure."""
+"""What rows say together: people who reach plain popularity, how sure that number is, and the points of the figure."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from runs import planted_ratings, write_movielens
+from runs import Command, planted_ratings, write_movielens
+from statistical import binomial_bounds
 
+from coordinator.protocol.arrays import Floats
 from scenarios.pages.page import section_of_comparison
 from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of
 from scenarios.show.result_figures import compared_points
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
+from scenarios.studies.compare.crossing import BRACKET, FLANK, bracket, people_for, refined
 from scenarios.studies.compare.scoring import CompareKey, CompareMeasurement, ListScores
-from scenarios.studies.compare.summary import summarize
+from scenarios.studies.compare.summary import needed, summarize
 from scenarios.studies.compare.worlds import table_of
-
-Units = dict[CompareKey, CompareMeasurement]
-
 
 SEEDS = (0, 1, 2)
 
@@ -37,7 +39,7 @@ def unit(ndcg: float, *samples: float) -> CompareMeasurement:
 @pytest.fixture
 def result(tmp_path: Path) -> dict[str, Any]:
     path = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=50, items=30, each=16))
-    units: Units = {CompareKey("none", "popularity", "", 50, "", seed): unit(0.4) for seed in SEEDS}
+    units = {CompareKey("none", "popularity", "", 50, "", seed): unit(0.4) for seed in SEEDS}
     worth = {("set", "1"): (0.1, 0.2, 0.4), ("sign", "1"): (0.2, 0.1, 0.3), ("set", "inf"): (0.39, 0.4, 0.4)}
     for (mechanism, epsilon), heights in worth.items():
         for users, ndcg in zip((50, 500, 5000), heights, strict=True):
@@ -98,3 +100,97 @@ def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any])
     draw_picture(pictures_of("compare", result)[0], figure)
     assert [axes.get_title() for axes in figure.axes] == ["epsilon 1 nats", "epsilon inf"]
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no privacy: popularity"]
+
+
+# Where a curve of worth crosses a height
+
+PEOPLE, TRUTH, HEIGHT = 610, 47_000.0, 0.95
+
+
+def worth(users: float, truth: float = TRUTH) -> float:
+    """A curve as MovieLens has it, steep first and flat at the top; it is worth `HEIGHT` with so many people."""
+    return 1 / (1 + (math.sqrt(0.05 / 0.95) * truth / users) ** 2) if users else 0.0
+
+
+def measured(grid: list[int], truth: float = TRUTH) -> list[int]:
+    """All numbers of people that are measured for a grid's."""
+    done: dict[int, float | None] = {users: worth(users, truth) for users in grid}
+    while True:
+        more = refined(grid, done, worth(truth, truth), PEOPLE)
+        if all(users in done for users in more):
+            return sorted([*grid, *more])
+        done |= {users: worth(users, truth) for users in more}
+
+
+@pytest.mark.parametrize("scales", [(1, 10, 100, 1000), (1, 100, 166), (1, 10_000), (100, 1000), (1, 2)])
+def test_the_place_is_bracketed_within_a_factor_of_two(scales: tuple[int, ...]) -> None:
+    grid = [PEOPLE * scale for scale in scales]
+    every = measured(grid)
+    few, many = bracket({users: worth(users) for users in every}, worth(TRUTH))
+    if max(grid) < TRUTH:
+        assert (every, many) == (grid, None)
+        return
+    assert few is not None
+    assert many is not None
+    assert few < TRUTH <= many <= BRACKET * few + 1
+    assert len(every) - len(grid) <= 9
+    place = every.index(few)
+    for near, far in ((every[place - 1], few), (many, [*every, 0][place + 2])):
+        assert far <= FLANK * near + 1
+    assert not [users for users in every if users not in grid and users % PEOPLE == 0]  # else a grid's own row
+
+
+def test_what_was_measured_for_another_grid_changes_nothing() -> None:
+    grid = [PEOPLE, 1000 * PEOPLE]
+    done: dict[int, float | None] = {users: worth(users) for users in (*measured(grid), 40_001, 50_001)}
+    assert sorted([*grid, *refined(grid, done, worth(TRUTH), PEOPLE)]) == measured(grid)
+
+
+def heights(coins: np.random.Generator, users: list[int], spread: float) -> tuple[dict[int, Floats], Floats]:
+    """Curves of three splits and 100 samples each, whose own numbers of people scatter around the true one."""
+    people, splits = coins.normal(0, spread, (1, 101)), coins.normal(0, spread, (3, 1))
+    people[:, 0] = 0
+    shift = coins.normal(0, spread) + splits + people
+    return {one: np.vectorize(worth)(one / np.exp(shift)) for one in users}, np.ones((3, 101))
+
+
+@pytest.mark.statistical
+def test_intervals_hold_the_number_of_people() -> None:
+    """400 intervals of 95 %; fewer hold the truth with probability 1e-6. Half as wide they do not."""
+    coins, users = np.random.default_rng(2), [round(PEOPLE * 2**k) for k in range(16)]
+    held = narrow = 0
+    for _ in range(400):
+        told = people_for(*heights(coins, users, 0.15), HEIGHT, 0.0)
+        low, high = told["users_low"] or users[0], told["users_high"] or users[-1]
+        held += low <= TRUTH <= high
+        narrow += math.sqrt(low * told["users"]) <= TRUTH <= math.sqrt(high * told["users"])
+    least, _ = binomial_bounds(400, 0.95)
+    assert held >= least
+    assert narrow < least
+
+
+def test_ends_beyond_what_was_measured_are_open_and_digits_are_those_that_are_known() -> None:
+    coins, users = np.random.default_rng(2), [20_000, 40_000, 80_000]
+    curves = {one: np.full((3, 101), worth(one)) for one in users}
+    wide = people_for(curves, np.ones((3, 101)), HEIGHT, 1.0)
+    assert (wide["users_low"], wide["users_high"]) == (None, None)
+    assert needed(wide) == "50k [< 20k, > 80k]"
+    sure = people_for(*heights(coins, [round(1000 * 1.2**k) for k in range(40)], 0.01), HEIGHT, 0.02)
+    assert 45_000 <= sure["users"] <= 49_000
+    assert sure["users"] % 1000 == 0
+    assert sure["users_low"] < sure["users"] < sure["users_high"]
+
+
+def test_a_coarse_grid_tells_what_a_fine_one_does(blindrec: Command, tmp_path: Path) -> None:
+    """The command draws what it needs beyond the grid; its rows stay those of the grid."""
+    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=60, each=24))
+    rows = ("--mechanisms", "popularity,set", "--trust-models", "none,local", "--likes", 12, "--devices", 0)
+    told = ("compare", ratings, "--backend", "inprocess", "--like-from", 4, *rows, "--epsilon", 2, "--json", "-")
+    coarse, fine = (blindrec(*told, "--scale", scale).result for scale in ("1,10000", "1,3,10,30,100,300,1000,10000"))
+    (one,), (other,) = coarse["people"], fine["people"]
+    assert {row["users"] for row in coarse["rows"] if row["trust_model"] == "local"} == {60, 600_000}
+    assert one["many"] <= BRACKET * one["few"] + 1
+    assert (one["least"], one["most"]) == (60, 600_000)
+    low, high = other["users_low"] or 60, other["users_high"] or 600_000
+    assert low <= one["users"] <= high
+    assert one["users_low"] is None or one["users_low"] < one["users"]

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, here, refused
+from runs import Command, here, refused, sweep_into
 
-from scenarios import cli
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
 from scenarios.families.main.run import MainResult
 from scenarios.store.manifest import FOLDER
 from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 
-HERE = ("--backend", "inprocess", "--workers", 1)
-TINY = ("--items", 30, "--rated", 10, "--epsilon", 4)
+SWEEP = ("adaptive", "--items", 30, "--rated", 10, "--epsilon", 4)
 SHARED = {"items": 30, "rated": 10, "epsilon": 4}
 WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
 WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 
 
-@pytest.fixture
-def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """`blindrec sweep adaptive` on one small catalogue, without figures and progress."""
-    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
-
-    def command(*more: object) -> Ended:
-        return blindrec("sweep", "adaptive", *HERE, *TINY, *more)
-
-    return command
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
-    folder = tmp_path_factory.mktemp("adaptive")
-    command = ["sweep", "adaptive", *HERE, *TINY, "--seeds", 3, "--out", folder / "out"]
-    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        cli.main([*map(str, command)])
-    return folder / "out"
+    return sweep_into(tmp_path_factory.mktemp("adaptive"), *SWEEP, "--seeds", 3)
 
 
 @pytest.fixture
@@ -66,7 +46,7 @@ def rows_of(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["scheme"]: row for row in result["schemes"]}
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     told = [*(one.label.format(vectors=32) for one in SCHEMES.values()), "lower bound, any protocol (capacity)"]
     for words in (*told, "sweep adaptive, inprocess", "probability 0.95", "3 of 3", "open]", "too few seeds"):
@@ -147,7 +127,7 @@ def test_files_and_figures_hold_every_point(whole: Path) -> None:
         assert (whole / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Path) -> None:
+def test_more_seeds_and_fewer_schemes_go_on(swept: Command, out: Path) -> None:
     fewer = swept("--schemes", "sign,adaptive-maxsense", "--seeds", 4, "--out", out, "--json", "-")
     assert fewer.err.startswith("6 of 8 units")
     rows = rows_of(fewer.result)
@@ -157,9 +137,7 @@ def test_more_seeds_and_fewer_schemes_go_on(swept: Callable[..., Ended], out: Pa
     assert swept("--schemes", "sign", "--out", out, "--seeds", 2, "--json", "-").result["trajectory"] is None
 
 
-def test_without_devices(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_asks: None
-) -> None:
+def test_without_devices(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nobody_asks: None) -> None:
     told = swept("--statistic", "moments", "--seeds", 4, "--out", tmp_path / "moments", "--json", "-")
     rows = rows_of(told.result)
     for name, row in rows.items():
@@ -175,9 +153,7 @@ def test_without_devices(
 
 
 @pytest.mark.usefixtures("nobody_asks")
-def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
-    blindrec: Command, swept: Callable[..., Ended], out: Path, tmp_path: Path
-) -> None:
+def test_what_is_wrong_is_refused_in_one_line_before_anything_runs(swept: Command, out: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
     for arguments, words in (
         (("--items", "30,many"), ["'30,many'", "100,300,1000"]),
@@ -201,18 +177,15 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(
         (("--workers", 0), ["workers is 0"]),
         (("--json", tmp_path), ["json file"]),
     ):
-        line = refused(blindrec, "sweep", "adaptive", *HERE, *TINY, "--out", new, *arguments)
+        line = refused(swept, "--out", new, *arguments)
         assert all(word in line for word in words), line
     assert not new.exists()
     for other in (("--confidence", 0.9), ("--statistic", "moments"), ("--vectors", 4), ("--epsilon", "4.0001")):
-        one = ("--schemes", "sign", "--out", out)
-        assert "another sweep" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY, *one, *other)
-    assert "--out" in refused(blindrec, "sweep", "adaptive", *HERE, *TINY)
+        assert "another sweep" in refused(swept, "--schemes", "sign", "--out", out, *other)
+    assert "--out" in refused(swept)
 
 
-def test_users_that_run_out_are_told(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_users_that_run_out_are_told(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.sweep.adaptive_sweep.GENEROUS", 0.2)
     told = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few", "--json", "-")
     rows = rows_of(told.result)
@@ -222,11 +195,3 @@ def test_users_that_run_out_are_told(
     shown = swept("--schemes", "sign,adaptive-sign", "--seeds", 2, "--out", tmp_path / "few").out
     assert "not reached" in shown
     assert "(2 ran out)" in shown
-
-
-def test_help_teaches(blindrec: Command) -> None:
-    told = blindrec("sweep", "adaptive", "--help")
-    assert told.code == 0
-    for words in (*SCHEMES, "moments", "Ctrl-C", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep"):
-        assert words in told.out, words
-    assert "adaptive" in blindrec("sweep").out

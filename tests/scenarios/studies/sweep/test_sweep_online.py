@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +12,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
-from runs import Command, Ended, files_of_units, lines_of_units, planted_ratings, refused, write_movielens
+from runs import Command, lines_of_units, planted_ratings, refused, sweep_into, write_movielens
 from statistical import normal_radius, rate_fits
 
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios import cli
 from scenarios.backends.selection import InProcess
 from scenarios.families.online.online_run import run_online
 from scenarios.families.online.online_scenario import OnlineScenario
@@ -35,7 +31,7 @@ from scenarios.studies.sweep.sweep_folder import claim, measure_units
 if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
-HERE = ("--backend", "inprocess", "--workers", 1)
+SWEEP = ("online",)
 BASE = ("--rounds", 60, "--voters", 16, "--peers", 2, "--diversity", 1, "--radius", 1)
 VALUES = "rounds=60,ratio=2,4,radius=0,1,diversity=0,4,epsilon-rounds=30,60,epsilon-peers=2"
 TINY = (*BASE, "--axes", VALUES)
@@ -47,30 +43,10 @@ COLUMNS |= {"epsilon_exact", "epsilon_lower", "epsilon_needed", "privacy_loss", 
 COLUMNS.add("peers_kicked")
 
 
-@pytest.fixture
-def swept(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """`blindrec sweep online` in this process, without figures and progress."""
-    monkeypatch.setattr("scenarios.show.tables.EVERY", math.inf)
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
-
-    def command(*more: object) -> Ended:
-        return blindrec("sweep", "online", *HERE, *more)
-
-    return command
-
-
-def written(folder: Path, *arguments: object) -> Path:
-    """Run a sweep into a folder; what it shows stands beside it."""
-    command = ["sweep", "online", *HERE, *arguments, "--out", folder / "out"]
-    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        cli.main([*map(str, command)])
-    return folder / "out"
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished sweep over planted worlds."""
-    return written(tmp_path_factory.mktemp("online"), *TINY, "--seeds", 2)
+    return sweep_into(tmp_path_factory.mktemp("online"), "online", *TINY, "--seeds", 2)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +59,8 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, ratings: Path) -> Path:
     """The folder of a finished sweep over that file's clients."""
-    return written(tmp_path_factory.mktemp("served"), "--ratings", ratings, "--clients", 4, "--seeds", 2)
+    of_file = ("--ratings", ratings, "--clients", 4, "--seeds", 2)
+    return sweep_into(tmp_path_factory.mktemp("served"), "online", *of_file)
 
 
 def result_of(out: Path) -> dict[str, Any]:
@@ -91,16 +68,11 @@ def result_of(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     assert {path.name for path in whole.iterdir()} == WRITTEN
     shown = (whole.parent / "shown.txt").read_text()
-    for words in (
-        "sweep online, inprocess (as called): means over 2 seeds",
-        "halving adversary",
-        "p-rec-sharp",
-        "p-rec *",
-        "[nats]",
-    ):
+    title = "sweep online, inprocess (as called): means over 2 seeds"
+    for words in (title, "halving adversary", "p-rec-sharp", "p-rec *", "[nats]"):
         assert words in shown, words
     table = pd.read_csv(whole / "table.csv")
     assert set(table) >= COLUMNS | {"axis", "x", "recommender", *OnlineSetting._fields}
@@ -118,18 +90,8 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> No
     assert row["epsilon_proved"] == next(row["epsilon_proved"] for row in told if row["recommender"] == "p-rec")
 
 
-def test_the_same_folder_goes_on(whole: Path, swept: Callable[..., Ended], tmp_path: Path) -> None:
+def test_the_same_folder_goes_on_with_other_axes(whole: Path, swept: Command, tmp_path: Path) -> None:
     shutil.copytree(whole / FOLDER, tmp_path / "part" / FOLDER)
-    (file,) = files_of_units(tmp_path / "part")
-    head, *lines = file.read_text().splitlines(keepends=True)
-    file.write_text(head + "".join(lines[: len(lines) // 2]) + lines[-1][:20])
-    resumed = swept(*TINY, "--seeds", 2, "--out", tmp_path / "part", "--json", "-")
-    assert resumed.err == f"{len(lines) // 2} of {len(lines)} units were done before; going on\n"
-    ours, theirs = (
-        [{name: row[name] for name in row if name != "seconds"} for row in result["points"]]
-        for result in (resumed.result, result_of(whole))
-    )
-    assert ours == theirs
     more = swept(*BASE, "--axes", "ratio=2", "--seeds", 3, "--out", tmp_path / "part", "--json", "-")
     assert more.err == "10 of 15 units were done before; going on\n"
     for other in (("--voters", 32), ("--radius", 2), ("--objects", 3)):
@@ -202,7 +164,7 @@ def test_a_unit_is_a_run_on_every_backend(whole: Path, ray_session: OnRay) -> No
             assert measured.recommendations_sha256 == digest
 
 
-def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: Path) -> None:
+def test_clients_of_a_file(served: Path, swept: Command, ratings: Path) -> None:
     assert {path.name for path in served.iterdir()} == WRITTEN
     told, units = result_of(served), pd.read_parquet(served / "units.parquet")
     assert len(units) == 8 * 2 * 4
@@ -218,9 +180,8 @@ def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: P
     assert rows["p-rec"]["share"] == pytest.approx((mine["loss"] / mine["rounds"]).mean())
     assert rows["plurality"]["to_plurality"] == 0.0
     assert rows["p-rec"]["to_random_high"] < 0  # planted tastes: everybody likes the same half
-    assert (
-        rows["p-rec-sharp"]["epsilon_median"] < rows["p-rec-lean"]["epsilon_median"] < rows["p-rec"]["epsilon_median"]
-    )
+    medians = [rows[name]["epsilon_median"] for name in ("p-rec-sharp", "p-rec-lean", "p-rec")]
+    assert medians == sorted(set(medians))
     assert rows["p-rec"]["privacy_loss_most"] <= rows["p-rec"]["epsilon_most"]
     assert rows["dsybil"]["epsilon_mean"] is None
     assert told["world"]["voters"]["least"] == 23
@@ -231,9 +192,7 @@ def test_clients_of_a_file(served: Path, swept: Callable[..., Ended], ratings: P
     assert str(ratings) not in "".join((served / name).read_text() for name in ("rounds/scenario.json", "result.json"))
 
 
-def test_a_file_is_known_by_its_content(
-    served: Path, swept: Callable[..., Ended], ratings: Path, tmp_path: Path
-) -> None:
+def test_a_file_is_known_by_its_content(served: Path, swept: Command, ratings: Path, tmp_path: Path) -> None:
     shutil.copytree(served, tmp_path / "same")
     shutil.copy(ratings, tmp_path / "renamed.csv")
     mine = ("--clients", 4, "--out", tmp_path / "same", "--json", "-")
@@ -246,7 +205,7 @@ def test_a_file_is_known_by_its_content(
 
 
 def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
-    swept: Callable[..., Ended], ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    swept: Command, ratings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def voted(*_: object) -> None:
         raise AssertionError("somebody voted")
@@ -286,14 +245,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anybody_votes(
         line = refused(swept, "--out", tmp_path / "new", *arguments)
         assert all(word in line for word in words), line
     assert not (tmp_path / "new").exists()
-
-
-def test_help_teaches(blindrec: Command) -> None:
-    told = blindrec("sweep", "online", "--help")
-    assert told.code == 0
-    for words in (*AXES, "Theorem 6", "Ctrl-C", "figure.csv", "minutes", "--ratings", "--recommenders", "halving"):
-        assert words in told.out, words
-    assert "online" in blindrec("sweep").out
 
 
 def halved(tmp_path: Path, *, seeds: int) -> dict[str, Any]:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import Command, Ended, files_of_units, holds_within, refused
+from runs import Command, files_of_units, holds_within, refused, sweep_into
 from runs import lines_of_units as lines
 
 from coordinator.protocol.errors import InputError
-from scenarios import cli
 from scenarios.backends.on_ray import OnRay
 from scenarios.store.manifest import FOLDER, MANIFEST
 from scenarios.store.whole_files import locked_folder
-from scenarios.studies.sweep.sweep_folder import EARLIER, claim
+from scenarios.studies.sweep.adaptive_sweep import SCHEMES
+from scenarios.studies.sweep.online_sweep import AXES
+from scenarios.studies.sweep.sweep_folder import claim
 
 GRID = """
 seeds = 2
@@ -50,14 +50,9 @@ def grid(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def swept(blindrec: Command, grid: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def swept(swept: Command, grid: Path) -> Command:
     """`blindrec sweep sample-complexity` on the small grid, without the figure."""
-    monkeypatch.setattr("scenarios.studies.sweep.sweep_folder.draw", lambda *_: None)
-
-    def command(*more: object) -> Ended:
-        return blindrec("sweep", "sample-complexity", grid, *HERE, *more)
-
-    return command
+    return partial(swept, "sample-complexity", grid)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a sweep that ran without interruption, with everything in it."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(GRID)
-    command = ["sweep", "sample-complexity", folder / "grid.toml", *HERE, "--out", folder / "out"]
-    with (folder / "shown.txt").open("w") as shown, contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        cli.main([*map(str, command)])
-    return folder / "out"
+    return sweep_into(folder, "sample-complexity", folder / "grid.toml")
 
 
 @pytest.fixture
@@ -78,7 +70,7 @@ def out(whole: Path, tmp_path: Path) -> Path:
     return tmp_path / "sweep"
 
 
-def test_a_sweep_from_end_to_end(whole: Path, swept: Callable[..., Ended]) -> None:
+def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 50.0%"):
         assert words in shown
@@ -109,7 +101,7 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole: Path, out: Path) -> None:
+def test_a_line_torn_by_a_crash_is_run_again(swept: Command, whole: Path, out: Path) -> None:
     (file,) = files_of_units(out)
     file.write_bytes(file.read_bytes()[:-20])
     again = swept("--out", out, "--json", "-")
@@ -119,9 +111,7 @@ def test_a_line_torn_by_a_crash_is_run_again(swept: Callable[..., Ended], whole:
     assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
-def test_a_folder_is_held_until_all_is_written(
-    swept: Callable[..., Ended], out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_held_until_all_is_written(swept: Command, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object) -> None:
         with pytest.raises(InputError, match="is in use by another blindrec"):
             locked_folder(out).__enter__()
@@ -135,9 +125,7 @@ def test_a_folder_is_held_until_all_is_written(
         assert (out / "result.json").exists()
 
 
-def test_progress_is_told_in_lines(
-    swept: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_told_in_lines(swept: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.show.tables.EVERY", 0.0)
     said = swept("--out", tmp_path / "sweep", "--seeds", 1).err.splitlines()
     assert said[0].startswith("1 of 2 units done, about ")
@@ -156,8 +144,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     (used / FOLDER / "units" / "kept.units").touch()
     (tmp_path / "odd" / FOLDER).mkdir(parents=True)
     (tmp_path / "odd" / FOLDER / MANIFEST).write_text("{")
-    (tmp_path / "earlier").mkdir()
-    (tmp_path / "earlier" / EARLIER).write_text("{}")
     new = tmp_path / "new"
     for arguments, words in (
         ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
@@ -169,7 +155,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
         ((grid, *HERE, "--out", tmp_path / "mine"), ["holds another run", "new"]),
         ((grid, *HERE, "--out", used), ["part of another sweep", str(used)]),
         ((grid, *HERE, "--out", tmp_path / "odd"), [MANIFEST, "is damaged"]),
-        ((grid, *HERE, "--out", tmp_path / "earlier"), ["earlier version", "another format", "new folder"]),
         ((grid, *HERE, "--out", grid), ["cannot be made"]),
         ((grid, *HERE), ["--out"]),
     ):
@@ -179,7 +164,7 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
-def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], out: Path) -> None:
+def test_what_belongs_to_another_sweep_is_refused(swept: Command, out: Path) -> None:
     """A unit that was edited, and a grid that was edited; put back as they were, both go on."""
     (file,) = files_of_units(out)
     held = file.read_text()
@@ -199,13 +184,21 @@ def test_what_belongs_to_another_sweep_is_refused(swept: Callable[..., Ended], o
     assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
 
 
-def test_help_teaches(blindrec: Command) -> None:
-    told = blindrec("sweep", "sample-complexity", "--help")
+@pytest.mark.parametrize(
+    ("name", "taught"),
+    [
+        ("sample-complexity", ("[[grid]]", 'per = ["log items"]', "maxsense-items", "figure.png", "--seeds")),
+        ("adaptive", (*SCHEMES, "moments", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep")),
+        ("online", (*AXES, "Theorem 6", "figure.csv", "minutes", "--ratings", "--recommenders", "halving")),
+    ],
+)
+def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> None:
+    told = blindrec("sweep", name, "--help")
     assert told.code == 0
-    for words in ("[[grid]]", 'per = ["log items"]', "Ctrl-C", "maxsense-items", "figure.png", "--seeds"):
-        assert words in told.out
-    assert "sample-complexity" in blindrec("sweep").out
-    assert "sample-complexity" in blindrec("sweep", "--help").out
+    for words in (*taught, "Ctrl-C"):
+        assert words in told.out, words
+    assert name in blindrec("sweep").out
+    assert name in blindrec("sweep", "--help").out
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -15,6 +15,7 @@ from layout import faults
 from matplotlib.figure import Figure
 from rich.console import Console
 from runs import Command, lines_of_units
+from thoroughness import sample
 
 from coordinator.protocol.errors import InputError
 from scenarios.backends.on_ray import OnRay
@@ -165,10 +166,9 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
         figure = Figure()
         draw_picture(picture, figure)
         assert list(faults(figure)) == []
-    assert all((out / f"{one.name}.png").read_bytes() == rendered(one, ".png") for one in pictures)
     record = json.loads((out / "result.json").read_text())
     again = pictures_of(done.sweep.family, record, tables_in(out))  # as a report reads a folder
-    assert [rendered(one, ".png") for one in again] == [rendered(one, ".png") for one in pictures]
+    assert [rendered(one, ".png") for one in again] == [(out / f"{one.name}.png").read_bytes() for one in pictures]
 
 
 def shown(done: Swept, width: int) -> list[str]:
@@ -190,7 +190,7 @@ def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str
 
 
 @pytest.mark.cluster
-@every_kind
+@pytest.mark.parametrize("name", sample(list(KINDS), 2))
 def test_on_ray_it_is_the_same_sweep(
     name: str, whole: Callable[[str], tuple[Path, Swept]], ray_session: OnRay, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Intervals of quantiles, means, shares and ratios against direct computations."""
+"""Intervals of quantiles, medians, means, shares and ratios against direct computations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from itertools import accumulate
 
 import numpy as np
 import pytest
-from statistical import clopper_pearson, rate_fits
+from scipy import stats
+from statistical import FALSE_ALARM, clopper_pearson, rate_fits
 
-from scenarios.show.intervals import mean_interval, quantile_interval, quantile_ranks, ratio_interval, share_interval
+from scenarios.show.intervals import (
+    mean_interval,
+    median_interval,
+    median_ranks,
+    quantile_interval,
+    quantile_ranks,
+    ratio_interval,
+    share_interval,
+)
 
 
 def at_most(count: int, share: float) -> list[float]:
@@ -73,3 +82,40 @@ def test_ratios_go_from_the_worst_case_to_the_best() -> None:
     assert ratio_interval((10.0, 8.0, None), (2.0, 1.0, 4.0)) == (5.0, 2.0, None)
     assert ratio_interval((None, 8.0, None), (2.0, None, 4.0)) == (None, 2.0, None)
     assert ratio_interval((10.0, 10.0, 10.0), (2.0, 1.0, 0.0)) == (5.0, None, 10.0)
+
+
+@pytest.mark.parametrize(("count", "ranks"), [(1, (1, 1)), (5, (1, 5)), (6, (1, 6)), (9, (2, 8)), (20, (6, 15))])
+def test_ranks_are_those_of_the_tables(count: int, ranks: tuple[int, int]) -> None:
+    """The classical table of confidence limits for a median; below six values 95 % cannot be had."""
+    low, high, level = median_ranks(count)
+    assert (low, high) == ranks
+    assert level == pytest.approx(max(0.0, 1 - 2 * stats.binom.cdf(low - 1, count, 0.5)))
+    assert (level >= 0.95) == (count >= 6)
+
+
+@pytest.mark.parametrize("count", [7, 20])
+def test_intervals_cover_the_median_as_often_as_they_say(count: int) -> None:
+    """Log-normal thresholds: the share of covering intervals fits the level (false alarm 1e-6 each)."""
+    trials = 4000
+    draws = np.exp(np.random.default_rng(1).standard_normal((trials, count)))
+    low, high, level = median_ranks(count)
+    ordered = np.sort(draws, axis=1)
+    covered = int(((ordered[:, low - 1] <= 1) & (ordered[:, high - 1] >= 1)).sum())
+    least, most = clopper_pearson(covered, trials, false_alarm=FALSE_ALARM)
+    assert least <= level <= most
+    narrower = int(((ordered[:, low] <= 1) & (ordered[:, high - 2] >= 1)).sum())
+    assert level > clopper_pearson(narrower, trials, false_alarm=FALSE_ALARM)[1]
+
+
+def test_the_median_is_the_population_that_half_of_the_seeds_succeed_at() -> None:
+    told = median_interval([5.0, 1.0, 4.0, 2.0, 3.0, 6.0, 7.0, 8.0])
+    assert (told["users"], told["low"], told["high"], told["seeds"], told["unreached"]) == (4, 1, 8, 8, 0)
+    assert median_interval([3.0, 1.0, 2.0])["users"] == 2
+    assert median_interval([3.0])["level"] == 0
+
+
+def test_seeds_that_were_not_reached_count_as_larger_than_all() -> None:
+    told = median_interval([math.nan, 1.0, 2.0, math.nan, 3.0, 4.0, 5.0, 6.0])
+    assert (told["users"], told["low"], told["high"], told["unreached"]) == (4, 1, None, 2)
+    none = median_interval([math.nan, math.nan, math.nan, 1.0])
+    assert (none["users"], none["low"], none["unreached"]) == (None, 1, 3)

@@ -17,12 +17,13 @@ from coordinator.server.mechanisms.sets import LikedSet
 from scenarios.show.tables import short
 from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import NORMAL
-from scenarios.studies.compare.people_needed import BEATS, NOISE, Forecast, advice_of, by_formula, needs, show_needs
+from scenarios.studies.compare.people_needed import BEATS, NOISE, Forecast, by_formula, needs, show_needs
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows.local import SET, LocalRow
 from scenarios.studies.compare.rows.trusted import Popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
+from scenarios.studies.compare.summary import mechanism_of
 from scenarios.studies.compare.worlds import world_of
 from scenarios.studies.planner import plan
 from scenarios.studies.planner.least_users import Candidate
@@ -109,7 +110,7 @@ def test_what_to_use_is_what_is_worth_most_with_the_people_here(wanted: Comparis
     few, many = (needs(wanted, epsilons=(parse_epsilon("4"),), users=users) for users in (20, 10**7))
     assert {row["use"] for row in few} == {"volunteers or curator"}
     best = max(many, key=lambda row: float(row["here"]))
-    assert {row["use"] for row in many} == {advice_of(best)}
+    assert {row["use"] for row in many} == {mechanism_of(best)}
     assert best["features"]
     assert best["people_to_beat"] < 10**7
     assert best["here"] > BEATS
@@ -162,7 +163,7 @@ def test_data_and_plan_tell_it_with_features(wanted: Comparison, blindrec: Comma
 def test_what_cannot_be_told_is_said(tmp_path: Path, blindrec: Command) -> None:
     few = write_movielens(tmp_path / "few.csv", planted_ratings(users=50, items=12, each=8))
     shown = blindrec("data", few)
-    assert "nothing can be told; the file has 12 items" in shown.words
+    assert "nothing can be said; the file has 12 items" in shown.words
     assert blindrec("data", few, "--json", "-").result["worth"] == []
     assert "worth is 0; it must be above 0" in refused(blindrec, "plan", "--ratings", few, "--worth", 0)
     assert "worth is 0.9, which is about ratings files" in refused(blindrec, "plan", "--worth", 0.9)

@@ -1,0 +1,335 @@
+"""Rows of a comparison: what they know, learn from and spend, and that devices of a run rank as they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy
+from runs import planted_ratings, write_movielens
+from statistical import normal_radius
+
+from actors.advice import public_order
+from actors.device import Cohort
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats2
+from coordinator.server.decoding.pair_model import ease
+from scenarios.families.two_tier.two_tier_scenario import needs_scale
+from scenarios.studies.compare.advisors import pair_design
+from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
+from scenarios.studies.compare.row import LearnedScores, Row, RowRequest
+from scenarios.studies.compare.rows import registered_rows, trusted
+from scenarios.studies.compare.rows.local import PAIRS, LocalRow
+from scenarios.studies.compare.rows.public_users import CompletionRow, PublicModelRow, ratings_left, split_people
+from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
+from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
+from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
+
+SEEDS, NOTHING = 30, Fraction(1, 1000)
+NOWHERE = Comparison(ratings=Path("none.csv"))
+
+
+def request(settings: Comparison = NOWHERE, **changes: Any) -> RowRequest:
+    return RowRequest(**{"settings": settings, "epsilon": None, "users": 60, "public": 0, "seed": 0, **changes})
+
+
+def scores_of(name: str, world: FileWorld, asked: Callable[[], RowRequest]) -> ListScores:
+    return score(world, registered_rows()[name].advise(world, asked()), asked(), features=False)
+
+
+# What rows know
+
+
+@pytest.fixture(scope="module")
+def ordered(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """A file whose 300 items stand in the order of how many people like them, so that even this order is telling."""
+    coins, often = np.random.default_rng(5), 1 / np.arange(1, 301)
+    rows = [
+        (user, int(item), 5.0)
+        for user in range(60)
+        for item in coins.choice(300, size=12, replace=False, p=often / often.sum())
+    ]
+    path = write_movielens(tmp_path_factory.mktemp("ordered") / "ratings.csv", rows)
+    return Comparison(ratings=path, like_from=4, likes=12, paired=20, top=20, co_liked=10)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("devices", [0, 10_000], ids=["drawn", "answered"])
+@pytest.mark.parametrize("name", [name for name, row in registered_rows().items() if row.asks == {"epsilon", "scale"}])
+def test_a_row_without_budget_is_worth_what_chance_is(name: str, devices: int, ordered: Comparison) -> None:
+    """False alarm 1e-6 a row. The twin: the row with public totals knows what is popular, whatever devices answer."""
+    settings = ordered.model_copy(update={"devices": devices})
+    world = world_of(settings, 0)
+
+    def gap(seed: int) -> float:
+        def asked() -> RowRequest:
+            return request(settings, epsilon=NOTHING, users=120, seed=seed)
+
+        return scores_of(name, world, asked).ndcg - scores_of("none: chance", world, asked).ndcg
+
+    gaps = np.array([gap(seed) for seed in range(SEEDS)])
+    error = float(gaps.std(ddof=1)) / np.sqrt(SEEDS)
+    assert (gaps.mean() > normal_radius(error)) == name.startswith(PUBLIC_RATES)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in registered_rows().values() if isinstance(row, PublicModelRow)], ids=lambda row: row.mechanism
+)
+def test_what_is_learned_from_public_people_knows_nothing_of_others(row: Row, ordered: Comparison) -> None:
+    asked, world = request(ordered, public=0.2), world_of(ordered, 0)
+    public, private = split_people(world, asked)
+    matrices, own = [world.matrix.copy(), world.matrix.copy()], world.matrix[private]
+    for changed, people in zip(matrices, (private, public), strict=True):
+        changed.data[np.isin(np.repeat(np.arange(60), np.diff(changed.indptr)), people)] = 0
+        changed.eliminate_zeros()
+
+    def scores(matrix: Any) -> np.ndarray:
+        learned: LearnedScores = row.advise(replace(world, matrix=matrix), asked)
+        return learned.popularity if learned.scorer is None else np.asarray(learned.scorer(own))
+
+    np.testing.assert_array_equal(scores(world.matrix), scores(matrices[0]))
+    assert not np.array_equal(scores(world.matrix), scores(matrices[1]))
+
+
+def test_equal_items_are_not_taken_in_the_order_of_the_file() -> None:
+    first, again, other = (request(seed=seed).ranked(np.repeat([1.0, 2.0], 50)).tolist() for seed in (0, 0, 1))
+    assert first == again != other
+    assert sorted(first[:50]) == list(range(50, 100)) != first[:50]
+
+
+def test_every_row_stands_in_the_page_that_says_what_it_knows() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "worth.md").read_text(encoding="utf-8")
+    section = page.partition("## What each row knows")[2].partition("\n## ")[0]
+    listed = {
+        (model.strip(), name.strip())
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for model, names in [line.replace("`", "").strip("|").split("|")[:2]]
+        for name in names.split(";")
+    }
+    assert listed == {(row.trust_model, row.mechanism) for row in registered_rows().values()} | {("none", "ALS")} | {
+        (COORDINATOR, name) for name in SERVED
+    }
+
+
+@pytest.mark.parametrize("name", ["subset", "sign", "MaxSense", "set", "pairs"])
+def test_a_row_gives_the_advice_of_a_run(name: str, tmp_path: Path) -> None:
+    """With few likes in a few items lists differ from device to device; `pairs` asks about all items, or 20 of 30."""
+    ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=150, items=30, each=12))
+    movies = tmp_path / "movies.csv"
+    lines = [f"{item + 1},Film {item} (19{50 + item}),{'Drama' if item % 3 else 'War|Drama'}" for item in range(30)]
+    movies.write_text("movieId,title,genres\n" + "\n".join(lines) + "\n")
+    settings = Comparison(ratings=ratings, features=movies, like_from=4, likes=6)
+    world, row = world_of(settings, 0), registered_rows()[f"local: {name}"]
+    assert isinstance(row, LocalRow)
+    if name == "pairs":
+        row = replace(row, settings=lambda *_: {"pair_items": 20})
+
+    def asked() -> RowRequest:
+        return request(settings, epsilon=Fraction(8), users=3000)
+
+    model, advised = row.model_of_answers(world, asked()), row.advise(world, asked())
+    one = replace(model, cluster=np.zeros_like(model.cluster), clusters=1)  # as `run_job` hands it to devices
+    people = np.arange(world.people)
+    devices = StoredRatings(rows=world.fold.train, user=people.astype(np.int32), rated_public=False)
+    cohort = Cohort(devices, bytes(16), 0, people.size, None)
+    order = public_order(model.near, model.score).astype(np.int64)
+    for features in (None, world.features):
+        lists = cohort.recommend(one, 0, people.size, TOP, features)
+        assert lists.tolist() == _lists(world, advised, people, order, features=features is not None).tolist()
+        assert len({tuple(one) for one in lists.tolist()}) > people.size / 3
+
+
+def test_a_librarys_factors_find_what_the_houses_models_find(tmp_path: Path) -> None:
+    """Four tastes in ten items each of forty: models of items tell them apart, and popularity does not."""
+    pytest.importorskip("implicit", reason="the package implicit is not installed; it is the extra `check`")
+    coins = np.random.default_rng(2)
+    rows = [
+        (person, int(item), 5.0)
+        for person in range(120)
+        for item in 10 * (person % 4) + coins.choice(10, 7, replace=False)
+    ]
+    path = write_movielens(tmp_path / "ratings.csv", rows)
+    settings = Comparison(ratings=path, like_from=4, rank=4, ridge=5, neighbours=9)
+    names = ("popularity", "SVD", "EASE", "ALS", "ALS")
+    popular, svd, ridge, als, again = (
+        scores_of(f"none: {name}", world_of(settings, 0), lambda: request(settings, users=120)).ndcg for name in names
+    )
+    assert als == again > 2 * popular
+    assert als == pytest.approx(svd, abs=0.1)
+    assert als == pytest.approx(ridge, abs=0.1)
+
+
+# Ratings that are completed in two tiers
+
+COMPLETED = [row for row in registered_rows().values() if isinstance(row, CompletionRow)]
+
+
+@pytest.fixture
+def two_tastes(tmp_path: Path) -> Comparison:
+    """The items of one taste are liked by one half of the people, and disliked by the other."""
+    coins = np.random.default_rng(1)
+    rows = [
+        (person, int(item), 5.0 if item % 2 == person % 2 else 1.0)
+        for person in range(60)
+        for item in coins.choice(40, 20, replace=False)
+    ]
+    return Comparison(ratings=write_movielens(tmp_path / "ratings.csv", rows), like_from=4)
+
+
+def test_ratings_are_those_that_are_not_held_out(two_tastes: Comparison) -> None:
+    world, table = world_of(two_tastes, 0), table_of(two_tastes)
+    rows = ratings_left(table, world)
+    assert np.array_equal(rows.items, world.fold.train.items)
+    assert np.array_equal(rows.values >= 4, world.fold.train.values)
+    assert rows.items.size < table.ratings
+
+
+def test_completed_ratings_find_taste_where_popularity_cannot(two_tastes: Comparison) -> None:
+    """And each mechanism's devices answer what it asks: their scores differ."""
+    world, asked = world_of(two_tastes, 0), request(two_tastes, public=0.3)
+    popular = scores_of("two-tier: popularity", world, lambda: asked)
+    assert popular.people == 42
+    scores = []
+    for row in COMPLETED:
+        learned = row.advise(world, asked)
+        assert learned.scorer is not None
+        assert score(world, learned, asked, features=False).ndcg > 1.3 * popular.ndcg
+        scores.append(learned.scorer(learned.holds[learned.people]))
+    assert len(scores) == 3
+    assert not any(np.allclose(scores[one], scores[other]) for one, other in ((0, 1), (0, 2), (1, 2)))
+
+
+def test_files_without_ratings_have_no_completed_rows(tmp_path: Path) -> None:
+    lines = "".join(f"{user},{item}\n" for user, item, _ in planted_ratings(users=20, items=30, each=12))
+    (tmp_path / "seen.csv").write_text(lines)
+    table = table_of(Comparison(ratings=tmp_path / "seen.csv", columns=("1", "2")))
+    assert not any(row.fits(table) for row in COMPLETED)
+    continuous = replace(table, values=np.linspace(-10, 10, table.ratings))
+    without_scale = [row.how for row in COMPLETED if not needs_scale(row.how)]
+    assert [row.how for row in COMPLETED if row.fits(continuous)] == without_scale
+    assert len(without_scale) < len(COMPLETED)
+
+
+# A trusted curator
+
+ITEMS, PEOPLE = 40, 2000
+
+
+@pytest.fixture(scope="module")
+def independent(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    """People like items independently of each other, the first ones most."""
+    likes = np.random.default_rng(1).random((PEOPLE, ITEMS)) < np.linspace(0.6, 0.05, ITEMS)
+    rows = [(int(who), int(what), 5.0) for who, what in np.argwhere(likes)]
+    path = write_movielens(tmp_path_factory.mktemp("independent") / "ratings.csv", rows)
+    return world_of(Comparison(ratings=path, like_from=4), 0)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    rows = planted_ratings(users=60, items=ITEMS, each=16)
+    path = write_movielens(tmp_path_factory.mktemp("planted") / "ratings.csv", rows)
+    return world_of(Comparison(ratings=path, like_from=4), 0)
+
+
+def curated(users: int, epsilon: int | None = None, seed: int = 3, **changes: Any) -> RowRequest:
+    privacy = None if epsilon is None else Fraction(epsilon)
+    return request(NOWHERE.model_copy(update=changes), epsilon=privacy, users=users, seed=seed)
+
+
+def weights(world: FileWorld, asked: RowRequest) -> Floats2:
+    scorer = registered_rows()["curator: pairs with EASE"].advise(world, asked).scorer
+    assert scorer is not None
+    scores = scorer(np.eye(world.items, dtype=np.float32))
+    np.fill_diagonal(scores, 0)
+    return scores
+
+
+def test_noise_in_pairs_is_shrunk_by_its_known_size(independent: FileWorld) -> None:
+    """Where nothing goes together, what a like says of other items is their popularity; plain ridge has .14 here."""
+    alike = []
+    for seed in range(6):
+        of_noise = weights(independent, curated(PEOPLE, 4, seed))
+        for liked in range(0, ITEMS // 2, 2):
+            rest = np.delete(np.arange(ITEMS), [liked, liked + 1])
+            alike.append(np.corrcoef(of_noise[liked, rest], of_noise[liked + 1, rest])[0, 1])
+    assert np.mean(alike) > 0.5
+
+
+def test_without_noise_pairs_are_those_of_the_estimator(planted: FileWorld) -> None:
+    likes = np.asarray(planted.matrix.todense(), np.float64)
+    shares = likes.T @ likes / planted.people
+    np.testing.assert_allclose(weights(planted, curated(planted.people, co_liked=30)), ease(shares), atol=1e-6)
+
+
+@pytest.mark.parametrize(("changes", "likes"), [({}, 20), ({"likes": 10}, 5), ({"top": 20, "co_liked": 7}, 7)], ids=str)
+def test_a_curator_and_devices_count_pairs_of_as_many_items_and_likes(changes: dict[str, Any], likes: int) -> None:
+    settings = Comparison(ratings=Path("none.csv"), **changes)
+    local, own = PAIRS.scenario_of(ITEMS, request(settings)), pair_design(settings, ITEMS)
+    assert (local.value("pair_items"), local.value("pair_likes")) == (own.pair_items, own.pair_likes)
+    assert own.device_likes == likes
+
+
+def test_likes_are_limited_among_the_items_that_count(planted: FileWorld) -> None:
+    asked, pool = curated(10 * planted.people, 1), np.arange(5, 25, dtype=np.int32)
+    people = contributors(planted, asked)
+    limited = limited_likes(planted, asked, people, 3, pool)
+    assert people.sum() == asked.users
+    assert limited.shape == (trusted.COPIES * planted.people, pool.size)
+    full = np.minimum(np.asarray(planted.matrix[:, pool].sum(axis=1)), 3)
+    np.testing.assert_array_equal(np.tile(full, trusted.COPIES), np.diff(limited.indptr))
+    whole = limited.power(2).sum(axis=1).reshape(trusted.COPIES, -1).sum(axis=0)
+    np.testing.assert_allclose(whole, people * full)
+
+
+def test_who_likes_none_of_the_paired_items_gets_what_most_like(planted: FileWorld) -> None:
+    asked = curated(planted.people, top=16, co_liked=16)
+    advised = registered_rows()["curator: pairs with EASE"].advise(planted, asked)
+    assert advised.scorer is not None
+    assert advised.order is not None
+    scores = advised.scorer(np.zeros((1, planted.items), np.float32))[0]
+    popularity = planted.popularity[advised.order[np.argsort(-scores[advised.order], kind="stable")]]
+    assert (np.diff(popularity[16:]) <= 0).all()
+    assert popularity[:16].min() >= popularity[16:].max()
+    assert (np.diff(popularity[:16]) <= 0).all()
+
+
+def test_noise_hides_whose_ratings_are_replaced() -> None:
+    """All pairs of people who like so many of seven items: noise is that of the two who are farthest apart."""
+    most = 3
+    sets = [np.array(likes) for likes in product((0, 1), repeat=7) if sum(likes) <= most]
+    upper = np.triu_indices(7)
+    totals = np.array([np.outer(likes, likes)[upper] for likes in sets])
+    for change, vectors in ((pair_change, totals), (item_change, sets)):
+        farthest = max(np.linalg.norm(one - other) for one, other in product(vectors, vectors))
+        assert change(most) == pytest.approx(farthest)
+    changed = max(int(np.abs(one - other).sum()) for one, other in product(sets, sets))
+    assert laplace_noise(Fraction(2), most).epsilon(changed) == 2
+
+
+@pytest.mark.parametrize("name", ["popularity (Gaussian)", "pairs with EASE"])
+def test_both_releases_of_gaussian_noise_spend_no_more_than_is_claimed(
+    planted: FileWorld, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise that is drawn, release by release, and delta at epsilon by the law of their composition."""
+    spent: list[float] = []
+
+    class Coins(np.random.Generator):
+        def normal(self, loc: float, scale: float, size: Any) -> Any:  # type: ignore[override]
+            spent.append(((pair_change if np.ndim(size) else item_change)(20) / scale) ** 2)
+            return super().normal(loc, scale, size)
+
+    asked = curated(planted.people, 2)
+    monkeypatch.setitem(asked.__dict__, "coins", Coins(np.random.PCG64(0)))
+    registered_rows()[f"curator: {name}"].advise(planted, asked)
+    far = math.sqrt(sum(spent))
+    normal = scipy.stats.norm
+    delta = normal.cdf(far / 2 - 2 / far) - math.exp(2) * normal.cdf(-far / 2 - 2 / far)
+    assert delta == pytest.approx(trusted.DELTA, rel=1e-6)

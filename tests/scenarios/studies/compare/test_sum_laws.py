@@ -1,0 +1,164 @@
+"""Sums of devices' answers and sums that are drawn from their law agree, and a wrong law does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import worlds
+from runs import planted_ratings, write_movielens
+from statistical import binomial_bounds, normal_radius
+
+from actors.device import Cohort
+from actors.ratings import StoredRatings
+from coordinator.protocol.arrays import Floats
+from coordinator.server.mechanisms import aggregate
+from coordinator.server.mechanisms.oracles import subset_rates
+from coordinator.server.mechanisms.sets import CountedSet
+from coordinator.server.statistics.counts import SIZED, SIZED_TOP, GroupStatistic
+from scenarios.config.run_spec import RunSpec
+from scenarios.studies.compare.comparison_settings import Comparison
+from scenarios.studies.compare.row import AGGREGATE, DEVICES, RowRequest
+from scenarios.studies.compare.rows import registered_rows
+from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
+from scenarios.studies.compare.sum_laws import group_counts, shares_of
+from scenarios.studies.compare.worlds import FileWorld, world_of
+
+LOCAL = [row for row in registered_rows().values() if isinstance(row, LocalRow)]
+SEEDS, FEW_ITEMS = 12, 14
+
+
+def file_world(folder: Path, rows: list[tuple[int, int, float]]) -> FileWorld:
+    return world_of(Comparison(ratings=write_movielens(folder / "ratings.csv", rows), like_from=4), 0)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    return file_world(tmp_path_factory.mktemp("planted"), planted_ratings(users=60, items=30, each=12))
+
+
+@pytest.fixture(scope="module")
+def few_items(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    return file_world(tmp_path_factory.mktemp("few"), planted_ratings(users=80, items=FEW_ITEMS, each=9))
+
+
+@pytest.fixture(scope="module")
+def skewed(tmp_path_factory: pytest.TempPathFactory) -> FileWorld:
+    """400 people who like 2 to 9 of 120 items, the first ones most."""
+    coins, weight = np.random.default_rng(0), 1 / np.arange(1, 121)
+    rows = [
+        (person, int(item), 5.0)
+        for person in range(400)
+        for item in coins.choice(120, size=coins.integers(3, 12), replace=False, p=weight / weight.sum())
+    ]
+    return file_world(tmp_path_factory.mktemp("skewed"), rows)
+
+
+def request(epsilon: int | None, seed: int = 0, *, users: int = 6000, public: float = 0, **more: Any) -> RowRequest:
+    settings = Comparison(ratings=Path("none.csv"), **{"likes": 6, **more})
+    privacy = None if epsilon is None else Fraction(epsilon)
+    return RowRequest(settings=settings, epsilon=privacy, users=users, public=public, seed=seed)
+
+
+def doubt(answered: Floats, sample: Floats) -> float:
+    """The largest difference of means over seeds, a row each, in standard errors that all columns share."""
+    spread = np.hypot(answered.std(axis=0, ddof=1), sample.std(axis=0, ddof=1))
+    gap = np.abs(answered.mean(axis=0) - sample.mean(axis=0)).max()
+    return float(gap / spread[spread > 0].mean() * np.sqrt(SEEDS))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("row", LOCAL, ids=lambda row: row.mechanism)
+def test_the_law_is_that_of_devices(row: LocalRow, planted: FileWorld) -> None:
+    """False alarm 1e-6 a mechanism, if the items' spreads are alike; the twin's likes are those of other people.
+
+    MaxSense has no twin here: its scores barely depend on who rates.
+    """
+    fold = planted.fold
+    liked, train = fold.liked.where(fold.liked.owners % 3 > 0), fold.train.where(fold.train.owners % 3 > 0)
+    other = replace(planted, fold=replace(fold, liked=liked, train=train))
+    answered = np.array([row.model_of_answers(planted, request(4, seed)).score for seed in range(SEEDS)])
+    same, wrong = (
+        np.array([row.model_of_sample(world, request(4, first + seed)).score for seed in range(SEEDS)])
+        for world, first in ((planted, 100), (other, 0))
+    )
+    radius = 1.2 * normal_radius(1.0, comparisons=planted.items)
+    assert doubt(answered, same) < radius
+    assert doubt(answered, wrong) > radius or row.mechanism == "MaxSense"
+
+
+@pytest.mark.statistical
+def test_the_law_of_pairs_is_that_of_devices(few_items: FileWorld) -> None:
+    """Weights of the model of pairs: false alarm 1e-6; the twin's epsilon is another."""
+
+    def weights(epsilon: int, first: int, *, law: bool) -> Floats:
+        learn = PAIRS.model_of_sample if law else PAIRS.model_of_answers
+        models = [learn(few_items, request(epsilon, first + seed, users=20_000, likes=8)).near for seed in range(SEEDS)]
+        return np.array([model.weights.ravel() for model in models if model is not None])
+
+    answered, same, other = weights(4, 0, law=False), weights(4, 100, law=True), weights(2, 100, law=True)
+    radius = 1.2 * normal_radius(1.0, comparisons=FEW_ITEMS**2)
+    assert doubt(answered, same) < radius
+    assert doubt(answered, other) > radius
+
+
+def test_a_row_of_pairs_says_whether_devices_answered_and_scores_by_their_own_likes(few_items: FileWorld) -> None:
+    for devices, simulated in ((0, AGGREGATE), (1000, DEVICES)):
+        advised = PAIRS.advise(few_items, request(None, users=1000, likes=8, devices=devices))
+        assert advised.simulated == simulated
+        assert advised.scorer is not None
+        one, other = (advised.scorer(own) for own in (few_items.matrix[:3], few_items.matrix[3:6]))
+        assert one.shape == other.shape == (3, FEW_ITEMS)
+        assert not np.array_equal(one, other)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("pool", [None, np.arange(10, dtype=np.int32)])
+def test_devices_report_numbers_of_likes_as_the_law_says(
+    skewed: FileWorld, pool: np.ndarray[tuple[int], np.dtype[np.int32]] | None
+) -> None:
+    """Counts of 40,000 devices lie within binomial bounds of the law, false alarm 1e-6; its twin knows another."""
+    user = np.random.default_rng(1).integers(skewed.people, size=40_000).astype(np.int32)
+    devices = StoredRatings(rows=skewed.fold.train, user=user, rated_public=False)
+    design = CountedSet(items=skewed.items, rated=20, counted_group=0.5)
+    query = design.of_numbers(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(2), pool=pool)
+    answers = aggregate(query, Cohort(devices, worlds.SECRET, 0, user.size, Fraction(2)).answer(query, 0, user.size))
+    assert isinstance(answers, GroupStatistic)
+    counts = answers.of(SIZED if pool is None else SIZED_TOP).sums
+    shares, rates = shares_of(query, skewed.fold), subset_rates(query)
+    assert shares.sum() == pytest.approx(1)
+
+    def alarms(contrast: float) -> bool:
+        chances = (1 - contrast) / counts.size + contrast * shares
+        bounds = [binomial_bounds(user.size, chance, comparisons=counts.size) for chance in chances.tolist()]
+        return not all(low <= count <= high for count, (low, high) in zip(counts.tolist(), bounds, strict=True))
+
+    assert not alarms(rates.contrast)
+    assert alarms(0.9 * rates.contrast)
+    sample = group_counts(query, skewed.fold, user.size, np.random.default_rng(2))
+    assert sample.of(SIZED if pool is None else SIZED_TOP).sums.sum() == user.size
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("devices", [0, 1_000_000])
+def test_sets_of_the_size_that_devices_report_teach_more_than_declared_ones(devices: int, skewed: FileWorld) -> None:
+    """Correlations with popularity of five seeds, all higher: chance has 1 in 32 where both teach alike."""
+
+    def correlation(counted: float, seed: int) -> float:
+        advised = SET.advise(skewed, request(2, seed, users=8000, likes=50, counted=counted, devices=devices))
+        assert advised.simulated == (DEVICES if devices else AGGREGATE)
+        return float(np.corrcoef(advised.popularity, skewed.popularity)[0, 1])
+
+    assert all(correlation(0.05, seed) > correlation(0.0, seed) for seed in range(5))
+
+
+def test_pairs_ask_for_numbers_of_likes_as_well_and_two_tiers_do_not(skewed: FileWorld) -> None:
+    one, other = (request(None, users=400, public=0.2, likes=8, counted=share) for share in (0.05, 0.0))
+    design = RunSpec(PAIRS.scenario_of(skewed.items, one)).design
+    assert design.counted_group == 0.05  # type: ignore[attr-defined] # it has such groups
+    tiers = registered_rows()["two-tier: popularity with set"]
+    assert tiers.advise(skewed, one).popularity.tolist() == tiers.advise(skewed, other).popularity.tolist()
