@@ -29,7 +29,8 @@ from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic
 from scenarios.data.metrics import best_matching
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -309,7 +309,7 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
     liked = [[int(row.get(item, False)) for item in range(REVEALS_ITEMS)] for row in rows]
     assert release.unpacked()[:, REVEALS_ITEMS:].tolist() == liked
     assert release.unpacked()[:, :REVEALS_ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
-    alone = Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
+    alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 

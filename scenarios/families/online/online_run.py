@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from actors.voters import VoterCohort
+from actors.voters import ClientCohort, VoterCohort
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.coins import derive
@@ -176,7 +176,7 @@ def run_online(
             VOTERS: DeviceGroup(
                 kind=partial(VoterCohort, budget=scenario.budget), holdings=world.voters, bounds=layout.cohorts
             ),
-            CLIENTS: DeviceGroup(kind=ClientDevices(), holdings=devices, bounds=[(0, max(devices) + 1)]),
+            CLIENTS: DeviceGroup(kind=ClientCohort, holdings=devices, bounds=[(0, max(devices) + 1)]),
         },
         secret=world.secret,
         layout=layout,

@@ -17,7 +17,7 @@ from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
-from actors.voters import TableVoters, VotingDevices
+from actors.voters import TableVoters, VoterCohort
 from coordinator.protocol.arrays import Bits2, Bools2, Indices
 from coordinator.protocol.ballots import Ballot, Offer, Service
 from coordinator.protocol.errors import InputError
@@ -292,7 +292,7 @@ def run(fate: Fate = lives, coordinators: int = 1) -> tuple[list[tuple[list[int]
     Further coordinators go on after some clients that were served before, and serve all others once more.
     """
     keeper, bounds = Keeper(), [(0, 4), (4, 6), (6, VOTERS)]
-    kind = VotingDevices(budget=BUDGET)
+    kind = partial(VoterCohort, budget=BUDGET)
     hosts = [Actor(partial(DeviceHost, kind, TABLE, SECRET, own, keeper), fate) for own in dealt(bounds, 2)]
     devices = {
         VOTING: Cohorts(bounds=bounds, hosts=hosts),

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,8 @@ from boundary import SEED, shows_a_secret
 from runs import holds_within
 from tiers import SECRET, WILLING, features, private, query, rated
 
-from actors.lying.crowds import LOUD, Poison, Poisoners, poisoned
-from actors.second_order.cohort import PrivateCohort, PrivateDevices
+from actors.lying.crowds import LOUD, Poison, PoisoningCohort, poisoned
+from actors.second_order.cohort import PrivateCohort
 from benchmarks.victims import alive, below
 from coordinator.protocol.arrays import Floats2
 from coordinator.protocol.coins import as_words
@@ -263,8 +264,12 @@ MASTER = as_words(SECRET)
 
 def released(poison: Poison | None, *, own_h: bool = False, clip: bool = False) -> Floats2:
     """Return the rows that the server makes of the releases of all devices."""
-    kind = PrivateDevices(consent=WILLING) if poison is None else Poisoners(consent=WILLING, poison=poison)
-    cohort = kind.cohort(private(rated(devices=DEVICES)), SECRET, 0, DEVICES, None)
+    kind = (
+        partial(PrivateCohort, consent=WILLING)
+        if poison is None
+        else partial(PoisoningCohort, consent=WILLING, poison=poison)
+    )
+    cohort = kind(private(rated(devices=DEVICES)), SECRET, 0, DEVICES)
     asked, book = replace(query(MODEL, "pmc"), own_h=own_h), ReleaseBook(MODEL.items, clip=clip)
     cohort.pin(asked.model, 0, DEVICES)
     book.absorb(asked, MODEL, cohort.answer(asked, MODEL, 0, DEVICES))
