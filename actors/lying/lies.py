@@ -53,8 +53,8 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import (
     buckets_of,
     item_queries,
+    pairs_among,
     random_order,
-    random_pairs,
     sense,
     sensed_planes,
     signs_of,
@@ -420,8 +420,8 @@ class JudgedPairs(BitLie):
         """Return 1 where both items are claimed to be alike."""
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
-            public_pairs = random_pairs(view.key, view.coins.first, view.coins.devices, view.query.items)
-            pairs = np.stack(public_pairs, axis=1)[view.liars]
+            sizes = np.full(view.coins.devices, view.query.items)
+            pairs = pairs_among(view.key, view.coins.first, sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]

@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Bits, Bools
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import pairs_among, random_pairs
+from coordinator.protocol.public_draws import pairs_among
 
 
 def rated_equal(first: Bits, second: Bits) -> Bools:
@@ -46,7 +46,7 @@ class Pairwise(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among all items."""
         key = round_key(query.public_seed, query.round)
-        pairs = np.stack(random_pairs(key, coins.first, coins.devices, query.items), axis=1)
+        pairs = pairs_among(key, coins.first, np.full(coins.devices, query.items))
         opinions = ratings.opinions(coins.master, coins.first, pairs)
         return Sketch(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
 

@@ -10,25 +10,24 @@ from actors.device_half import DeviceHalf, PackedHalf, Sketch
 from actors.packed_releases import as_bytes, room_for
 from actors.ratings import Ratings
 from actors.seeds import Coins
-from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices, Indices2, Ints, Words
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2, Words
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
+from coordinator.protocol.rating_table import Likes
 
 NOTHING = -1  # Fills the row of a device that reveals fewer ratings than another
 
 
-@compiled
-def write_ratings(starts: Ints, items: Indices, likes: Bools, revealing: Bools, mask: Bools, numbers: Indices2) -> None:
-    """Write ``2 item``, and 1 more where it was liked, for each rating in ``mask`` of the ``revealing`` devices."""
-    for k in range(revealing.size):
-        count = 0
-        for at in range(starts[k], starts[k + 1]):
-            if revealing[k] and mask[at]:
-                numbers[k, count] = 2 * items[at] + likes[at]
-                count += 1
+def revealed_ratings(rated: Likes, mask: Bools) -> Indices2:
+    """Return ``2 item``, and 1 more where it was liked, for each rating in ``mask``, a row a device, filled up."""
+    subset = rated.where(mask)
+    numbers = np.full((rated.users, max(1, int(rated.degrees.max(initial=0)))), NOTHING, np.int32)
+    places = np.arange(subset.items.size) - subset.starts[:-1][subset.owners]
+    numbers[subset.owners, places] = 2 * subset.items + subset.values
+    return numbers
 
 
 def rating_rows(numbers: Indices2, items: int) -> Bits:
@@ -79,9 +78,7 @@ class Reveal(PackedHalf):
         rated = ratings.rated(coins.master, first, count)
         revealing = reveals(streams, query.parameters["share"])
         mask = random_subset(streams, rated.starts, int(query.parameters["most"]))
-        numbers = np.full((count, max(1, int(rated.degrees.max(initial=0)))), NOTHING, np.int32)
-        write_ratings(rated.starts, rated.items, rated.values, revealing, mask, numbers)
-        return Sketch(numbers)
+        return Sketch(revealed_ratings(rated, mask & revealing[rated.owners]))
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:
         return rating_rows(private.view(np.int32), query.items)

@@ -100,25 +100,10 @@ def item_coins(stream: np.uint64, item: int, level: int, bits: int) -> tuple[int
 
 
 @compiled
-def random_pairs(key: Words, first: int, count: int, items: int) -> tuple[Indices, Indices]:
-    """Return the pairs that devices ``first``, ``first + 1``, ... are asked about, uniform over all pairs i < j.
-
-    Shapes: ``key`` (2,).
-    """
-    streams = device_streams(key, first, count)
-    low, high = np.empty(count, np.int32), np.empty(count, np.int32)
-    for k in range(count):
-        one, other = below(streams[k], 0, items), below(streams[k], 1, items - 1)
-        other += other >= one
-        low[k], high[k] = min(one, other), max(one, other)
-    return low, high
-
-
-@compiled
 def pairs_among(key: Words, first: int, sizes: Ints) -> Indices2:
-    """Return two places of each device's own list, uniform over all pairs a < b, where lists are public.
+    """Return two places of a list of each device's, uniform over all pairs a < b: of the catalogue, or a public list.
 
-    Shapes: ``key`` (2,); ``sizes`` (count,).
+    Shapes: ``key`` (2,); ``sizes`` (count,), the lists' sizes; -1 and -1 of a list of fewer than two.
     """
     streams, places = device_streams(key, first, sizes.size), np.full((sizes.size, 2), -1, np.int32)
     for k in range(sizes.size):

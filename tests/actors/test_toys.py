@@ -5,16 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actors.mechanisms.toys import NOTHING, rating_rows, write_ratings
+from actors.mechanisms.toys import NOTHING, rating_rows, revealed_ratings
+from coordinator.protocol.rating_table import Likes
 
 
 def test_only_devices_that_tell_tell_and_only_what_they_tell() -> None:
     starts, items = np.array([0, 3, 5, 5, 8]), np.array([4, 0, 2, 1, 3, 6, 5, 7], np.int32)
     likes = np.array([1, 0, 1, 1, 1, 0, 1, 0], np.bool_)
     told = np.array([1, 0, 1, 1, 1, 0, 1, 1], np.bool_)
-    numbers = np.full((4, 3), NOTHING, np.int32)
-    write_ratings(starts, items, likes, np.array([1, 0, 1, 1], np.bool_), told, numbers)
-    assert numbers.tolist() == [[9, 5, NOTHING], [NOTHING] * 3, [NOTHING] * 3, [11, 14, NOTHING]]
+    rated = Likes(starts=starts, items=items, values=likes, count=8)
+    revealing = np.array([1, 0, 1, 1], np.bool_)
+    numbers = revealed_ratings(rated, told & revealing[rated.owners])
+    assert numbers.tolist() == [
+        [9, 5, NOTHING],
+        [NOTHING] * 3,
+        [NOTHING] * 3,
+        [11, 14, NOTHING],
+    ]
 
 
 @pytest.mark.parametrize("items", [1, 8, 33, 64, 100])

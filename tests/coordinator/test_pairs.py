@@ -19,7 +19,7 @@ from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Query
-from coordinator.protocol.public_draws import random_pairs
+from coordinator.protocol.public_draws import pairs_among
 from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
@@ -46,7 +46,7 @@ def answers(query: Query, rated: int, users: int) -> tuple[Cohort, PairStatistic
 
 
 def pairs_of(items: int, users: int) -> tuple[list[int], list[int]]:
-    low, high = random_pairs(round_key(worlds.PUBLIC, 0), 0, users, items)
+    low, high = pairs_among(round_key(worlds.PUBLIC, 0), 0, np.full(users, items)).T
     return low.tolist(), high.tolist()
 
 

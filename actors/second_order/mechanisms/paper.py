@@ -17,6 +17,9 @@ from coordinator.protocol.hashing import below
 from coordinator.protocol.second_order import SecondOrderQuery
 from coordinator.protocol.second_order_mechanisms import MOST_CANDIDATES
 
+SWEEPS, PASSES = 3, 1
+"""Numbers of sweeps over all pairs of candidates at one item, and of passes over all items."""
+
 
 @compiled
 def shuffle(stream: np.uint64, order: Bits2) -> None:
@@ -90,15 +93,7 @@ def greedy_swaps(
 
 
 @compiled
-def choose_candidates(
-    values: Floats2,
-    residuals: Floats2,
-    streams: Words,
-    coins: Words,
-    sweeps: int,
-    passes: int,
-    places: Bits2,
-) -> None:
+def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins: Words, places: Bits2) -> None:
     """Write which of the K values every device releases at every item: those of one of K equally probable candidates.
 
     Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``places`` (devices,
@@ -108,7 +103,7 @@ def choose_candidates(
     order, norms, products = np.empty((items, candidates), np.uint8), np.empty(candidates), np.empty(candidates)
     for k in range(streams.size):
         shuffle(streams[k], order)
-        greedy_swaps(values, residuals[k], order, norms, products, sweeps, passes)
+        greedy_swaps(values, residuals[k], order, norms, products, SWEEPS, PASSES)
         winner = int64(below(uint64(coins[k]), 0, candidates))
         for item in range(items):
             places[k, item] = order[item, winner]
@@ -170,10 +165,6 @@ class Pmc(SecondOrderDevice):
         return [signs + size.tobytes() for signs, size in zip(releases, own_h(residuals).astype("<f8"), strict=True)]
 
 
-SWEEPS, PASSES = 3, 1
-"""Default numbers of sweeps over all pairs of candidates at one item, and of passes over all items."""
-
-
 def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:
     """Return the values that candidates may take at every item: the ratings S less mu, tiled to K."""
     if features.scale is None:
@@ -189,21 +180,13 @@ def candidate_values(features: ItemFeatures, candidates: int | None = None) -> F
     return np.ascontiguousarray(levels[None, :] - features.mean[:, None])
 
 
-def candidate(
-    residuals: Floats2,
-    values: Floats2,
-    coins: Coins,
-    *,
-    ratings: int,
-    sweeps: int = SWEEPS,
-    passes: int = PASSES,
-) -> Bits2:
+def candidate(residuals: Floats2, values: Floats2, coins: Coins, *, ratings: int) -> Bits2:
     """Return the candidate that each device releases, as places in the scale S.
 
     Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
     places = np.empty(residuals.shape, np.uint8)
-    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), sweeps, passes, places)
+    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), places)
     places %= np.uint8(ratings)
     return places
 
