@@ -362,13 +362,6 @@ def test_no_device_at_all_of_signs() -> None:
         assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
 
 
-def test_a_release_of_another_query_is_refused_of_signs() -> None:
-    query = query_about(65, 2)
-    bits, heard = answers(query, 8)
-    with pytest.raises(ValueError, match="no answer"):
-        aggregate(replace(query, round=1), sign_release_of(query, bits, heard))
-
-
 def test_counts_beyond_a_million_devices() -> None:
     """Equal to the sum of blocks; every level of planes is reached."""
     query = query_about(2, 1)
