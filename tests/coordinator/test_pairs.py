@@ -23,9 +23,8 @@ from coordinator.protocol.public_draws import random_pairs
 from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.blocks import BlockParameters, curator_signal, nearest_root, pair_agreement
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
-from coordinator.server.moments.pair_moments import curator_signal, nearest_root, pair_agreement
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.statistic import merge
 
