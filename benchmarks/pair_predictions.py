@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from benchmarks.reference import JsonFile, write_figures
 from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
-from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.pair_moments import pair_agreement
+from coordinator.server.moments.blocks import BlockParameters, pair_agreement
 from scenarios.backends.selection import InProcess
 from scenarios.backends.session import silent
 from scenarios.config.scenario import Scenario

@@ -98,7 +98,7 @@ class Design(Protocol):
 
 
 @runtime_checkable
-class PoolDesign(Protocol):
+class PoolDesign(Design, Protocol):
     """A design for adaptive policies: it can ask about a pool of items, and its answers estimate every item."""
 
     @property
@@ -109,11 +109,6 @@ class PoolDesign(Protocol):
     @property
     def widest(self) -> float:
         """Largest difference between the levels of two clusters."""
-        ...
-
-    @property
-    def items(self) -> int:
-        """Number of items N of the catalogue."""
         ...
 
     def query(

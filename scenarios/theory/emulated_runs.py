@@ -21,9 +21,8 @@ from coordinator.protocol.messages import Release
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import EmulatedDesign
 from coordinator.server.mechanisms.toys import round_users
-from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.blocks import BlockParameters, curator_signal
 from coordinator.server.moments.emulation import EmulatedDevices, draw_pairs, draw_reveals, draw_totals, draw_votes
-from coordinator.server.moments.pair_moments import curator_signal
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.scores import ScoreStatistic

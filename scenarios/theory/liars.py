@@ -31,9 +31,8 @@ from coordinator.server.decoding.line import kmeans_on_line
 from coordinator.server.decoding.posterior import believe
 from coordinator.server.design import PoolDesign
 from coordinator.server.mechanisms.oracles import FrequencyHalf
-from coordinator.server.moments.blocks import SketchMoments
+from coordinator.server.moments.blocks import PairMoments, SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
-from coordinator.server.moments.pair_moments import PairMoments
 from coordinator.server.moments.sign_moments import SignMoments, sign_contrast
 from coordinator.server.rounds.setting import most_moved
 from coordinator.server.rounds.state import ServerState

@@ -20,9 +20,8 @@ from coordinator.protocol.errors import InputError
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity
 from coordinator.server.decoding.estimates import Estimates
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.moments.blocks import BlockParameters, SketchMoments
+from coordinator.server.moments.blocks import BlockParameters, PairMoments, SketchMoments
 from coordinator.server.moments.count_moments import FrequencyMoments
-from coordinator.server.moments.pair_moments import PairMoments
 from coordinator.server.moments.sign_moments import SignMoments
 from coordinator.server.server_half import (
     FIXED,

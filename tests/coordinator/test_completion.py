@@ -17,6 +17,7 @@ import pytest
 import tiers
 from completions import Planted, complete, complete_many, equation_2, features_of, fitted, planted, soft_impute
 from statistical import hoeffding_radius
+from thoroughness import size
 
 import actors.second_order
 import coordinator.protocol
@@ -290,7 +291,7 @@ def test_an_epsilon_has_an_exact_channel_that_is_checked(name: str) -> None:
             tiers.query(MODEL, name, epsilon=wrong)
 
 
-MANY = 10_000
+MANY = size(10_000, 5_000)
 BASIS = basis_of(MODEL)
 FAR = (100 * BASIS[:, 0], -100 * BASIS[:, 0], 100 * BASIS[:, 1])
 """Private vectors as different as there are: opposite, and in another direction."""
@@ -329,7 +330,7 @@ def excess(found_out: list[tuple[float, float]], claimed: float) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", WITH_EPSILON)
 def test_what_devices_say_tells_no_more_than_epsilon(name: str) -> None:
-    """Guesses between vectors that are far apart, 10,000 devices each (Hoeffding); false alarm 1e-6.
+    """Guesses between vectors that are far apart, `MANY` devices each (Hoeffding); false alarm 1e-6.
 
     What an epsilon counts for is looked at: the release, or its first coordinate or bit. Twin: a claim of a quarter of
     the epsilon that devices answer under; a bit of a release that lies on either side tells nothing alone.

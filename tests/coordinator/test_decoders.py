@@ -47,7 +47,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 def statistic_of(world: World, sensing: float, epsilon: Epsilon, devices: int, round_number: int = 0) -> ScoreStatistic:
     query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, round_number=round_number)
     cohort = Cohort(worlds.block_ratings(world), world.secret, 0, devices, None)
-    return aggregate(query, cohort.answer(query, 0, devices))
+    return worlds.scores_of(aggregate(query, cohort.answer(query, 0, devices)))
 
 
 @pytest.mark.parametrize("decoder", ["centred", "paper"])
@@ -77,7 +77,7 @@ def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: 
     """``sum H S`` and ``sum H (S - mean S)`` over the devices that answered, in exact fractions."""
     query = worlds.maxsense_query(items=6, sensing=0.5)
     silent = {k for k in silent if k < len(bits)}
-    statistic = aggregate(query, worlds.release_of(query, bits, silent=sorted(silent)))
+    statistic = worlds.scores_of(aggregate(query, worlds.release_of(query, bits, silent=sorted(silent))))
     sets = worlds.sensing_sets(query, range(len(bits)))
     heard = [k for k in range(len(bits)) if k not in silent]
     mean = Fraction(sum(bits[k] for k in heard), max(len(heard), 1))
@@ -366,7 +366,6 @@ def test_hardly_any_noise() -> None:
 
 
 ITEMS, RATED = 6, 3
-MODEL_SEED = bytes(range(16))
 DESIGNS = ["curator-items", "curator-pairs"]
 Users = list[dict[int, bool]]
 
@@ -379,7 +378,7 @@ def state_of(name: str, users: Users) -> ServerState:
     return absorb(ServerState(devices=count), Ask(query=query, first=0, stop=count), aggregate(query, release))
 
 
-def published(name: str, users: Users, *, epsilon: Epsilon = Fraction(1), seed: bytes = MODEL_SEED) -> Model:
+def published(name: str, users: Users, *, epsilon: Epsilon = Fraction(1), seed: bytes = SEED) -> Model:
     curator = Curator(epsilon=epsilon, rated=RATED, seed=seed)
     learner = SumLearner(half=half_of(name), how=Decoding(clusters=2, decoder="totals", curator=curator))
     return learner.learn(state_of(name, users))[0]
@@ -401,10 +400,10 @@ def test_noise_is_that_of_the_seed_and_comes_once(name: str) -> None:
     model, bare = published(name, BASE), published(name, BASE, epsilon=None)
     zeros = np.zeros(ITEMS, np.int64)
     if name == "curator-items":
-        noise, _ = noisy_totals(zeros, epsilon=Fraction(1), sensitivity=item_sensitivity(RATED), seed=MODEL_SEED)
+        noise, _ = noisy_totals(zeros, epsilon=Fraction(1), sensitivity=item_sensitivity(RATED), seed=SEED)
     else:
         square = np.zeros((ITEMS, ITEMS), np.int64)
-        noise, _ = noisy_symmetric(square, epsilon=Fraction(1), sensitivity=pair_sensitivity(RATED), seed=MODEL_SEED)
+        noise, _ = noisy_symmetric(square, epsilon=Fraction(1), sensitivity=pair_sensitivity(RATED), seed=SEED)
         noise = noise.sum(axis=1)
     assert noise.any()
     np.testing.assert_array_equal(model.score, bare.score + noise)
@@ -480,10 +479,10 @@ def test_one_user_changes_totals_by_the_sensitivity_at_most(users: Users, name: 
 
 
 def test_the_curators_coins_do_not_show() -> None:
-    curator = Curator(epsilon=Fraction(1), rated=RATED, seed=MODEL_SEED)
+    curator = Curator(epsilon=Fraction(1), rated=RATED, seed=SEED)
     for shown in (
         repr(curator),
         str(SumLearner(half=half_of("curator-items"), how=Decoding(clusters=2, decoder="totals", curator=curator))),
     ):
-        assert repr(MODEL_SEED) not in shown
-        assert MODEL_SEED.hex() not in shown
+        assert repr(SEED) not in shown
+        assert SEED.hex() not in shown

@@ -52,10 +52,10 @@ from coordinator.server.statistics.counts import Rates
 SPLIT = np.array([[0.9, 0.1]])
 
 
-def block(items: int, rated: int) -> BlockParameters:
-    """One class, two equal clusters, b = (0.9, 0.1)."""
+def block(items: int, rated: int, like: Floats = SPLIT) -> BlockParameters:
+    """One class, two equal clusters, b = (0.9, 0.1) if nothing else is said."""
     sizes = np.full(2, items // 2)
-    return BlockParameters(rated=rated, like=SPLIT, class_shares=np.ones(1), cluster_sizes=sizes)
+    return BlockParameters(rated=rated, like=like, class_shares=np.ones(1), cluster_sizes=sizes)
 
 
 def right_share(moments: SketchMoments, users: int, decoder: str) -> float:
@@ -245,12 +245,6 @@ def test_wrong_input_is_refused_with_one_line() -> None:
 TWO_CLASSES = np.array([[0.9, 0.3, 0.0], [0.2, 1.0, 0.6]])
 
 
-def multi_moments_block(items: int, rated: int, like: tuple[float, ...] = (0.9, 0.1)) -> BlockParameters:
-    """One class, two equal clusters."""
-    sizes = np.full(2, items // 2)
-    return BlockParameters(rated=rated, like=np.array([like]), class_shares=np.ones(1), cluster_sizes=sizes)
-
-
 def disjoint_sets(items: frozenset[int], size: int, count: int) -> Iterator[tuple[tuple[int, ...], ...]]:
     """All ordered choices of disjoint sets."""
     if count == 0:
@@ -328,14 +322,14 @@ def test_everything_equals_full_enumeration(size: int, questions: int, rated: in
 def test_effects_are_exact_where_differences_of_rates_would_not_be() -> None:
     """A user rates one of a million items: no other item makes the set speak, and the effect has a closed form."""
     items, size = 1_000_000, 1000
-    moments = multi_maxsense_moments(multi_moments_block(items, 1), set_size=size, questions=1, epsilon=math.inf)
+    moments = multi_maxsense_moments(block(items, 1), set_size=size, questions=1, epsilon=math.inf)
     expected = 0.4 / items * (items - size) / (items - 1)  # half of the other items differ, by 0.8
     np.testing.assert_allclose(moments.effect, [expected, -expected], rtol=1e-9)
 
 
 def test_one_question_of_a_large_catalogue_is_maxsense_up_to_a_shift() -> None:
     """Fixed or binomial set sizes differ by terms of order 1/N: here the contrast and noise within 1 %."""
-    model = multi_moments_block(10_000, 30)
+    model = block(10_000, 30)
     fixed = multi_maxsense_moments(model, set_size=300, questions=1, epsilon=1)
     binomial = maxsense_moments(model, sensing=0.03, epsilon=1)
     assert np.ptp(fixed.effect) == pytest.approx(np.ptp(binomial.effect), rel=0.01)
@@ -347,25 +341,25 @@ def test_one_question_of_a_large_catalogue_is_maxsense_up_to_a_shift() -> None:
 
 def test_with_every_set_asked_both_scores_have_the_same_noise() -> None:
     """Then they differ by Q mean(S), the same for every item. One set less, and they do not."""
-    whole = multi_maxsense_moments(multi_moments_block(120, 10), set_size=12, questions=10, epsilon=3)
+    whole = multi_maxsense_moments(block(120, 10), set_size=12, questions=10, epsilon=3)
     assert whole.noise_paper == pytest.approx(whole.noise_centred, rel=1e-12)
-    nine = multi_maxsense_moments(multi_moments_block(120, 10), set_size=12, questions=9, epsilon=3)
+    nine = multi_maxsense_moments(block(120, 10), set_size=12, questions=9, epsilon=3)
     assert nine.noise_paper > 1.02 * nine.noise_centred
 
 
 def test_a_smaller_last_set_counts_as_a_full_one() -> None:
     """ceil(N / s) questions are allowed and cover every item once; the rates are those of full sets."""
-    partial = multi_maxsense_moments(multi_moments_block(100, 10), set_size=30, questions=4, epsilon=4)
-    full = multi_maxsense_moments(multi_moments_block(100, 10), set_size=30, questions=1, epsilon=1)
+    partial = multi_maxsense_moments(block(100, 10), set_size=30, questions=4, epsilon=4)
+    full = multi_maxsense_moments(block(100, 10), set_size=30, questions=1, epsilon=1)
     assert partial.sensing == 1
     assert partial.answer_rate == full.answer_rate
     np.testing.assert_array_equal(partial.effect, full.effect)
-    nearly = multi_maxsense_moments(multi_moments_block(100, 10), set_size=25, questions=4, epsilon=4)
+    nearly = multi_maxsense_moments(block(100, 10), set_size=25, questions=4, epsilon=4)
     assert partial.noise_centred == pytest.approx(nearly.noise_centred, rel=0.05)
 
 
 def test_a_set_of_all_items_or_a_single_item_tells_nothing() -> None:
-    for model, size in ((multi_moments_block(10, 3), 10), (multi_moments_block(10, 10), 10)):
+    for model, size in ((block(10, 3), 10), (block(10, 10), 10)):
         moments = multi_maxsense_moments(model, set_size=size, questions=1, epsilon=1)
         assert moments.effect.tolist() == [0, 0]
         assert moments.noise_centred == pytest.approx(0, abs=1e-15)
@@ -422,7 +416,7 @@ def test_score_variance_in_a_simulation() -> None:
     def fits(scores: Floats, noise: float) -> bool:
         return low < within_clusters(scores) / (users * noise) < high
 
-    model = multi_moments_block(400, 10)
+    model = block(400, 10)
     few = multi_maxsense_moments(model, set_size=40, questions=2, epsilon=3)
     paper, centred = multi_moments_simulated_scores(10, 40, 2, users, epsilon=3)
     assert fits(paper, few.noise_paper)
@@ -448,10 +442,10 @@ def test_expected_scores_in_a_simulation() -> None:
 
     _, centred = multi_moments_simulated_scores(10, 40, 5, 20_000, epsilon=5)
     found = float(centred[:200].mean() - centred[200:].mean())
-    moments = multi_maxsense_moments(multi_moments_block(400, 10), set_size=40, questions=5, epsilon=5)
+    moments = multi_maxsense_moments(block(400, 10), set_size=40, questions=5, epsilon=5)
     error = moments.score_deviation(20_000, "centred") * math.sqrt(2 / 200)
     assert abs(found - gap(moments)) < 5 * error
-    half = multi_maxsense_moments(multi_moments_block(400, 10), set_size=40, questions=5, epsilon=2.5)
+    half = multi_maxsense_moments(block(400, 10), set_size=40, questions=5, epsilon=2.5)
     assert abs(found - gap(half)) > 5 * error
 
 
@@ -459,7 +453,7 @@ def test_a_design_that_does_not_fit_is_refused_with_one_line() -> None:
     wrong = [(0, 1, 1.0), (11, 1, 1.0), (3, 0, 1.0), (3, 5, 1.0), (10, 2, 1.0), (3, 2, 0.0), (3, 2, math.nan)]
     for size, questions, epsilon in wrong:
         with pytest.raises(InputError) as caught:
-            multi_maxsense_moments(multi_moments_block(10, 2), set_size=size, questions=questions, epsilon=epsilon)
+            multi_maxsense_moments(block(10, 2), set_size=size, questions=questions, epsilon=epsilon)
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="9 marked"):
         mean_product_in_a_set(np.ones(1), np.array([4]), population=4, marked=9, set_size=2)

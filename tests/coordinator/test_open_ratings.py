@@ -98,16 +98,6 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     assert worlds.Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
 
 
-def test_blocks_merge_to_the_whole() -> None:
-    world, query = worlds.world(items=ITEMS, rated=5), asked()
-    ratings = worlds.block_ratings(world)
-    whole = worlds.scores_of(aggregate(query, answer(ratings, query, 0, 100)))
-    parts = [aggregate(query, answer(ratings, query, a, b)) for a, b in itertools.pairwise([0, 1, 40, 40, 100])]
-    merged = worlds.scores_of(merge(aggregate(query, no_release(query)), *parts))
-    np.testing.assert_array_equal(merged.sensed, whole.sensed)
-    np.testing.assert_array_equal(merged.scores, whole.scores)
-
-
 @pytest.mark.statistical
 def test_questions_are_uniform_over_the_pool_and_the_two_values() -> None:
     """Chi-square over five items and two values, 200,000 devices; false alarm 1e-6.
@@ -228,17 +218,11 @@ def test_the_size_of_a_round(pool: int, items: int, rated: int, users: int) -> N
     assert round_users(pool, items=items, rated=rated) == users
 
 
-REVEALS_ITEMS = 8
 NAMES = ["full-reveal", "curator-items", "curator-pairs"]
-REVEALS_USERS = st.lists(
-    st.dictionaries(st.integers(0, REVEALS_ITEMS - 1), st.booleans(), max_size=REVEALS_ITEMS), min_size=1, max_size=6
-)
 STREAMS = device_streams(round_key(worlds.PUBLIC, 0), 0, 120_000)
 
 
-def reveals_asked(
-    name: str = "full-reveal", *, items: int = REVEALS_ITEMS, most: int = REVEALS_ITEMS, share: float = 1.0
-) -> Query:
+def reveals_asked(name: str = "full-reveal", *, items: int = ITEMS, most: int = ITEMS, share: float = 1.0) -> Query:
     design = Reveal(name=name, items=items, most=most, share=share)
     return design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
 
@@ -253,9 +237,9 @@ def told(query: Query, device: int, ratings: dict[int, bool]) -> dict[int, bool]
 
 @settings(max_examples=examples(60))
 @given(
-    users=REVEALS_USERS,
+    users=USERS,
     data=st.data(),
-    most=st.integers(1, REVEALS_ITEMS),
+    most=st.integers(1, ITEMS),
     share=st.sampled_from([1e-9, 0.3, 1.0]),
     name=st.sampled_from(NAMES),
 )
@@ -265,21 +249,20 @@ def test_bits_and_totals_of_stored_users_are_the_oracles(
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
     first = data.draw(st.integers(0, len(behind)))
     query = reveals_asked(name, most=most, share=share)
-    release = answer(worlds.stored_ratings(users, behind, REVEALS_ITEMS), query, first, len(behind))
+    release = answer(worlds.stored_ratings(users, behind, ITEMS), query, first, len(behind))
     rows = [told(query, device, users[behind[device]]) for device in range(first, len(behind))]
     bits = [
-        [int(item in row) for item in range(REVEALS_ITEMS)]
-        + [int(row.get(item, False)) for item in range(REVEALS_ITEMS)]
+        [int(item in row) for item in range(ITEMS)] + [int(row.get(item, False)) for item in range(ITEMS)]
         for row in rows
     ]
     assert release.unpacked().tolist() == bits
-    assert (release.answered, release.width, release.pairs) == (None, 2 * REVEALS_ITEMS, None)
+    assert (release.answered, release.width, release.pairs) == (None, 2 * ITEMS, None)
     assert all(len(row) <= most for row in rows)
     statistic = aggregate(query, release)
     assert (statistic.devices, statistic.answered, statistic.missing) == (len(rows), len(rows), 0)
     if isinstance(statistic, ScoreStatistic):
-        assert statistic.sensed.tolist() == [sum(item in row for row in rows) for item in range(REVEALS_ITEMS)]
-        assert statistic.scores.tolist() == [sum(row.get(item, False) for row in rows) for item in range(REVEALS_ITEMS)]
+        assert statistic.sensed.tolist() == [sum(item in row for row in rows) for item in range(ITEMS)]
+        assert statistic.scores.tolist() == [sum(row.get(item, False) for row in rows) for item in range(ITEMS)]
     else:
         assert isinstance(statistic, PairStatistic)
         check_pairs(statistic, rows)
@@ -287,10 +270,7 @@ def test_bits_and_totals_of_stored_users_are_the_oracles(
 
 def check_pairs(statistic: PairStatistic, rows: list[dict[int, bool]]) -> None:
     """Pair totals are those of going through all pairs of every user."""
-    pairs, agreed = (
-        np.zeros((REVEALS_ITEMS, REVEALS_ITEMS), np.int64),
-        np.zeros((REVEALS_ITEMS, REVEALS_ITEMS), np.int64),
-    )
+    pairs, agreed = np.zeros((2, ITEMS, ITEMS), np.int64)
     for row in rows:
         for one, other in itertools.combinations(sorted(row), 2):
             pairs[one, other] += 1
@@ -303,22 +283,19 @@ def check_pairs(statistic: PairStatistic, rows: list[dict[int, bool]]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("rated", "most"), [(3, 3), (5, 2), (8, 8), (8, 1)])
 def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int, most: int) -> None:
-    world, query = worlds.world(items=REVEALS_ITEMS, rated=rated), reveals_asked(name, most=most, share=0.7)
+    world, query = worlds.world(items=ITEMS, rated=rated), reveals_asked(name, most=most, share=0.7)
     release = answer(worlds.block_ratings(world), query, 300, 360)
     rows = [told(query, device, world.ratings(device)) for device in range(300, 360)]
-    liked = [[int(row.get(item, False)) for item in range(REVEALS_ITEMS)] for row in rows]
-    assert release.unpacked()[:, REVEALS_ITEMS:].tolist() == liked
-    assert release.unpacked()[:, :REVEALS_ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
+    liked = [[int(row.get(item, False)) for item in range(ITEMS)] for row in rows]
+    assert release.unpacked()[:, ITEMS:].tolist() == liked
+    assert release.unpacked()[:, :ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
     alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_blocks_merge_to_the_whole_of_reveals(name: str) -> None:
-    query, ratings = (
-        reveals_asked(name, most=3, share=0.5),
-        worlds.block_ratings(worlds.world(items=REVEALS_ITEMS, rated=5)),
-    )
+@pytest.mark.parametrize("query", [asked(), *(reveals_asked(name, most=3, share=0.5) for name in NAMES)], ids=str)
+def test_blocks_merge_to_the_whole(query: Query) -> None:
+    ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5))
     release = answer(ratings, query, 0, 120)
     cuts = list(itertools.pairwise([0, 1, 9, 9, 70, 120]))
     parts = [answer(ratings, query, a, b) for a, b in cuts]
@@ -396,17 +373,12 @@ def test_shares_of_likes_are_the_model() -> None:
     """Known by counting; an item that nobody told about gets the share of all ratings."""
     users = [{0: True, 1: True, 2: False}, {0: True, 1: False, 2: False, 3: False}, {0: True}]
     query = reveals_asked()
-    statistic = worlds.scores_of(
-        aggregate(query, answer(worlds.stored_ratings(users, range(3), REVEALS_ITEMS), query, 0, 3))
-    )
+    statistic = worlds.scores_of(aggregate(query, answer(worlds.stored_ratings(users, range(3), ITEMS), query, 0, 3)))
     model = decode_shares(statistic, clusters=2)
-    assert model.score.tolist() == [1, 0.5, 0, 0, *[0.5] * 4]
+    assert model.score.tolist() == [1, 0.5, 0, 0, *[0.5] * (ITEMS - 4)]
     assert (model.error > 0).all()
     assert np.isfinite(model.error).all()
 
 
 def test_where_nobody_told_anything_all_scores_are_nothing() -> None:
-    assert (
-        decode_shares(worlds.scores_of(worlds.empty_statistic(REVEALS_ITEMS)), clusters=2).score.tolist()
-        == [0] * REVEALS_ITEMS
-    )
+    assert decode_shares(worlds.scores_of(worlds.empty_statistic(ITEMS)), clusters=2).score.tolist() == [0] * ITEMS

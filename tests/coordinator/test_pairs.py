@@ -23,9 +23,8 @@ from coordinator.protocol.public_draws import pairs_among
 from coordinator.server.decoding.line import decode_pairs
 from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.pairwise import Pairwise
-from coordinator.server.moments.blocks import BlockParameters
+from coordinator.server.moments.blocks import BlockParameters, curator_signal, nearest_root, pair_agreement
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
-from coordinator.server.moments.pair_moments import curator_signal, nearest_root, pair_agreement
 from coordinator.server.statistics.counts import PairStatistic
 from coordinator.server.statistics.statistic import merge
 
@@ -43,6 +42,14 @@ def answers(query: Query, rated: int, users: int) -> tuple[Cohort, PairStatistic
     statistic = aggregate(query, cohort.answer(query, 0, users))
     assert isinstance(statistic, PairStatistic)
     return cohort, statistic
+
+
+def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
+    return {
+        "rated-equal": first is not None and first == second,
+        "equal": bool(first) == bool(second),
+        "positive": bool(first) and bool(second),
+    }[name]
 
 
 def pairs_of(items: int, users: int) -> tuple[list[int], list[int]]:
@@ -76,14 +83,8 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     for device, (one, other) in enumerate(zip(*pairs_of(8, users), strict=True)):
         own = slice(starts[device], starts[device + 1])
         known = dict(zip(items[own].tolist(), likes[own].tolist(), strict=True))
-        first, second = known.get(one), known.get(other)
-        bit = {
-            "rated-equal": first is not None and first == second,
-            "equal": bool(first) == bool(second),
-            "positive": bool(first) and bool(second),
-        }[agreement]
         pairs[one, other] += 1
-        agreed[one, other] += bit
+        agreed[one, other] += agreement_bit(agreement, known.get(one), known.get(other))
     assert np.array_equal(statistic.pairs, pairs)
     assert np.array_equal(statistic.agreed, agreed)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
@@ -185,14 +186,6 @@ def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int
                 for item, value in zip(subset, values, strict=True):
                     chance *= row[CLUSTER[item]] if value else 1 - row[CLUSTER[item]]
                 yield chance, dict(zip(subset, values, strict=True))
-
-
-def agreement_bit(name: str, first: int | None, second: int | None) -> bool:
-    return {
-        "rated-equal": first is not None and first == second,
-        "equal": bool(first) == bool(second),
-        "positive": bool(first) and bool(second),
-    }[name]
 
 
 def enumerated(model: BlockParameters, name: str, epsilon: float, *, public: bool) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -153,12 +152,6 @@ def test_blocks_merge_to_the_whole_and_nothing_is_neutral() -> None:
         np.testing.assert_array_equal(merged.sensed, whole.sensed)
         np.testing.assert_array_equal(merged.scores, whole.scores)
         assert (merged.answers, merged.ones, merged.questions) == (1000, whole.ones, 5)
-
-
-def test_a_release_of_another_query_is_refused() -> None:
-    query = asked(23, 4, 5)
-    with pytest.raises(ValueError, match="is no answer to"):
-        aggregate(replace(query, round=1), no_release(query))
 
 
 BATCH, BATCHES = 200, 2000

@@ -17,7 +17,7 @@ from coordinator.server.server_half import SETS, ServerHalf, Settings
 from coordinator.server.statistics.counts import OF_RATED, PairStatistic, aggregate_pairs, check_items
 
 if TYPE_CHECKING:
-    from coordinator.server.moments.pair_moments import PairMoments
+    from coordinator.server.moments.blocks import PairMoments
 
 
 class PairwiseSettings(Settings):
@@ -109,8 +109,8 @@ class PairwiseHalf(ServerHalf):
         return decode_pairs(statistic, clusters=how.clusters, decoder=how.decoder)
 
     def moments(self, settings: PairwiseSettings, world: World) -> PairMoments | None:
-        """Return the rates of agreement by clusters; see `pair_moments.pair_agreement`."""
-        from coordinator.server.moments.pair_moments import PairMoments, pair_agreement
+        """Return the rates of agreement by clusters; see `blocks.pair_agreement`."""
+        from coordinator.server.moments.blocks import PairMoments, pair_agreement
 
         if world.block is None:
             return None

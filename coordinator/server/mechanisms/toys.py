@@ -301,7 +301,7 @@ class CuratorPairsHalf(CuratorHalf):
 
     def moments(self, settings: Settings, world: World) -> PairTotals | None:
         """Return how often pairs are rated alike, and the noise's scale."""
-        from coordinator.server.moments.pair_moments import pair_agreement
+        from coordinator.server.moments.blocks import pair_agreement
 
         if world.block is None:
             return None

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+from thoroughness import sample
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
@@ -316,7 +317,7 @@ def test_a_budget_keeps_voters_away() -> None:
     assert [set(electors) for electors, _ in seen] == [everybody - {3}, {3}, everybody, everybody - {3, 7}]
 
 
-@pytest.mark.parametrize("coordinators", [1, 2, 4])
+@pytest.mark.parametrize("coordinators", sample([1, 2, 4], 2))
 def test_voters_that_forget_know_from_their_keeper(coordinators: int) -> None:
     """Whenever they die, and whether the coordinator is another one meanwhile."""
     undisturbed, called = run()[0], Counter[str]()
