@@ -1,4 +1,4 @@
-"""The Kubernetes manifests hold only fields that KubeRay knows, of the right types; planted faults are found."""
+"""Manifests hold only fields that KubeRay knows, the launcher's file those of Ray's schema; planted faults show."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import yaml
 from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parents[2]
 FIELDS = json.loads((Path(__file__).parent / "crd-fields.json").read_text(encoding="utf-8"))
 MANIFESTS = ["raycluster.yaml", "rayjob.yaml"]
+LAUNCHER = "launcher.yaml"
+SCHEMA = Path(ray.__file__).parent / "autoscaler" / "ray-schema.json"
 
 
 def read(name: str) -> dict[str, Any]:
-    """A manifest of deploy."""
+    """A file of deploy."""
     manifest: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / name).read_text(encoding="utf-8"))
     return manifest
 
@@ -116,3 +119,34 @@ def test_the_source_of_the_fields_is_named() -> None:
     source = FIELDS["source"]
     assert re.fullmatch("[0-9a-f]{40}", source["commit"])
     assert {Path(name).name for name in source["sha256"]} == {"ray.io_rayclusters.yaml", "ray.io_rayjobs.yaml"}
+
+
+def faults_of_launcher(described: dict[str, Any]) -> list[str]:
+    """What Ray's schema says against it."""
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(described)]
+
+
+def test_the_file_is_what_ray_expects() -> None:
+    assert faults_of_launcher(read(LAUNCHER)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("head_setup_command", []), ("max_workers", "one"), ("auth", {"user": "ray"}), ("docker", {"images": "x"})],
+)
+def test_a_planted_fault_of_the_launcher_is_found(key: str, value: object) -> None:
+    assert faults_of_launcher({**read(LAUNCHER), key: value})
+
+
+def test_there_is_a_worker_for_each_address() -> None:
+    described = read(LAUNCHER)
+    assert described["max_workers"] == len(described["provider"]["worker_ips"])
+
+
+def test_every_ray_is_that_of_the_environment_and_asks_for_a_token() -> None:
+    described = read(LAUNCHER)
+    starts = [*described["head_start_ray_commands"], *described["worker_start_ray_commands"]]
+    assert all(line.startswith(". ~/blindrec-env/bin/activate; ") for line in starts)
+    assert all("RAY_AUTH_MODE=token ray start" in line for line in starts if "ray start" in line)
+    assert "~/.ray/auth_token" in described["file_mounts"]

@@ -1,4 +1,4 @@
-"""Commands choose their backend by the work that they predict, and say why; no answer depends on it."""
+"""Commands choose their backend by the work that they predict, and say why; runs take the workers they gain from."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from runs import Command
+from runs import Command, small
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.mechanisms import server_halves
+from coordinator.server.rounds.rounds import QueryPlan
+from scenarios.backends.on_ray import BITS_A_WORKER, OnRay
 from scenarios.backends.selection import AUTO, LONG, InProcess, Ray, choose, opened
+from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
+from scenarios.data.populations import populate, settled
 from scenarios.experiments import EXPERIMENTS, MAIN_JOB
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
@@ -150,3 +155,32 @@ def test_a_ray_that_does_not_start_is_told_in_a_line(
     assert ended.code == 2
     assert words in ended.err
     assert ended.err.count("\n") == 1
+
+
+def plan(design: str) -> QueryPlan:
+    """Return what is asked of a few devices of 40 items."""
+    filled = settled(populate(small(design=design, users=100))).scenario
+    return QueryPlan(policy=RunSpec(filled).policy, learner=RunSpec(filled).learner, devices=100)
+
+
+@pytest.mark.parametrize(("design", "least"), [("maxsense", 1), ("oue", 40)])
+def test_workers_grow_with_released_bits(design: str, least: int) -> None:
+    place, asked = OnRay(8, most=True), plan(design)
+    query = asked.rehearsal()
+    assert query is not None
+    assert query.bits >= least
+    each = BITS_A_WORKER // query.bits
+    assert [place.choose_workers(asked, answers) for answers in (1, each, each + 1, 3 * each, 9 * each)] == [
+        1,
+        1,
+        2,
+        3,
+        8,
+    ]
+
+
+def test_who_names_a_number_gets_it_and_whose_mechanism_is_unknown_gets_all() -> None:
+    asked: Any = plan("maxsense")
+    assert OnRay(8).choose_workers(asked, 1) == InProcess(8).choose_workers(asked, 1) == 8
+    assert OnRay(8, most=True).choose_workers(asked, 1) == 1
+    assert OnRay(8, most=True).choose_workers(SimpleNamespace(own="somebody's", rehearsal=asked.rehearsal), 1) == 8

@@ -1,4 +1,4 @@
-"""`blindrec plan` and the end of `blindrec data`, as a stranger uses them."""
+"""`blindrec plan` and `blindrec bounds`: what they print, and what they refuse."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from runs import Command, planted_ratings, refused, write_movielens
 
 from coordinator.server.mechanisms import server_halves
+from scenarios.cli import main
 from scenarios.studies.planner import plan as planning
 from scenarios.studies.planner.least_users import Candidate, users_needed
 
@@ -116,7 +117,7 @@ def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypa
         assert words in shown.words
 
 
-def test_data_ends_with_what_could_be_learned(blindrec: Command, ratings: Path) -> None:
+def test_data_ends_with_what_could_be_learned(blindrec: Command, no_pairs: None, ratings: Path) -> None:
     told = blindrec("data", ratings, "--json", "-").result
     rows = told["learnable"]
     assert list(told)[-3:] == ["learnable", "worth", "worth_not"]
@@ -215,3 +216,37 @@ def test_a_run_with_more_questions_than_sets_is_refused(blindrec: Command, nobod
     line = refused(blindrec, "run", "--design", "multi-maxsense", "--items", 60, "--rated", 6, "--questions", 7)
     assert "7" in line
     assert "6" in line
+
+
+def test_the_bound_that_binds_is_the_capacity(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bounds", "--items", "1000", "--rated", "30", "--epsilon", "1", "--json", "-"])
+    assert not ended.value.code
+    rows = json.loads(capsys.readouterr().out)["bounds"]
+    assert [row["name"] for row in rows if row["binds"]] == ["capacity"]
+    assert {"name", "users", "valid"} <= rows[0].keys()
+    assert round(next(row["users"] for row in rows if row["binds"])) == 2802
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], "needs to fail with probability 0.5 at most"),
+        (["--failure", "0.05"], "needs to fail with probability 0.05 at most"),
+        (["--mistakes", "3"], "needs to have more than 3 items wrong with probability 0.5 at most"),
+    ],
+)
+def test_at_which_failure_bounds_hold_is_told(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bounds", "--items", "1000", "--rated", "30", *flags])
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("change", [["--items", "1"], ["--epsilon", "0"], ["--failure", "2"], ["--clusters", "1"]])
+def test_bad_input_of_bounds_is_one_line(change: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bounds", "--items", "1000", "--rated", "30", *change])
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1

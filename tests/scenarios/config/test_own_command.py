@@ -7,12 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import foreign_mechanisms as foreign
 import numpy as np
 import pytest
+from own_pages import result
 from runs import Command, refused
+from thoroughness import size
 
 from scenarios.backends.selection import InProcess
 from scenarios.config.scenario import Scenario
@@ -60,13 +61,6 @@ from coordinator.server.rounds.policies import Fixed
 def twice(setting):
     return Fixed(setting=setting, rounds=2)
 """
-
-
-def result(blindrec: Command, *arguments: object) -> dict[str, Any]:
-    """What a command that must end well prints."""
-    ended = blindrec(*arguments, "--json", "-")
-    assert ended.code == 0, ended.err
-    return ended.result
 
 
 def test_a_design_of_ones_own_runs_by_its_name(blindrec: Command, folder: Path) -> None:
@@ -247,18 +241,7 @@ items = [6]
 )
 def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: Path, design: str, channel: str) -> None:
     (folder / "grid.toml").write_text(GRID.format(design=design), encoding="utf-8")
-    swept = (
-        "sweep",
-        "sample-complexity",
-        "grid.toml",
-        "--allow-code",
-        "--out",
-        "sw",
-        "--backend",
-        "inprocess",
-        "--workers",
-        1,
-    )
+    swept = ["sweep", "sample-complexity", "grid.toml", "--allow-code", "--out", "sw", *WORLD[-2:], "--workers", 1]
     shown = blindrec(*swept)
     assert shown.code == 0, shown.err
     assert channel in shown.out
@@ -269,9 +252,9 @@ def test_a_sweep_says_how_far_a_channel_was_checked(blindrec: Command, folder: P
 
 @pytest.mark.statistical
 def test_what_is_predicted_is_met() -> None:
-    """Twenty seeds: the mean lies within 4.5 of its standard errors and a hundredth; false alarm below 3e-4."""
+    """The mean lies within 4.5 of its standard errors and a hundredth; false alarm of all twenty seeds below 3e-4."""
     world = {"design": foreign.OUE(), "items": 40, "rated": 5, "users": 6000, "epsilon": 2}
-    told = [record(run(Scenario.model_validate({**world, "seed": seed}), InProcess(2))) for seed in range(20)]
+    told = [record(run(Scenario.model_validate({**world, "seed": seed}), InProcess(2))) for seed in range(size(20, 10))]
     found = np.array([one["accuracy"] for one in told])
     assert abs(found.mean() - told[0]["accuracy_predicted"]) < 4.5 * found.std(ddof=1) / np.sqrt(found.size) + 0.01
 

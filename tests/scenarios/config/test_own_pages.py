@@ -1,7 +1,8 @@
-"""docs/your-own-mechanism.md: its class is short, runs as it stands on every layout, and its errors are those told."""
+"""The pages of custom mechanisms and policies: their classes are short, and run as they stand on every layout."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from benchmarks.pages import folder_of_pages
 
 PAGE = OwnPage("docs/your-own-mechanism.md", "oue.py")
 RUN = ("run", "--design", "oue:OUE", "--items", 20, "--rated", 5, "--users", 2000, "--epsilon", 2)
+POLICY_PAGE = OwnPage("docs/your-own-policy.md", "halves.py")
+POLICY_RUN = ("run", "--design", "sign", "--policy", "halves:Halves", "--items", 200, "--rated", 20)
 HERE = ("--backend", "inprocess")
 
 
 @pytest.fixture(autouse=True)
 def folder() -> Iterator[Path]:
-    """A working directory with the page's module."""
+    """A working directory with the pages' modules."""
     with folder_of_pages():
         yield Path.cwd()
 
@@ -70,3 +73,33 @@ def test_a_sweep_takes_it(blindrec: Command, folder: Path) -> None:
     told = result(blindrec, "sweep", "sample-complexity", "grid.toml", "--allow-code", "--out", folder / "sweep", *HERE)
     assert {row["design"] for row in told["settings"]} == {"oue:OUE"}
     assert all(row["users"] for row in told["settings"])
+
+
+def test_the_policy_is_short_and_needs_nothing_else() -> None:
+    assert POLICY_PAGE.lines <= 30
+    imported = [node for node in ast.walk(ast.parse(POLICY_PAGE.code)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    roots = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in imported}
+    assert roots == {"dataclasses", "numpy", "blindrec"}
+
+
+def test_the_policy_asks_the_same_on_every_layout(blindrec: Command) -> None:
+    told = [
+        result(blindrec, *POLICY_RUN, "--users", 60_000, *HERE, *layout)["releases_sha256"]
+        for layout in ((), ("--workers", 2, "--devices-per-actor", 7000))
+    ]
+    assert told[0] == told[1]
+
+
+MISTAKES = {
+    "no case for no round": ("number == 0", "number == -1"),
+    "an unsorted pool": ('np.sort(np.argsort(-believed.doubt, kind="stable")[:many])', "np.argsort(believed.doubt)"),
+    "a round by chance": ("state.devices // self.rounds", "np.random.default_rng().integers(1, 60_000)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_the_policy_is_told_as_the_page_tells_it(mistake: str, blindrec: Command) -> None:
+    POLICY_PAGE.changed(*MISTAKES[mistake])
+    ended = blindrec(*POLICY_RUN, "--users", 60_000, *HERE, "--json", "-")
+    assert ended.code == 2
+    assert ended.err.strip() in POLICY_PAGE.text.splitlines()
