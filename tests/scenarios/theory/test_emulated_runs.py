@@ -92,7 +92,7 @@ def test_the_settings_that_a_theory_had_wrong_by_a_tenth(place: int) -> None:
     """Within 0.02 and 3 standard errors of devices: false alarm .3 %; the theory's .830 and .901 lie outside."""
     settings = {"design": "pairwise", **EARLIER[place]}
     scenario = settle(Scenario.model_validate(settings).complete())
-    mean, error, _ = measured(scenario, most=size(120, 60))
+    mean, error, _ = measured(scenario, most=120)
     told = predict(scenario, scenario.users or 0)
     assert told is not None
     assert abs(told - mean) <= 0.02 + 3 * error
