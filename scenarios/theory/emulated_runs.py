@@ -215,9 +215,8 @@ class Goal:
                 total = total + right * np.log(chance) + (shares.size - right) * np.log1p(-chance)
             return total
         variance = self.target * (1 - self.target) / self.items
-        variance = max(
-            [variance, float(np.mean([shares.var(ddof=1) for shares in batches]))] if batches else [variance]
-        )
+        if batches:
+            variance = max(variance, float(np.mean([shares.var(ddof=1) for shares in batches])))
         for share, shares in zip(expected, batches, strict=True):
             mean = float(shares.mean())
             spread = variance / shares.size + (0.25 * (mean - self.target)) ** 2
@@ -344,12 +343,12 @@ def content_cache(make: Callable[P, T]) -> Callable[P, T]:
     things: dict[Any, T] = {}
 
     @wraps(make)
-    def look_up(*arguments: P.args, **_: P.kwargs) -> T:
-        key = _content(arguments)
+    def look_up(*arguments: P.args, **options: P.kwargs) -> T:
+        key = _content((*arguments, *options.items()))
         if key not in things:
             if len(things) >= 256:  # the oldest goes: a thing of pairs takes megabytes
                 del things[next(iter(things))]
-            things[key] = make(*arguments)
+            things[key] = make(*arguments, **options)
         return things[key]
 
     return look_up

@@ -100,20 +100,26 @@ def prediction(subject: MechanismUnderTest) -> str:
     The mean of `RUNS` runs lies within Student's interval of its own standard error and `SLACK` around the prediction;
     that fails a right prediction with probability `RUNS_FALSE_ALARM`.
     """
-    from scipy.stats import t  # noqa: PLC0415 (the table of checks needs none of it)
-
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are predicted")
     users, share, faint = _prediction_of(subject.scenario)
     runs = (run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1)) for seed in range(RUNS))
     right = np.array([_right(one) for one in runs])
-    radius = float(t.isf(RUNS_FALSE_ALARM / 2, RUNS - 1)) * float(right.std(ddof=1)) / math.sqrt(RUNS) + SLACK
-    measured = float(right.mean())
+    measured, radius = _student(right, RUNS_FALSE_ALARM)
+    radius += SLACK
     if faint and measured < WANTED:
         raise Unchecked(f"{users} users: {measured:.3f} right, {share:.3f} predicted; both are too few to compare")
     if abs(measured - share) > radius:
         raise Failed(f"{users} users: {measured:.3f} of the items are right, {share:.3f} predicted, +- {radius:.3f}")
     return f"{users} users: {measured:.3f} right, {share:.3f} predicted, +- {radius:.3f}"
+
+
+def _student(values: Floats, doubt: float) -> tuple[float, float]:
+    """Return the mean of runs' values, and how far Student's interval reaches from it, wrong with this probability."""
+    from scipy.stats import t  # noqa: PLC0415 (the table of checks needs none of it)
+
+    reach = float(t.isf(doubt / 2, values.size - 1)) / math.sqrt(values.size)
+    return float(values.mean()), reach * float(values.std(ddof=1))
 
 
 def _right(result: MainResult) -> float:
@@ -155,21 +161,17 @@ def estimates(subject: MechanismUnderTest) -> str:
     Items that are liked alike have one mean; around it the squares of values over squares of standard errors average
     one; its mean over `RUNS` seeds lies in Student's interval of 1, but for a factor of `ERROR_SLACK` in the errors.
     """
-    from scipy.stats import t  # noqa: PLC0415 (the table of checks needs none of it)
-
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are estimated")
     if not isinstance(RunSpec(subject.scenario(_size(ESTIMATE_USERS), EPSILON)).design, CustomDesign | PoolDesign):
         raise Unchecked("it estimates no value and standard error of every item")
     runs = [_estimates_of(subject, seed) for seed in range(RUNS)]
-    reach = float(t.isf(RUNS_FALSE_ALARM / 4, RUNS - 1)) / math.sqrt(RUNS)
     rise = np.array([value[level > 0].mean() - value[level < 0].mean() for value, _, level in runs])
-    around, radius = float(rise.mean()), reach * float(rise.std(ddof=1))
+    around, radius = _student(rise, RUNS_FALSE_ALARM / 2)
     rises = f"values rise by {around:.3g} +- {radius:.2g}"
     if around + radius < 0:
         raise Failed(f"items that are liked more have lower values: by {-around:.3g} +- {radius:.2g}")
-    spread = np.array([_spread(*one) for one in runs])
-    mean, wide = float(spread.mean()), reach * float(spread.std(ddof=1))
+    mean, wide = _student(np.array([_spread(*one) for one in runs]), RUNS_FALSE_ALARM / 2)
     if mean - wide > ERROR_SLACK**2 or mean + wide < 1 / ERROR_SLACK**2:
         share = f"{math.sqrt(mean):.3g} of the standard errors that it states"
         raise Failed(f"values of items that are liked alike lie {share} from their mean")
@@ -419,7 +421,7 @@ def crossing(subject: MechanismUnderTest) -> str:
     if (release.pairs is not None) != subject.public.names_rated:
         raise Failed("pairs of items are released" if release.pairs else "the pairs that bits are about are missing")
     statistic = aggregate(query, release)
-    _whole_numbers(statistic)
+    _values(statistic)
     if SECRET in pickle.dumps([query, release, statistic]):
         raise Failed("the devices' secret is in what crosses")
     return f"{query.bits} bits a device, {int(silent.sum())} of {release.count} silent"
@@ -458,19 +460,17 @@ def _who(subject: MechanismUnderTest, query: Query, rated: Rated) -> tuple[bytes
     return mask.tobytes(), b"" if pairs is None else pairs.tobytes()
 
 
-def _whole_numbers(statistic: Statistic) -> None:
+def _values(statistic: Statistic) -> dict[str, object]:
+    """Return the parts of a statistic, which must be whole numbers, or arrays of them, as plain values."""
     if not isinstance(statistic, Statistic):
         raise Failed(f"aggregate returns a {type(statistic).__name__}, no Statistic")
+    values: dict[str, object] = {}
     for part in fields(statistic):
         value = getattr(statistic, part.name)
         if type(value) is not int and not (isinstance(value, np.ndarray) and value.dtype == np.int64):
             raise Failed(f"{part.name} of the statistic is no whole number, nor an array of int64")
-
-
-def _values(statistic: Statistic) -> dict[str, object]:
-    _whole_numbers(statistic)
-    values = {part.name: getattr(statistic, part.name) for part in fields(statistic)}
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+        values[part.name] = value.tolist() if isinstance(value, np.ndarray) else value
+    return values
 
 
 def refusals(subject: MechanismUnderTest) -> str:
