@@ -64,7 +64,7 @@ def _of_grid() -> Callable[..., None]:
         sweep = load_sweep(grid, seeds=seeds, allow_code=allow_code)
         _measure(sweep, Path(grid).stem, out, backend, address, workers, json, figure)
 
-    command.__doc__ = kind_of(DEFAULT_KIND).help
+    command.__doc__ = kind_of(DEFAULT_KIND).help_with_folder()
     return command
 
 
@@ -84,7 +84,7 @@ def _of_kind(name: str) -> Callable[..., None]:
     ) -> None:
         _measure(sweep_of({"sweep": name, **settings}), name, out, backend, address, workers, json, figure)
 
-    command.__doc__ = kind.help
+    command.__doc__ = kind.help_with_folder()
     return command
 
 

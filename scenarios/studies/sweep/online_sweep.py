@@ -415,11 +415,6 @@ expected, exactly) and to plurality, client by client; what P, D and R were meas
 
 \b
   blindrec sweep online --ratings ratings.csv --clients 50 --out served
-
-Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
-with more --seeds, --axes or --recommenders it goes on, too. The same seeds give the same numbers on every backend. At
-the end the folder holds result.json, units.parquet (every run), table.csv, figure.png with figure.csv (every point in
-it, bounds included) and versions.json.
 """
 
 
