@@ -57,7 +57,7 @@ def _of_grid() -> Callable[..., None]:
     ) -> None:
         _measure(load_sweep(grid, seeds=seeds, allow_code=allow_code), Path(grid).stem, out, place, output)
 
-    command.__doc__ = kind_of(DEFAULT_KIND).help
+    command.__doc__ = kind_of(DEFAULT_KIND).help_with_folder()
     return command
 
 
@@ -68,7 +68,7 @@ def _of_kind(name: str) -> Callable[..., None]:
     def command(*, out: Out, place: BackendFlags, output: Output, **settings: Any) -> None:
         _measure(sweep_of({"sweep": name, **settings}), name, out, place, output)
 
-    command.__doc__ = kind.help
+    command.__doc__ = kind.help_with_folder()
     return command
 
 

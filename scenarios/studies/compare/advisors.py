@@ -21,10 +21,7 @@ _COLUMNS = 1 << 25  # Number of similarities that are computed at a time
 
 
 def neighbours(likes: Any, count: int) -> Scorer:
-    """Return item kNN: an item's score is the sum of its cosines with those of its ``count`` neighbours that are liked.
-
-    Shapes: ``likes`` (people, N).
-    """
+    """Return item kNN of likes (people, N): a score sums the cosines with the liked ones of ``count`` neighbours."""
     sizes = np.sqrt(likes.sum(axis=0))
     scaled = (likes / np.where(sizes > 0, sizes, 1)).tocsc()
     blocks, items = [], likes.shape[1]
@@ -44,10 +41,7 @@ def neighbours(likes: Any, count: int) -> Scorer:
 
 
 def alternating(likes: Any, rank: int, ridge: float) -> Scorer:
-    """Return weighted matrix factorisation by alternating least squares, by the package `implicit`.
-
-    Shapes: ``likes`` (people, N).
-    """
+    """Return weighted matrix factorisation of likes (people, N) by alternating least squares, by `implicit`."""
     from implicit.cpu.als import AlternatingLeastSquares  # noqa: PLC0415 (an extra)
 
     def weighed(of: Any) -> Any:
@@ -75,12 +69,10 @@ def decomposed(likes: Any, rank: int) -> Scorer:
 
 
 def ease(likes: Any, ridge: float) -> Scorer:
-    """Return EASE: the ridge regression of every item on all others (Steck, WWW 2019).
+    """Return EASE of likes X (people, N): the ridge regression of every item on all others (Steck, WWW 2019).
 
     Where there are fewer people than items the inverse is taken among people, by Woodbury's identity:
     ``P = (X'X + r I)^-1 = (I - X'(XX' + r I)^-1 X) / r``. A device's scores are ``x - x P / diag P``.
-
-    Shapes: ``likes`` (people, N).
     """
     people, items = likes.shape
     if people >= items:

@@ -114,10 +114,7 @@ def crossings(curves: Floats, logs: Floats, height: Floats | float) -> Floats:
 
 
 def people_for(heights: Heights, plain: Floats, share: float, file_error: float) -> dict[str, Any]:
-    """Return how many people it takes until worth is a share of plain popularity's, with an interval of 95 %.
-
-    Shapes: ``plain`` (splits, 1 + samples).
-    """
+    """Return how many people it takes until worth is a share of ``plain`` (splits, 1 + samples), with its interval."""
     users, top = sorted(heights), share * plain
     curves = np.stack([heights[one] for one in users])
     means = dict(zip(users, curves[:, :, 0].mean(axis=1).tolist(), strict=True))

@@ -142,10 +142,7 @@ ELSEWHERE = "volunteers or curator"
 def needs(
     settings: Comparison, *, epsilons: Sequence[Epsilon] = (), users: int | None = None, worth: float = WORTH
 ) -> list[dict[str, Any]]:
-    """Return how many people private advice takes, among people like a file's, and which advice to use.
-
-    ``epsilons`` in nats.
-    """
+    """Return how many people private advice takes, among people like a file's, and which advice to use."""
     table, forecast = table_of(settings), Forecast(settings)
     if table.count <= 2 * TOP:
         raise InputError(f"the file has {table.count} items; lists of ten say something among more than {2 * TOP}")

@@ -108,7 +108,7 @@ def clients_of(settings: Comparison, seed: int) -> OnlineWorld:
 
 def served_in(settings: Comparison) -> tuple[tuple[str, ...], str | None]:
     """Return which recommenders can serve clients of the file, and why none can."""
-    names = panel_sweep(settings).recommenders or ()
+    names = panel_sweep(settings).recommenders
     try:
         for seed in range(settings.seed, settings.seed + settings.seeds) if names else ():
             clients_of(settings, seed)

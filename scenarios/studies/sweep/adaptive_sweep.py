@@ -435,11 +435,6 @@ seeds at thousands of items take minutes. MaxSense is planned only, then.
 \b
   blindrec sweep adaptive --items 100,300,1000 --out compared
   blindrec sweep adaptive --items 300,1000,3000 --seeds 400 --statistic moments --out emulated
-
-Every finished run (scheme, items, seed) is kept in the folder at once: Ctrl-C loses only what is under way, and the
-same command goes on; with more --seeds, --items or --schemes it goes on, too. At the end the folder holds result.json,
-units.parquet (every run), table.csv, users.png with users.csv (every point, lower bounds included), trajectory.png with
-trajectory.csv (one adaptive run, round by round) and versions.json.
 """
 
 

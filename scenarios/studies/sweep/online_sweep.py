@@ -224,13 +224,6 @@ class Point(NamedTuple):
         """Return what is run."""
         return validated(OnlineScenario, None, {"recommender": self.recommender, "seed": seed, **self.setting.shape()})
 
-    def check(self) -> None:
-        """Refuse what cannot be run."""
-        scenario = self.scenario(0)
-        if self.setting.environment == HALVING:
-            halving_world(scenario)
-        epsilon_proved(self.recommender, **self.setting.shape())
-
 
 class OnlineSweepOptions(BaseModel):
     """What is said beside the keys of an online scenario."""
@@ -307,7 +300,10 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
                 raise InputError(f"axis {axis} has none of the recommenders; leave it out, or add one of its own")
         for point in self.points:
             try:
-                point.check()
+                scenario = point.scenario(0)
+                if point.setting.environment == HALVING:
+                    halving_world(scenario)
+                epsilon_proved(point.recommender, **point.setting.shape())
             except InputError as error:
                 raise InputError(f"axis {point.axis} at {point.x}: {error}") from None
 
@@ -420,11 +416,6 @@ expected, exactly) and to plurality, client by client; what P, D and R were meas
 
 \b
   blindrec sweep online --ratings ratings.csv --clients 50 --out served
-
-Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
-with more --seeds, --axes or --recommenders it goes on, too. The same seeds give the same numbers on every backend. At
-the end the folder holds result.json, units.parquet (every run), table.csv, figure.png with figure.csv (every point in
-it, bounds included) and versions.json.
 """
 
 
@@ -575,7 +566,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
 
     base: Mapping[str, Any]  # Of all scenarios: the file and how it is read, clients, rounds and objects
     sha256: str  # Of the file: it is known by its content, not by its name
-    recommenders: tuple[str, ...] | None  # None: all that apply
+    recommenders: tuple[str, ...]
     seeds: int  # Each draws its own clients
     key, measurement = ClientsKey, ClientsMeasurement
 
@@ -584,26 +575,20 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         """Refuse what cannot be run, before anything runs; the first seed's clients are drawn for that."""
         path = ratings.absolute()  # tasks of Ray run in another directory
         clients = CLIENTS if options.clients is None else options.clients
+        two = values.get("objects") in (None, 2)
+        applicable = tuple(name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp)
         sweep = cls(
             base={**values, "ratings": path, "clients": clients},
             sha256=file_sha256(path, "ratings file"),
-            recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)),
+            recommenders=recommenders_of(options.recommenders, compared_in(RATINGS)) or applicable,
             seeds=options.seeds or 1,
         )
         tell_remarks(read_for(sweep.scenario(REFERENCE, 0)).table, console())
-        for recommender in sweep.names:
+        for recommender in sweep.recommenders:
             scenario = sweep.scenario(recommender, 0)
             for client in world_of(scenario.model_copy(update={"recommender": REFERENCE})).clients:
                 proved(scenario, client, recommender)
         return sweep
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The recommenders that are compared."""
-        two = self.base.get("objects") in (None, 2)
-        return self.recommenders or tuple(
-            name for name in compared_in(RATINGS) if two or not recommender_of(name).sharp
-        )
 
     def scenario(self, recommender: str, seed: int) -> OnlineScenario:
         """Return what is run."""
@@ -619,7 +604,7 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
 
     def units(self, done: Clients) -> dict[ClientsKey, Callable[[], ClientsMeasurement]]:
         """Return a unit a recommender and seed."""
-        keys = [ClientsKey(name, seed) for seed in range(self.seeds) for name in self.names]
+        keys = [ClientsKey(name, seed) for seed in range(self.seeds) for name in self.recommenders]
         return {key: partial(measure_clients, self.scenario(*key)) for key in keys}
 
     def table(self, units: Clients) -> pd.DataFrame:
@@ -645,9 +630,9 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         for share, size in (("share", "loss"), ("random_share", "loss_random"), ("radius_share", "radius")):
             table[share] = table[size] / table["rounds"]
         means = table.groupby(["recommender", "client"], sort=False).mean(numeric_only=True)
-        first = means.loc[self.names[0]]
+        first = means.loc[self.recommenders[0]]
         world = {name: _spread(first[name].to_numpy(np.float64)) for name in _WORLD}
-        rows = [_recommender_row(name, means, table[table["recommender"] == name]) for name in self.names]
+        rows = [_recommender_row(name, means, table[table["recommender"] == name]) for name in self.recommenders]
         grid = {"seeds": self.seeds, "interval": CONFIDENCE, "distinct_clients": len(first)}
         return {**self.content(), **grid, "world": world, "recommenders": rows}
 

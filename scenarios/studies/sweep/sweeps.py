@@ -51,6 +51,16 @@ class Sweep(ABC, Generic[K, M]):
     def content(self) -> dict[str, Any]:
         """Return what every unit depends on, as JSON values; not which units there are."""
 
+    @classmethod
+    def help_with_folder(cls) -> str:
+        """Return what `--help` teaches of this kind, and of the folder of any."""
+        units, rows = cls.tables
+        return f"""{cls.help}
+Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
+with more seeds or settings it goes on, too. At the end the folder holds result.json, versions.json, {units} (every
+unit), {rows} and every figure as a picture; all its points, bounds included, stand in these tables or beside it.
+"""
+
     def work(self) -> float:
         """Predict what all units take [s of one processor]: a second each, also those that the folder holds already."""
         return float(len(self.units({})))

@@ -179,9 +179,6 @@ Figures: 1-left (uniform and weighted trace norm, users with most ratings first)
 against random ones at the same number of ratings), 2 (every mechanism, private devices batch by batch, and the paired
 gain over public users only), attack (what a server that knows k ratings learns from one release; the first seed only).
 Rank, regularisation and the weights of noisy releases are chosen on held-out public users, a seed each.
-
-Every finished unit is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on.
-At the end the folder holds result.json, points.csv (every seed), summary.csv, attack.csv and a picture a figure.
 """
 
     @classmethod

@@ -386,10 +386,8 @@ A third success, criteria = ["top"], is about a list by popularity: share = 0.8 
 the 50 of highest score. A file is swept by it alone: ratings = "ratings.csv" in [base], whose users are drawn again and
 again, up to most_users = 40000000.
 
-Every finished run is kept in the folder at once: Ctrl-C loses only what is under way, and the same command goes on;
-with more --seeds it goes on, too. At the end the folder holds result.json, thresholds.parquet (every seed),
-settings.csv, figure.png and figure.csv (every point in it, bounds included). What the planner says stands beside what
-was measured; with `probe = 0.9` accuracy is measured, too, where the planner says 0.9.
+What the planner says stands beside what was measured; with `probe = 0.9` accuracy is measured, too, where the planner
+says 0.9.
 """
 
 

@@ -187,15 +187,15 @@ def test_what_belongs_to_another_sweep_is_refused(swept: Command, out: Path) -> 
 @pytest.mark.parametrize(
     ("name", "taught"),
     [
-        ("sample-complexity", ("[[grid]]", 'per = ["log items"]', "maxsense-items", "figure.png", "--seeds")),
-        ("adaptive", (*SCHEMES, "moments", "trajectory.png", "quantile", "open", "--vectors", "blindrec sweep")),
-        ("online", (*AXES, "Theorem 6", "figure.csv", "minutes", "--ratings", "--recommenders", "halving")),
+        ("sample-complexity", ("[[grid]]", 'per = ["log items"]', "maxsense-items", "thresholds.parquet", "probe")),
+        ("adaptive", (*SCHEMES, "moments", "quantile", "open", "--vectors", "blindrec sweep")),
+        ("online", (*AXES, "Theorem 6", "minutes", "--ratings", "--recommenders", "halving")),
     ],
 )
 def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> None:
     told = blindrec("sweep", name, "--help")
     assert told.code == 0
-    for words in (*taught, "Ctrl-C"):
+    for words in (*taught, "Ctrl-C", "result.json"):
         assert words in told.out, words
     assert name in blindrec("sweep").out
     assert name in blindrec("sweep", "--help").out
