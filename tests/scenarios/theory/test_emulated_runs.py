@@ -150,7 +150,7 @@ def test_rows_say_that_they_are_emulated(few_draws: None) -> None:
 def test_draws_are_those_of_their_users() -> None:
     """The order of questions, and how many draws were looked at before, do not matter."""
     key = np.array([[0.7, 0.4], [0.4, 0.7]]), np.array([10, 10]), "centred"
-    one, other = pair_emulation(*key), pair_emulation.__wrapped__(*key)
+    one, other = pair_emulation(*key), pair_emulation.__wrapped__(*key)  # type: ignore[attr-defined]
     assert pair_emulation(key[0].copy(), *key[1:]) is one is not pair_emulation(key[0] + 0.1, *key[1:])
     few = one.shares(400, 4)
     assert (other.shares(400, 12)[:4] == few).all()
