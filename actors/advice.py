@@ -92,7 +92,8 @@ def recommend_featured(model: Model, features: PublicFeatures | None, rated: Lik
         seen[block.owners, block.items], likes[block.owners, block.items] = True, block.values
         log_scores = np.log(_scores(model, block, likes))
         if features is not None:
-            log_scores += _gains(model, features, likes)
+            liked: Floats2 = likes.astype(np.float64) @ features.has
+            log_scores += features.gains(liked, likes.sum(axis=1).astype(np.float64), model.score)
         log_scores[seen] = -np.inf
         best = order[np.argsort(-log_scores[:, order], axis=1, kind="stable")[:, :k]]
         left = np.take_along_axis(log_scores, best, axis=1) > -np.inf
@@ -110,11 +111,6 @@ def _scores(model: Model, rated: Likes, likes: Bools2) -> Floats2:
     values = np.full(likes.shape, LEAST_SCORE)
     values[:, model.near.pool] = np.maximum(scores(model.near, likes[:, model.near.pool]), LEAST_SCORE)
     return values
-
-
-def _gains(model: Model, features: PublicFeatures, likes: Bools2) -> Floats2:
-    liked: Floats2 = likes.astype(np.float64) @ features.has
-    return features.gains(liked, likes.sum(axis=1).astype(np.float64), model.score)
 
 
 @compiled

@@ -150,7 +150,5 @@ def of_kind(
     """Call the kernel for this kind of ratings; a sketch has one kernel for each kind."""
     if isinstance(ratings, BlockRatings):
         block(ratings)
-    elif isinstance(ratings, StoredRatings):
-        stored(ratings)
     else:
-        raise TypeError(f"ratings are {type(ratings).__name__}, which no kernel reads; give block or stored ones")
+        stored(ratings)

@@ -209,7 +209,6 @@ class PairSigns(DeviceHalf):
     names = ("pair-signs",)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        """Return each device's bit, uint8, shape (devices, 1)."""
         assert query.pool is not None
         centres, unit = (
             (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
@@ -230,7 +229,6 @@ class Anchor(DeviceHalf):
     names = ("anchor",)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        """Return each device's bit, uint8, shape (devices, 1)."""
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
         key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)

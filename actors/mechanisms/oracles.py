@@ -119,7 +119,6 @@ class Olh(OneItem):
     names = ("olh",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        """Return each device's bucket."""
         streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
         codes = np.empty((values.size, 1), np.int32)
         buckets_of(streams, values, int(query.parameters[BUCKETS]), codes[:, 0])
@@ -132,7 +131,6 @@ class Hadamard(OneItem):
     names = ("hadamard",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        """Return each device's signs."""
         streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
         codes = np.empty((values.size, 1), np.int32)
         signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes[:, 0])

@@ -117,7 +117,6 @@ class Set(PackedHalf):
     names = ("set",)
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
-        """Return each device's set; see `actors.mechanisms.sets`."""
         return Sketch(liked_sets(query, ratings, coins))
 
     def packed(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits:

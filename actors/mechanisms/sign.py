@@ -142,7 +142,6 @@ class Sign(DeviceHalf):
         return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:
-        """Return the sign and the number of the vector that each device names, as bits."""
         positive, vector = choose(private.view(np.int32), PublicSign().channel(query), coins)
         return to_bits(positive, vector, int(query.parameters["vectors"]))
 

@@ -151,10 +151,9 @@ def test_the_design_asks_about_disjoint_full_sets() -> None:
 
 
 # MaxSense about a pool of items: bits and sums are the oracle's, and the whole catalogue is one of the pools.
-TWO_CLASSES = ((0.9, 0.1, 0.5), (0.0, 1.0, 0.25))
 WORLDS = {
-    "few rated": worlds.world(items=150, rated=7, like=TWO_CLASSES, shares=(0.3, 0.7)),
-    "half rated": worlds.world(items=40, rated=20, like=TWO_CLASSES, shares=(0.5, 0.5)),
+    "few rated": worlds.world(items=150, rated=7, like=MANY, shares=(0.3, 0.7)),
+    "half rated": worlds.world(items=40, rated=20, like=MANY, shares=(0.5, 0.5)),
     "just above half": worlds.world(items=41, rated=21),
     "all": worlds.world(items=30, rated=30, like=((0.2, 0.1),)),
     "one of one": worlds.world(items=1, rated=1),

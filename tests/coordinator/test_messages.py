@@ -64,16 +64,10 @@ CHANGES: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=str)
-def test_any_change_changes_the_id(change: dict[str, object]) -> None:
-    changed = forged(BASE, **change)
-    assert changed.id != BASE.id
-    assert len(changed.id) == 16
-
-
-def test_all_changes_have_different_ids() -> None:
-    ids = {forged(BASE, **change).id for change in CHANGES}
-    assert len(ids) == len(CHANGES)
+def test_any_change_changes_the_id() -> None:
+    ids = {forged(BASE, **change).id for change in [{}, *CHANGES]}
+    assert len(ids) == 1 + len(CHANGES)
+    assert {len(one) for one in ids} == {16}
 
 
 def test_every_field_of_a_query_is_in_its_id() -> None:

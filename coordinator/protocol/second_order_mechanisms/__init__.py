@@ -116,7 +116,6 @@ class Signs(SecondOrderPublic):
     """Releases of m signs, packed, 1 for plus, most significant bit first; what follows them is the mechanism's own."""
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:
-        """Return the bytes of a release."""
         return packed_size(features)
 
     def row(self, payload: bytes, features: ItemFeatures, query: QueryView, *, rescale: bool) -> Floats:
@@ -134,7 +133,6 @@ class Numbers(SecondOrderPublic):
     """Releases of m numbers in the scale of the ratings, little-endian float64."""
 
     def size(self, features: ItemFeatures, query: QueryView) -> int:
-        """Return the bytes of a release."""
         return 8 * features.items
 
     def check(self, payload: bytes, features: ItemFeatures, query: QueryView) -> None:
