@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from coordinator.server.moments.sign_moments import SignMoments
     from coordinator.server.rounds.learner import Learner
 
-KMEANS = "k-means"
-"""Name of the decoder that clusters the class's values."""
+KMEANS = "k-means"  # Name of the decoder that clusters the class's values
 DECODERS = (KMEANS, POSTERIOR)
 MANY = 1_000_000
 """Number of devices from whose typical counts an answer's information follows."""

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from coordinator.server.moments.blocks import BlockParameters
     from coordinator.server.moments.emulation import EmulatedDevices
 
-MOST_ROUNDS = 10_000
-"""Number of rounds after which a policy is assumed never to stop."""
+MOST_ROUNDS = 10_000  # Number of rounds after which a policy is assumed never to stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +89,9 @@ class Design(Protocol):
     @property
     def items(self) -> int:
         """Number of items N of the catalogue."""
-        ...
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
-        ...
 
 
 @runtime_checkable
@@ -104,26 +101,21 @@ class PoolDesign(Design, Protocol):
     @property
     def name(self) -> str:
         """What its queries are called."""
-        ...
 
     @property
     def widest(self) -> float:
         """Largest difference between the levels of two clusters."""
-        ...
 
     def query(
         self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round about a pool, by default all items, of which estimates may be ``expected``."""
-        ...
 
     def read(self, query: Query, statistic: Any, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item; ``expected``, shape (N,), are newer ones than the query holds."""
-        ...
 
     def rates(self, query: Query, expected: Floats | None = None) -> Floats:
         """Return the information of one device's answer about each item of a query's pool, as `read` counts it."""
-        ...
 
 
 @runtime_checkable
@@ -132,4 +124,3 @@ class EmulatedDesign(Protocol):
 
     def emulate(self, query: Query, crowd: EmulatedDevices, coins: np.random.Generator) -> tuple[Ints, Ints, int]:
         """Draw counts of the pool's items: answers about each, and ones among them, shape (M,); and all ones."""
-        ...

@@ -69,10 +69,8 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
 )
 POSTERIOR = "posterior"
 """Name of the decoder that takes every item's most probable cluster."""
-POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)
-"""Policies that a `PoolDesign` can follow."""
-SETS = ("centred", "paper")
-"""Decoders of scores: ours and the paper's."""
+POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies that a `PoolDesign` can follow
+SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
 TRUST_LOCAL, TRUST_CURATOR = "local", "curator"
 Theta = Annotated[float, Field(ge=1e-9, allow_inf_nan=False, description="Sensed items a user rated, on average [1].")]
 """A setting that all mechanisms share that ask about sets."""
@@ -93,12 +91,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    splits: ClassVar[bool] = False
-    """Whether epsilon is split over questions."""
+    splits: ClassVar[bool] = False  # Whether epsilon is split over questions
     always_told: ClassVar[frozenset[str]] = frozenset()
     """Names of settings that tables show even if they have their default values."""
-    jumps: ClassVar[bool] = False
-    """Whether the query changes with the integer part of epsilon."""
+    jumps: ClassVar[bool] = False  # Whether the query changes with the integer part of epsilon
 
     @property
     def rated_public(self) -> bool:

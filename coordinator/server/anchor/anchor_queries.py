@@ -20,8 +20,7 @@ from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.server_half import check_shape
 
-LEAST_POOL, POOL = 20, 2.0
-"""A pool has so many items at least, or so many times N / w."""
+LEAST_POOL, POOL = 20, 2.0  # A pool has so many items at least, or so many times N / w
 LEAST_OF_EACH, POOL_OF_MORE = 12, 3.0
 """With three clusters or more, or three classes, it has so many items of each at least, or so many times N / w."""
 SENSING_LEVELS = 16
@@ -159,12 +158,10 @@ def history_of(rounds: Sequence[AnchorRound]) -> AnchorHistory:
     )
 
 
-ENOUGH = 1.06
-"""Largest eigenvalue, as a multiple of what noise alone has, at which the first anchors are taken."""
+ENOUGH = 1.06  # Largest eigenvalue, as a multiple of what noise alone has, at which the first anchors are taken
 FIRST_LOOK, NEXT_LOOK = 1.2, 0.12
 """Users of the first look, in units of ``1 / (M g2^2)``, and by what share later looks have more."""
-CLIP = 6.0
-"""Log-odds of a first anchor at most."""
+CLIP = 6.0  # Log-odds of a first anchor at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

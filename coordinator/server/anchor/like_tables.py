@@ -32,10 +32,8 @@ from coordinator.server.design import RoundTerms
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 
-GUESS_UNIT = 256
-"""Steps of a rating's log-likelihood in a guess."""
-REACH = 9.0
-"""A sum of public signs is taken to lie within so many standard deviations of 0."""
+GUESS_UNIT = 256  # Steps of a rating's log-likelihood in a guess
+REACH = 9.0  # A sum of public signs is taken to lie within so many standard deviations of 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +119,9 @@ def _ring(counts: Indices2, chances: Floats2, rated: int) -> int:
 
 TIE, FIRST = 0.05, 0.15
 """Standard deviations of a like rate's step from one round to the next, and of the first round's from its start."""
-STEPS = 40
-"""Steps of expectation and maximisation."""
-LEAST_RATE = 0.02
-"""Like rates lie so far from 0 and 1 at least."""
-SHARE_ITEMS = 5.0
-"""Items that each cluster is taken to have beside those of the catalogue, so that none vanishes."""
+STEPS = 40  # Steps of expectation and maximisation
+LEAST_RATE = 0.02  # Like rates lie so far from 0 and 1 at least
+SHARE_ITEMS = 5.0  # Items that each cluster is taken to have beside those of the catalogue, so that none vanishes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +211,7 @@ def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, 
     return np.asarray(np.linalg.solve(system, right), np.float64)
 
 
-OPEN = 0.6
-"""How often an open item is sensed that says most of the class, where all say as much."""
+OPEN = 0.6  # How often an open item is sensed that says most of the class, where all say as much
 COUNT_UNIT, MOST_UNITS = 64, 8
 """Steps of the root mean square of what ratings count, and how many times that one may count."""
 PROBES, CONTROL_PART = 0.05, 8
@@ -300,12 +294,10 @@ def _whole(values: Floats2) -> Indices2:
     return integers
 
 
-LEAST_START_RATE = 0.04
-"""Like rates of a start lie so far from 0 and 1 at least."""
+LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least
 STANDS_OUT, TELLS = 1.0, 2.5
 """First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
-CROWD = 20_000
-"""Synthetic devices from which the tables of the first guess follow."""
+CROWD = 20_000  # Synthetic devices from which the tables of the first guess follow
 STARTS = 20
 
 
@@ -412,16 +404,11 @@ def of_signs(rounds: tuple[AnchorRound, ...], *, rated: int) -> InitialAnchors:
     return InitialAnchors(pool=pool, clusters=membership, likes=likes, stands=signal >= TELLS)
 
 
-CONTROL = 1
-"""How often, of `SENSING_LEVELS`, decided items are sensed, as controls."""
-EARLY = 12
-"""Rounds of turned signs after which what the start said of items is dropped; it never decides anything."""
-STRAYED = 3.0
-"""A round is discarded if its controls lie so many standard deviations off."""
-SHARE_STEP = 0.02
-"""Standard deviation of the step of a guess's share from one round to the next."""
-APART = 20.0
-"""Log-odds by which items must have clusters before any of them is decided [nats]."""
+CONTROL = 1  # How often, of `SENSING_LEVELS`, decided items are sensed, as controls
+EARLY = 12  # Rounds of turned signs after which what the start said of items is dropped; it never decides anything
+STRAYED = 3.0  # A round is discarded if its controls lie so many standard deviations off
+SHARE_STEP = 0.02  # Standard deviation of the step of a guess's share from one round to the next
+APART = 20.0  # Log-odds by which items must have clusters before any of them is decided [nats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,12 +51,10 @@ class RoundLearner(Learner):
         return belief.model(self.clusters), belief.posterior
 
 
-PAIR_GROWTH = 0.12
-"""A round of turned signs asks this share of the users asked so far."""
+PAIR_GROWTH = 0.12  # A round of turned signs asks this share of the users asked so far
 TRIAL, CLEAR = 0.75, 5.0
 """After so many users of turned signs, as a share of those asked about pairs, these must stand out by so many sd."""
-PAIR_AGAIN = 1.5
-"""If they do not, pairs are asked again until so many times the users have answered."""
+PAIR_AGAIN = 1.5  # If they do not, pairs are asked again until so many times the users have answered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +102,10 @@ def pairs_failed(course: AnchorHistory, belief: Belief) -> bool:
 
 TABLE_GROWTH, LEAST_GROWTH = 0.06, 0.2
 """A round asks at most this share of the users asked so far, and at least that share of this."""
-SOON = 0.7
-"""As soon as some items are decided, a round should decide this share of the others."""
+SOON = 0.7  # As soon as some items are decided, a round should decide this share of the others
 TRIALS = ((0.5, 2.0), (0.75, 6.0), (1.5, 30.0))
 """After so many users of turned signs, as multiples of those of the start, clusters must have such log-odds [nats]."""
-TABLE_AGAIN = 1.5
-"""If they do not, pairs are asked until so many times the users have answered."""
+TABLE_AGAIN = 1.5  # If they do not, pairs are asked until so many times the users have answered
 ASKED, ASKED_MORE, ASKED_OFTEN = 0.005, 0.25, 0.05
 """Share of the users who are asked for the guess itself, for each class, and by how much of it they run ahead.
 
@@ -119,8 +115,7 @@ PLAIN_FIRST, PLAIN_MOST, PLAIN_MORE = 2 / 0.64, 8, 0.5
 """First-order users: at the first look, in units of ``1 / g1^2``, the most, and by what share later looks have more."""
 LOOKS = 6
 """First looks at pairs that a start usually takes. First order may need fewer users, but rounds are no smaller then."""
-MIXED = "mixed"
-"""The learner that begins with first-order signs."""
+MIXED = "mixed"  # The learner that begins with first-order signs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,12 +107,9 @@ READS, STEP = (DEVICES // 8,) * 5 + (DEVICES,), 0.7
 What a reading lets the server expect is where the next one begins, and their fixed point is the result. The first
 knows the pool alone and puts levels far too high, the second therefore too low, and so on.
 """
-PAIRS_COUNT = 3
-"""Rounds of turned signs after which the pairs' own posterior is dropped; it never decides anything."""
-GUESS_UNIT = 256
-"""Steps of a rating's log-odds in a guess."""
-SURE = 0.98
-"""A mean rating is taken to be so far from 0 at most."""
+PAIRS_COUNT = 3  # Rounds of turned signs after which the pairs' own posterior is dropped; it never decides anything
+GUESS_UNIT = 256  # Steps of a rating's log-odds in a guess
+SURE = 0.98  # A mean rating is taken to be so far from 0 at most
 LEVELS_TRIED, TRIED_BY = (4, 6, 8, 10, 12, 14, 16), DEVICES // 4
 """Of `SENSING_LEVELS`, how often an open item may be sensed, and synthetic devices that show which is best."""
 

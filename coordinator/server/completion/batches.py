@@ -23,10 +23,8 @@ from coordinator.server.completion.weighing import Weighing
 from coordinator.server.rounds.conductor import Block, Fleet
 from coordinator.server.rounds.state import RunProgress
 
-SIZED_USERS = 1000
-"""Most public users over whom the common h is averaged; they are taken evenly."""
-VECTOR_BITS = 16
-"""Significant bits of the largest entry of V; the others lie on the same grid and have fewer."""
+SIZED_USERS = 1000  # Most public users over whom the common h is averaged; they are taken evenly
+VECTOR_BITS = 16  # Significant bits of the largest entry of V; the others lie on the same grid and have fewer
 
 
 def announced(model: FittedModel, crowd: Crowd) -> FittedModel:
@@ -109,10 +107,8 @@ class CompletionOutcome:
     alone: CompletionOutcome | None = None  # The course of public users alone, if it was asked for
 
 
-PRIVATE = "private"
-"""The kind of devices that a fleet must have if any are asked."""
-GROWTH = 2
-"""A validated weight is chosen again when the releases have grown by this factor, and at the end."""
+PRIVATE = "private"  # The kind of devices that a fleet must have if any are asked
+GROWTH = 2  # A validated weight is chosen again when the releases have grown by this factor, and at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

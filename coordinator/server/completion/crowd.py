@@ -178,8 +178,7 @@ def added(parts: Sequence[Floats2]) -> Floats2:
 RATINGS_A_COHORT = 20_000
 MOST_COHORTS = 32
 """Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers."""
-MOMENT_USERS = 256
-"""Rows that are held in memory at once while a second moment is added up."""
+MOMENT_USERS = 256  # Rows that are held in memory at once while a second moment is added up
 
 
 class PublicCohort:
@@ -261,8 +260,7 @@ def cut_users(rows: Rows) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds)) or [(0, 0)]
 
 
-EXPECT = "expect"
-"""The E-step: the one call that changes what cohorts hold."""
+EXPECT = "expect"  # The E-step: the one call that changes what cohorts hold
 
 
 class PublicHost:

@@ -18,8 +18,7 @@ from coordinator.server.completion.crowd import Crowd, Expected, FirstOrder, add
 from coordinator.server.completion.mechanisms import half_of
 from coordinator.server.decoding.threads import one_thread
 
-KEPT_BYTES = 2**28
-"""Largest total size of decoded rows that are kept in memory."""
+KEPT_BYTES = 2**28  # Largest total size of decoded rows that are kept in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +100,9 @@ def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
     return clipped
 
 
-ROWS = 500
-"""Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k."""
-MOMENT_ITEMS = 500
-"""Otherwise, up to so many items, the second moment itself is added up, m x m."""
-OVERSAMPLE = 10
-"""Extra columns of subspace iteration beside the wanted ones."""
+ROWS = 500  # Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k
+MOMENT_ITEMS = 500  # Otherwise, up to so many items, the second moment itself is added up, m x m
+OVERSAMPLE = 10  # Extra columns of subspace iteration beside the wanted ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -248,8 +244,7 @@ def _root(moment: Floats2) -> Floats2:
     return root
 
 
-SHRINK = 3.0
-"""Number of ratings at the overall mean that are added to every item's ratings before its mean is taken."""
+SHRINK = 3.0  # Number of ratings at the overall mean that are added to every item's ratings before its mean is taken
 MStep = Literal["keep", "prox"]
 
 

@@ -13,8 +13,7 @@ from coordinator.protocol.rating_table import Rows
 from coordinator.server.completion.crowd import Crowd
 from coordinator.server.completion.fitting import FittedModel, Fitting, ReleaseBook, iterate
 
-BLOCK = 2048
-"""Users that are scored at once; it does not affect the result."""
+BLOCK = 2048  # Users that are scored at once; it does not affect the result
 
 
 def squared_errors(features: ItemFeatures, seen: Rows, targets: Rows, workers: int = 1) -> Floats:
@@ -53,12 +52,9 @@ def baseline_errors(features: ItemFeatures, targets: Rows) -> Floats:
     return np.square(predictions - targets.values)
 
 
-WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
-"""Weights to choose from; the last one is the paper's."""
-ITERATIONS = 8
-"""EM iterations of a trial, after the iterations on public users alone."""
-SURE = 1.0
-"""Number of standard errors that are subtracted from a weight's gain before gains are compared."""
+WEIGHTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)  # Weights to choose from; the last one is the paper's
+ITERATIONS = 8  # EM iterations of a trial, after the iterations on public users alone
+SURE = 1.0  # Number of standard errors that are subtracted from a weight's gain before gains are compared
 DIGITS = 6
 """Decimals of a gain, as a share of the error without releases, that are compared, so that last bits decide nothing."""
 

@@ -12,8 +12,7 @@ from coordinator.protocol.arrays import Floats, Ints
 from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.protocol.errors import InputError
 
-LARGEST_SCALE = 10**12
-"""Noise of a larger scale would not leave whole numbers whole in a float."""
+LARGEST_SCALE = 10**12  # Noise of a larger scale would not leave whole numbers whole in a float
 
 _TOTALS, _PAIRS = 0, 1  # coins of the two kinds of release lie in different parts of one generator's sequence
 

@@ -199,8 +199,7 @@ def information_of(query: Query, rates: Rates, line: tuple[float, float], expect
 
 PRIOR = 1.0
 """Devices that are thought to have said each range without noise: where hardly anybody answered, ranges are alike."""
-STEPS = 1000
-"""Steps of expectation and maximisation."""
+STEPS = 1000  # Steps of expectation and maximisation
 
 
 def range_shares(counts: Ints, own: float, other: float) -> Floats:

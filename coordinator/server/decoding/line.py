@@ -70,8 +70,7 @@ def _by_falling_score(labels: Indices, score: Floats) -> Indices:
     return rank[place] if clusters.size else labels
 
 
-Scores = tuple[Floats, float]
-"""Scores, shape (N,), and their common standard error."""
+Scores = tuple[Floats, float]  # Scores, shape (N,), and their common standard error
 
 
 def paper_scores(statistic: ScoreStatistic, sensing: float) -> Scores:

@@ -13,8 +13,7 @@ from coordinator.protocol.compiled import compiled
 STEPS, TRIES = 100, 40
 SETTLED = 1e-16
 """The climb ends once a step gains less than this, as a share of one and the log-likelihood."""
-FAR = 2.0
-"""Most that a step changes a logit."""
+FAR = 2.0  # Most that a step changes a logit
 
 
 @compiled

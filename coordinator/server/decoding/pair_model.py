@@ -86,12 +86,10 @@ def from_counts(pool: Indices, liked: tuple[Rates, Ints, int], pairs: tuple[Rate
     )
 
 
-MOST = 8
-"""Directions that are used at most."""
+MOST = 8  # Directions that are used at most
 RIDGE = 2.0
 """Variance of a rating by itself. It is at most 1; twice as much made the best lists on Jester's first split."""
-FEWEST, EDGE = 1e-5, 0.01
-"""A share is at least the first; shares and mean ratings keep the second from 1."""
+FEWEST, EDGE = 1e-5, 0.01  # A share is at least the first; shares and mean ratings keep the second from 1
 
 
 class Subspace(NamedTuple):

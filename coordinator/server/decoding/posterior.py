@@ -22,12 +22,9 @@ FREEDOM, WIDER = 8.0, 1.3
 """Degrees of freedom of Student's distribution, and how much wider it is than the curvature says."""
 PRIOR = np.array([0.0, 1.0, 1.0])
 """The prior of `mixture.height`: mean and precision of levels in units of the estimates' range; uniform shares."""
-CLOSE = 1e-4
-"""Squared distance below which two maxima count as one, in units of the posterior's spread."""
-NEGLIGIBLE = 1e-12
-"""Smallest weight of a point, relative to the heaviest one, that is not left out."""
-FAINT = 16.0
-"""Log-ratio of probabilities to the first maximum beyond which a maximum is left out."""
+CLOSE = 1e-4  # Squared distance below which two maxima count as one, in units of the posterior's spread
+NEGLIGIBLE = 1e-12  # Smallest weight of a point, relative to the heaviest one, that is not left out
+FAINT = 16.0  # Log-ratio of probabilities to the first maximum beyond which a maximum is left out
 
 
 def integrated(value: Floats, error: Floats, near: Sequence[Mixture], sample: Indices) -> tuple[Floats2, Floats]:
@@ -267,10 +264,8 @@ def farthest_gaps(mixture: Mixture) -> Floats:
     return larger
 
 
-FITTED = 20_000
-"""Most items to which a mixture is fitted; more items would hardly improve levels and shares."""
-SMALLEST, DOUBT_STEPS = 2.0**-900, 64
-"""The smallest doubt, and the number of grid steps of doubts in a factor of 2."""
+FITTED = 20_000  # Most items to which a mixture is fitted; more items would hardly improve levels and shares
+SMALLEST, DOUBT_STEPS = 2.0**-900, 64  # The smallest doubt, and the number of grid steps of doubts in a factor of 2
 
 
 def _sample_of(items: int) -> Indices:

@@ -17,10 +17,8 @@ from coordinator.server.fleet.cohorts import Cohorts
 from coordinator.server.fleet.panel import MOST_ATTEMPTS, BlockRequest, Panel, pause_after, require_less
 from coordinator.server.rounds.conductor import Block, Check
 
-LOST = losses.errors(ray.exceptions, losses.LOST)
-"""Ray's errors after a process, a node or an object was lost."""
-ENDS = losses.errors(ray.exceptions, losses.ENDS)
-"""Ray's errors of which another attempt makes no end."""
+LOST = losses.errors(ray.exceptions, losses.LOST)  # Ray's errors after a process, a node or an object was lost
+ENDS = losses.errors(ray.exceptions, losses.ENDS)  # Ray's errors of which another attempt makes no end
 T = TypeVar("T")
 
 
@@ -59,8 +57,7 @@ def with_retries(attempt: Callable[[], T], what: str) -> T:
     raise AssertionError  # counting does not end
 
 
-MOST_LOOKED_AT = 256
-"""Calls in flight whose end is waited for at the same time."""
+MOST_LOOKED_AT = 256  # Calls in flight whose end is waited for at the same time
 
 
 class Flight(NamedTuple):
@@ -71,8 +68,7 @@ class Flight(NamedTuple):
     over: Any
 
 
-Landed = Callable[[Flight, bool], None]
-"""Called after every flight, with whether its answer counts."""
+Landed = Callable[[Flight, bool], None]  # Called after every flight, with whether its answer counts
 
 
 def carry(

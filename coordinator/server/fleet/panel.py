@@ -10,8 +10,7 @@ from coordinator.protocol.errors import InputError, LostError
 from coordinator.protocol.losses import reason, remedy
 from coordinator.server.rounds.conductor import Block, Check
 
-MOST_ATTEMPTS = 8
-"""How often a block may be lost, or a round begun, before the run gives up."""
+MOST_ATTEMPTS = 8  # How often a block may be lost, or a round begun, before the run gives up
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Shortest and longest pause before another attempt [seconds]; the pause doubles each time."""
 

@@ -23,8 +23,7 @@ from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.statistic import Statistic, merge
 
-CPUS = 0.5
-"""CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here."""
+CPUS = 0.5  # CPUs that Ray reserves for an aggregator; each block takes a worker's time on the devices' side and here
 
 
 def alone(workers: int, own: CustomMechanism | None) -> bool:
@@ -68,10 +67,8 @@ def start_aggregators(count: int, own: CustomMechanism | None = None) -> list[An
     return [options.remote(own) for _ in range(count)]
 
 
-WINDOW = 3
-"""Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat."""
-FAN_IN = 8
-"""Statistics that one merge adds up."""
+WINDOW = 3  # Blocks in flight for each worker: enough to keep both sides busy, few enough to keep memory flat
+FAN_IN = 8  # Statistics that one merge adds up
 Count = Callable[[int], None]
 
 

@@ -135,8 +135,7 @@ class MaxSenseHalf(ServerHalf):
         return maxsense_moments(world.block, sensing=sensing, epsilon=as_float(world.epsilon))
 
 
-SPLITS = 64
-"""Most questions that are tried if epsilon is infinite; more than about epsilon / 2.2 only cost users."""
+SPLITS = 64  # Most questions that are tried if epsilon is infinite; more than about epsilon / 2.2 only cost users
 
 
 def _whole(value: Any) -> Any:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from coordinator.server.moments.count_moments import FrequencyMoments
 
 
-KMEANS = "k-means"
-"""Name of the decoder that clusters the estimates."""
+KMEANS = "k-means"  # Name of the decoder that clusters the estimates
 
 
 class FrequencySettings(Settings):

@@ -67,8 +67,7 @@ CountedGroup = Annotated[
     ),
 ]
 """A setting that the set mechanism and pairs share."""
-Step = tuple[str, float]
-"""A group, and its share of the devices; the last group has all that are left."""
+Step = tuple[str, float]  # A group, and its share of the devices; the last group has all that are left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from coordinator.server.statistics.scores import ScoreStatistic
 
 
-DRY_ROUNDS = 16
-"""Number of rounds of item queries without a yes after which the next rounds are doubled."""
+DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
 
 
 class ItemQuerySettings(Settings):

@@ -16,10 +16,8 @@ from coordinator.protocol.budget import Epsilon, as_float
 from coordinator.server.moments.blocks import BlockParameters, mean_product
 from coordinator.server.moments.probabilities import binomial_mass
 
-LIKED = 0.5
-"""Assumed share of likes among ratings if it is unknown."""
-NODES = 64
-"""Most nodes of the integral, which is exact up to twice as many ratings of a user."""
+LIKED = 0.5  # Assumed share of likes among ratings if it is unknown
+NODES = 64  # Most nodes of the integral, which is exact up to twice as many ratings of a user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,7 @@ from coordinator.server.moments.blocks import BlockParameters, BlockSignal, mean
 
 MANY = 10.0
 """From so many expected answers of either kind about every pair on, their numbers are drawn from the normal law."""
-FEW = 8
-"""Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number."""
+FEW = 8  # Up to so many answers a pair these are drawn one by one, which is faster than the law of every pair's number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,7 @@ from coordinator.server.rounds.state import RunProgress
 
 MOST_VOTES = 1 << 22
 """Most votes that one ballot asks for; early ballots have few rounds and many voters, later ones the reverse."""
-MOST_ROUNDS = 512
-"""Most rounds of one ballot."""
+MOST_ROUNDS = 512  # Most rounds of one ballot
 _UNIT = 2.0**-53
 
 
@@ -35,15 +34,12 @@ class ServiceTransport(Protocol):
 
     def enter(self, service: Service) -> Indices:
         """Announce a service; return the addresses of the voters that take part, int32, ascending."""
-        ...
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         """Return the votes of ``electors`` (addresses, ascending), uint8, shape (rounds, electors)."""
-        ...
 
     def offer(self, client: int, round_number: int, recommendation: int) -> bool:
         """Recommend an object to the client; return whether it likes it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +64,7 @@ class Served:
         return int(self.liked.size - np.count_nonzero(self.liked))
 
 
-Pick = Callable[[int, Floats], int]
-"""Returns the recommended object for a round and its probabilities."""
+Pick = Callable[[int, Floats], int]  # Returns the recommended object for a round and its probabilities
 
 
 def by_coin(coin: bytes) -> Pick:
@@ -181,8 +176,7 @@ def _ln(probability: float) -> float:
     return math.log(probability) if probability > 0 else -math.inf
 
 
-VOTERS, CLIENTS = "voters", "clients"
-"""Kinds of devices that a fleet must have."""
+VOTERS, CLIENTS = "voters", "clients"  # Kinds of devices that a fleet must have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

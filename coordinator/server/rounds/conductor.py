@@ -12,10 +12,8 @@ from coordinator.server.rounds.state import Ask, RunProgress
 from coordinator.server.rounds.transcript import Sealed
 from coordinator.server.statistics.statistic import Statistic
 
-R = TypeVar("R")
-"""What is stored of a finished round."""
-O_co = TypeVar("O_co", covariant=True)
-"""The result of all rounds."""
+R = TypeVar("R")  # What is stored of a finished round
+O_co = TypeVar("O_co", covariant=True)  # The result of all rounds
 
 
 class Block(NamedTuple):
@@ -32,8 +30,7 @@ class Block(NamedTuple):
         return f"devices {self.first} to {self.stop - 1}"
 
 
-Check = Callable[[Block, Any], None]
-"""Raises an InputError if a block's answer does not fit its question."""
+Check = Callable[[Block, Any], None]  # Raises an InputError if a block's answer does not fit its question
 
 
 class Hosts(Protocol):
@@ -41,11 +38,9 @@ class Hosts(Protocol):
 
     def blocks(self, first: int, stop: int) -> list[Block]:
         """Return the blocks of addresses ``first`` to ``stop - 1``, one for each cohort, ascending."""
-        ...
 
     def ask(self, question: Any, blocks: Sequence[Block], check: Check, *shared: Any) -> list[Any]:
         """Ask blocks a question; return their answers in the order of the blocks."""
-        ...
 
 
 class Transport(Protocol):
@@ -53,7 +48,6 @@ class Transport(Protocol):
 
     def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release | Sealed]]:
         """Ask every device of ``ask``; return the merged statistic, and all releases or what digests them."""
-        ...
 
 
 class Fleet(Protocol):
@@ -61,19 +55,15 @@ class Fleet(Protocol):
 
     def hosts(self, kind: str) -> Hosts:
         """Return the devices of a kind, by its name in the run."""
-        ...
 
     def queries(self, own: CustomMechanism | None) -> Transport:
         """Return a transport that carries queries to devices and adds releases up."""
-        ...
 
     def spread(self, host: Callable[..., Any], shared: Sequence[Any], bounds: Sequence[tuple[int, int]]) -> Hosts:
         """Return the server's own cohorts, ``host(*shared, some bounds)`` in each process: a block for each host."""
-        ...
 
     def report_progress(self, count: int) -> None:
         """Count answers, devices or rounds that have come in, for the display of progress."""
-        ...
 
 
 class ServerProcess(Protocol[R, O_co]):
@@ -81,19 +71,15 @@ class ServerProcess(Protocol[R, O_co]):
 
     def run_round(self) -> R | None:
         """Run the next round and take it in; return what is stored of it, or None if all rounds are over."""
-        ...
 
     def replay(self, over: R) -> None:
         """Take in a stored round of an interrupted run, without asking anybody."""
-        ...
 
     def outcome(self) -> O_co:
         """Return the result of all rounds."""
-        ...
 
     def progress(self) -> RunProgress:
         """Return how far the rounds have come; the fleet knows ``count``. Another thread may call this."""
-        ...
 
 
 class ServerSpec(Protocol[R, O_co]):
@@ -102,20 +88,16 @@ class ServerSpec(Protocol[R, O_co]):
     @property
     def own(self) -> CustomMechanism | None:
         """The experimenter's own mechanism, if devices answer through one."""
-        ...
 
     @property
     def in_step(self) -> bool:
         """Whether a round must be stored before the next one begins, because later rounds depend on who answered it."""
-        ...
 
     def rehearsal(self) -> Query | None:
         """Return the first query, so that its code can be compiled in advance; None if there is none."""
-        ...
 
     def begin(self, fleet: Fleet) -> ServerProcess[R, O_co]:
         """Return the process in its state before the first round."""
-        ...
 
 
 class Conductor(Generic[R, O_co]):

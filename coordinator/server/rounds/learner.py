@@ -53,11 +53,9 @@ class Decoder(Protocol):
     @property
     def asks(self) -> tuple[str, ...]:
         """The designs whose answers it reads."""
-        ...
 
     def learn(self, statistic: Any, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the item model from the sum of all rounds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

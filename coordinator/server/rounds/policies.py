@@ -24,8 +24,7 @@ from coordinator.server.design import Design, PoolDesign
 from coordinator.server.rounds.setting import LARGEST_ROUND, POOLED, Setting, most_moved, users_on_grid
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
-_OURS = "coordinator."
-"""Where blindrec's own policies live."""
+_OURS = "coordinator."  # Where blindrec's own policies live
 
 
 def next_ask(policy: Policy, state: ServerState, *, most_rounds: int) -> Ask | None:
@@ -168,8 +167,7 @@ class Fixed:
 
 PILOT = 0.15
 """Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
-SHARE = 0.18
-"""A round is so large that on average it decides this share of the open items, and `MORE` items."""
+SHARE = 0.18  # A round is so large that on average it decides this share of the open items, and `MORE` items
 MORE = 2.0
 MOST = 0.8
 """Largest share of the open items that a round should decide."""
@@ -322,8 +320,7 @@ def pool_design(setting: Setting) -> PoolDesign:
     return design
 
 
-DISPUTED = 0.01
-"""Probability that fresh devices dispute a right label if none of them lies."""
+DISPUTED = 0.01  # Probability that fresh devices dispute a right label if none of them lies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,7 @@ from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerStat
 from coordinator.server.rounds.transcript import chain, digest, size_of
 from coordinator.server.statistics.statistic import Statistic
 
-ANEW = "start in a new folder"
-"""Advice for a run that cannot be resumed."""
+ANEW = "start in a new folder"  # Advice for a run that cannot be resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,7 @@ def most_moved(rates: Floats) -> Floats:
 
 POOLED = "a design that can follow policy eliminate"
 """Errors advise it where a design asks about no pools, or tells no estimates."""
-LARGEST_ROUND = 1 << 40
-"""Users of a round at most."""
+LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,8 +130,7 @@ class Readings:
         return total
 
 
-NO_READINGS = Readings()
-"""Before the first round."""
+NO_READINGS = Readings()  # Before the first round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +221,6 @@ class Policy(Protocol):
 
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None to stop."""
-        ...
 
 
 def absorb(state: ServerState, ask: Ask, statistic: Statistic, estimates: Estimates | None = None) -> ServerState:

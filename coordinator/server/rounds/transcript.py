@@ -13,10 +13,8 @@ import numpy as np
 
 from coordinator.protocol.messages import Release, pack, unpack
 
-DIGEST = 32
-"""Bytes of a digest."""
-LEAF, LEAF_BITS = 1 << 19, 1 << 24
-"""Most devices, and most of their bits, that are digested together."""
+DIGEST = 32  # Bytes of a digest
+LEAF, LEAF_BITS = 1 << 19, 1 << 24  # Most devices, and most of their bits, that are digested together
 
 
 def leaf_of(width: int) -> int:

@@ -119,10 +119,8 @@ class Rates(NamedTuple):
         return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
 
 
-OF_RATED = "-of-rated"
-"""Ends the name of designs whose pairs are among a device's public rated items."""
-MOST_PAIRED_ITEMS = 5000
-"""The statistic holds two numbers a pair: 200 MB at this many items."""
+OF_RATED = "-of-rated"  # Ends the name of designs whose pairs are among a device's public rated items
+MOST_PAIRED_ITEMS = 5000  # The statistic holds two numbers a pair: 200 MB at this many items
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,7 @@ from coordinator.server.statistics.counts import PairStatistic, check_items
 from coordinator.server.statistics.slices import part_of, words_of
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
 
-FLUSH = 65_535
-"""Devices after which half a word of counts could overflow."""
+FLUSH = 65_535  # Devices after which half a word of counts could overflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +48,10 @@ class ScoreStatistic(Statistic):
 class SetCounters(NamedTuple):
     """Counts of sensing sets."""
 
-    shared: Counts
-    """Both counts of every item, and of what is no item, in a word each; `FLUSH` devices fit."""
-    seen: Halves
-    """The last device that sensed an item, numbered since the words were last moved out."""
-    sensed: Ints
-    """How many devices sensed an item."""
-    scores: Ints
-    """How many of those answered 1."""
+    shared: Counts  # Both counts of every item, and of what is no item, in a word each; `FLUSH` devices fit
+    seen: Halves  # The last device that sensed an item, numbered since the words were last moved out
+    sensed: Ints  # How many devices sensed an item
+    scores: Ints  # How many of those answered 1
 
 
 @compiled
@@ -184,8 +179,7 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ALIKE = 1 << 32
 """Counts of devices stand below it, and counts of those that rated alike in units of it."""
-_DENSE = 4
-"""Where a device may rate more than such a part of the items, products of matrices count pairs faster."""
+_DENSE = 4  # Where a device may rate more than such a part of the items, products of matrices count pairs faster
 
 
 def aggregate_item_queries(query: Query, release: Release) -> ScoreStatistic:

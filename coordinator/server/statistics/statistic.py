@@ -13,20 +13,17 @@ from coordinator.protocol.errors import InputError
 if TYPE_CHECKING:
     from coordinator.protocol.messages import Query, Release
 
-MOST = 1 << 62
-"""A count at most."""
+MOST = 1 << 62  # A count at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistic:
     """Sums over the devices that answered; sums of two blocks add up to that of both."""
 
-    counts: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are arrays of int64."""
+    counts: ClassVar[tuple[str, ...]] = ()  # Names of the fields that are arrays of int64
     padded: ClassVar[tuple[str, ...]] = ()
     """Those of them whose sizes differ between rounds: the shorter one is padded with zeros."""
-    same: ClassVar[tuple[str, ...]] = ()
-    """Names of the numbers that must be equal and are not added up."""
+    same: ClassVar[tuple[str, ...]] = ()  # Names of the numbers that must be equal and are not added up
 
     devices: int  # How many were asked
     answered: int

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
 
 
-CHUNK = 256
-"""Decoded rows that are held in memory at once if not all of them fit."""
-HALF = 0.5
-"""The paper's weight of a release's row against a public user's."""
+CHUNK = 256  # Decoded rows that are held in memory at once if not all of them fit
+HALF = 0.5  # The paper's weight of a release's row against a public user's
 
 
 @dataclass(frozen=True, kw_only=True)

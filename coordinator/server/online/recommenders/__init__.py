@@ -84,11 +84,9 @@ class Recommender(Protocol):
 
     def chances(self, sums: Floats) -> Floats:
         """Return each object's probability, given survivors' votes by weight; uniform where nobody votes."""
-        ...
 
     def factors(self, sums: Floats, recommendation: int, *, liked: bool) -> tuple[float, float]:
         """Return the factors of weights: of those that voted for the recommended object, and of the others."""
-        ...
 
 
 class Unweighted:
