@@ -93,13 +93,6 @@ def test_settings_that_are_not_given_are_validated_on_public_users(blindrec: Com
     assert result["weight"] in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5)
 
 
-def test_a_table_for_people_names_the_guarantee(blindrec: Command) -> None:
-    ended = blindrec(*PLANTED, *SETTLED, "--mechanism", "exact")
-    assert ended.code == 0
-    for words in ("exact", "none: the completed vector", "items' means", "by popularity"):
-        assert words in " ".join(ended.out.split())
-
-
 BAD: dict[str, list[str]] = {
     "--public 0": ["public", "0", "whole number"],
     "--public 1.5": ["public", "1.5", "share"],
