@@ -178,8 +178,8 @@ def test_items_that_no_public_user_rated_are_counted_and_get_the_overall_mean(
 
 def test_planted_ratings_are_rounded_onto_a_declared_scale(blindrec: Command) -> None:
     """They are half stars: a scale of three whole stars refused them, and named the flag that was given."""
-    planted = ("two-tier", "--planted", "60,30,1500", "--mechanism", "pmd", "--scale", "1,3,5")
-    few = (
+    run = ["two-tier", "--backend", "inprocess", "--planted", "60,30,1500", "--mechanism", "pmd", "--scale", "1,3,5"]
+    run += [
         "--public",
         "40",
         "--private",
@@ -192,8 +192,7 @@ def test_planted_ratings_are_rounded_onto_a_declared_scale(blindrec: Command) ->
         "0.5",
         "--json",
         "-",
-    )
-    there = ("--backend", "inprocess")
-    assert "--round-ratings" in refused(blindrec, *planted, *few, *there)
-    rounded = blindrec(*planted, *few, *there, "--round-ratings")
+    ]
+    assert "--round-ratings" in refused(blindrec, *run)
+    rounded = blindrec(*run, "--round-ratings")
     assert rounded.code == 0, rounded.err
