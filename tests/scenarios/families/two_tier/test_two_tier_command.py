@@ -179,20 +179,7 @@ def test_items_that_no_public_user_rated_are_counted_and_get_the_overall_mean(
 def test_planted_ratings_are_rounded_onto_a_declared_scale(blindrec: Command) -> None:
     """They are half stars: a scale of three whole stars refused them, and named the flag that was given."""
     run = ["two-tier", "--backend", "inprocess", "--planted", "60,30,1500", "--mechanism", "pmd", "--scale", "1,3,5"]
-    run += [
-        "--public",
-        "40",
-        "--private",
-        "10",
-        "--rank",
-        "2",
-        "--regularisation",
-        "1",
-        "--weight",
-        "0.5",
-        "--json",
-        "-",
-    ]
+    run += ["--public", "40", "--private", "10", "--rank", "2", "--regularisation", "1", "--weight", "0.5"]
     assert "--round-ratings" in refused(blindrec, *run)
-    rounded = blindrec(*run, "--round-ratings")
+    rounded = blindrec(*run, "--round-ratings", "--json", "-")
     assert rounded.code == 0, rounded.err
