@@ -347,22 +347,13 @@ def _loss_row(
         client = run_online(world.scenario, session, world=world).clients[0]
         losses.append(client.served.loss)
         kicked += int(np.count_nonzero(~client.served.alive & client.world.peer))
-    client_world = client.world
     return {
         "recommender": scenario.recommender,
-        "rounds": client_world.rounds,
+        "rounds": client.world.rounds,
         "loss": float(np.mean(losses)),
         "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
         **bound,
-        "loss_bound": loss_bound(
-            scenario.recommender,
-            rounds=client_world.rounds,
-            objects=client_world.objects,
-            voters=client_world.voters,
-            peers=client_world.peers,
-            diversity=client_world.diversity,
-            radius=client_world.radius,
-        ),
+        "loss_bound": loss_bound(scenario.recommender, **client.world.shape()),
         "seeds": seeds,
         "peers_kicked": kicked,
     }

@@ -116,12 +116,11 @@ def build_world(scenario: OnlineScenario) -> OnlineWorld:
 
 def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> float | None:
     """Return what is proved of a recommender in a client's world [nats]; None where nothing is."""
-    shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
     alike = recommender_of(recommender).epsilon_of
     if alike is not None:
         epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, alike) or math.inf
-    return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
+    return epsilon_proved(recommender, **world.shape(promised_peers(scenario, world)), epsilon=epsilon)
 
 
 def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
