@@ -216,14 +216,11 @@ def run(
     workers = session.choose_workers(job.plan, users * filled.answers_per_device)
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
-    advised, listed = _advised(population), _listed(population, spec)
+    # With a ratings file one device for each person takes advice, else at most a thousand
+    advised = min(1000, users) if population.split is None else population.people
+    listed = _listed(population, spec)
     features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
-
-
-def _advised(population: Population) -> int:
-    """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
-    return min(1000, population.ratings.users) if population.split is None else population.people
 
 
 def _listed(population: Population, spec: RunSpec) -> bool:
