@@ -59,12 +59,12 @@ class Job:
     learner: Learner
     layout: Layout  # Speed only
     most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
-    # Those that an interrupted run went through; told every new one
+    # Those of an interrupted run, and where every new one is stored
     rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
     collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
-    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no place is told
+    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no backend
     spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
 
     @property
@@ -172,7 +172,7 @@ def run_job(
 
 
 def _packages(job: Job) -> frozenset[str]:
-    """Return where the code of a policy and a mechanism of one's own lies."""
+    """Return where the code of a custom policy and a custom mechanism lies."""
     own = job.learner.own
     return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
 

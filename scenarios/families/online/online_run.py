@@ -83,7 +83,7 @@ class ClientRun:
     """One client as it was served."""
 
     world: ClientWorld = field(repr=False)
-    promise: Promise  # What the recommender was told
+    promise: Promise  # What holds, for the recommender
     epsilon: float | None  # What is proved: the largest privacy loss of a voter in this service [nats]
     served: Served
     seconds: float
@@ -188,7 +188,7 @@ def run_online(
 
 
 def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
-    """Return what the recommender of a client is told, and what is proved of it [nats]."""
+    """Return what the recommender of a client is promised, and what is proved of it [nats]."""
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
     if not recommender_of(scenario.recommender).promised:

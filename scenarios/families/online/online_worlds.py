@@ -53,7 +53,7 @@ class ClientWorld:
         return self.peer.size - (self.own_device is not None)
 
     def service(self, recommender: str, epsilon: Epsilon) -> Service:
-        """Return this client's service, as voters are told of it."""
+        """Return this client's service, as it is announced to voters."""
         return Service(
             client=self.client.number,
             recommender=recommender,
