@@ -234,7 +234,7 @@ def schema_of(record: Mapping[str, Any], path: object) -> Schema:
         if several if not schema.keys else {*schema.keys.split()} <= {*record}:
             return schema
     families = ", ".join(dict.fromkeys(schema.family for schema in SCHEMAS.values()))
-    raise InputError(f"{path} holds a record that no report tells of; name a result of {families}")
+    raise InputError(f"{path} holds a record that no report shows; name a result of {families}")
 
 
 def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> None:

@@ -107,7 +107,7 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:
     epsilon = "" if record.get("epsilon") is None else f", {epsilon_words(record['epsilon'])}"
     heading = f"{record['mechanism']}{epsilon}: {record['public']:,} public users"
     heading += f", {record['answered']:,.10g} devices that answered"
-    alt = "Errors of held-out ratings: with what private devices told, of public users alone, and of items' means."
+    alt = "Errors of held-out ratings: with what private devices released, of public users alone, and of items' means."
     errors = Axis("RMSE of held-out ratings [rating points]")
     yield from rows("errors", "What private devices add", alt, marks_of(record, _ERRORS), heading, errors)
     alt = "Hit rate and NDCG of lists of ten, beside lists by popularity."

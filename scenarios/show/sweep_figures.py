@@ -273,7 +273,7 @@ _DASHED: Style = {"linestyle": "--"}
 
 
 def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
-    """Yield the paper's figures, whose points stand in the summary, and what an attack tells."""
+    """Yield the paper's figures, whose points stand in the summary, and what an attack shows."""
     base, summary = record["base"], pd.DataFrame(record["summary"])
     source = PurePath(base["ratings"]).name if base["ratings"] else "planted {:,} x {:,}".format(*base["planted"][:2])
     for name, table in summary.groupby("figure", sort=False) if len(summary) else ():
@@ -294,7 +294,7 @@ def two_tier(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
     if record["attack"]:
         points = attack_table(record["attack"])
         alt = "How well a server guesses a rating from one release, against the ratings that it knows already."
-        yield Picture("attack", "What one release tells", alt, attack_panels(points), points, size=(4, 4.2))
+        yield Picture("attack", "What one release reveals", alt, attack_panels(points), points, size=(4, 4.2))
 
 
 def attack_panels(points: pd.DataFrame) -> list[FigurePanel]:

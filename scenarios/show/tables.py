@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from coordinator.server.rounds.state import RunProgress
-    from scenarios.backends.session import Progress as Told
+    from scenarios.backends.session import Progress as ReportProgress
 
 
 WIDTH = 170  # Columns of tables that no terminal limits
@@ -218,7 +218,7 @@ def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         [label_of(row), str(row["known"]), *("-" if row[name] is None else f"{row[name]:.3f}" for name in _COLUMNS)]
         for row in rows
     ]
-    title = "What one release tells a server that knows k ratings"
+    title = "What one release reveals to a server that knows k ratings"
     show_table(console, ["release", "k", *_COLUMNS.values()], cells, title=title, words=("release",), names=2)
 
 
@@ -282,7 +282,7 @@ def shows_bars(console: Console) -> bool:
 
 
 @contextmanager
-def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[Told]:
+def progress(console: Console, devices: int, label: str, done: str = "devices answered") -> Iterator[ReportProgress]:
     """Show progress on ``console``: a bar where one can move (`shows_bars`), a plain line now and then elsewhere."""
     if shows_bars(console):
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()

@@ -154,7 +154,7 @@ that was killed or interrupted goes on by blindrec resume FOLDER, or by the same
             import_object(scenario.policy, "policy")
 
     def warn(self, scenario: Scenario, console: Console) -> None:
-        """Warn of clusters that no number of users tells apart, and of what the file of ratings is like."""
+        """Warn of clusters that no number of users separates, and of what the file of ratings is like."""
         super().warn(scenario, console)
         from scenarios.theory.sufficient_users import (  # noqa: PLC0415 (`--help` need not wait for what runs load)
             warning,

@@ -84,7 +84,7 @@ def rank_correlation(scores: Floats, truth: Floats) -> float | None:
 
 
 def ranked(scenario: Scenario) -> bool:
-    """Return whether scores rank items by popularity; of one's own mechanism a larger estimate is liked more."""
+    """Return whether scores rank items by popularity; of a custom mechanism a larger estimate is liked more."""
     return half_in(scenario).ranks or isinstance(scenario.settings, OwnSettings)
 
 
@@ -335,7 +335,7 @@ def items_table(run: MainResult) -> pd.DataFrame:
     """Return the learned items: item, score, standard_error, cluster; public, as devices receive it.
 
     Where the server knows how sure it is, ``doubt`` is the probability that the cluster is another one, and ``decided``
-    tells which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
+    says which items are decided at the scenario's confidence. Where scores are a list by popularity, ``rank`` is an
     item's place in it, and ``popularity``, which only the experimenter knows, the true share of devices that like it.
     """
     import pandas as pd  # noqa: PLC0415 (only where a folder is written)
@@ -381,7 +381,7 @@ def rounds_table(run: MainResult) -> pd.DataFrame:
 
 
 def lists_table(run: MainResult) -> pd.DataFrame:
-    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file tells it.
+    """Return the lists of at most `LISTED` devices: device, place from 1, item, and its title if a file has it.
 
     In a deployment lists stay on devices; the experimenter knows them, because every device is simulated.
     """
@@ -397,7 +397,7 @@ def lists_table(run: MainResult) -> pd.DataFrame:
 
 
 def tables_of(run: MainResult) -> dict[str, pd.DataFrame]:
-    """Return the tables of a run's folder by their names: items and rounds; each tells of which run it is."""
+    """Return the tables of a run's folder by their names: items and rounds; each has the digest of its run."""
     tables = {"items": items_table(run), "rounds": rounds_table(run)}
     if run.population.split is not None:
         tables["lists"] = lists_table(run)

@@ -61,12 +61,12 @@ class Job:
     learner: Learner
     layout: Layout  # Speed only
     most_rounds: int = MOST_ROUNDS  # A policy that goes on after so many rounds is stopped
-    # Those that an interrupted run went through; told every new one
+    # Those of an interrupted run, and where every new one is stored
     rounds: RoundStore = field(default_factory=NoStore)
     ledger: Path | None = None  # Folder in which the devices' keeper keeps what they have spent; None: in memory only
     absence: Absence = PRESENT  # Which devices drop out, or answer too late
     collusion: Collusion | None = None  # What liars among the devices agreed on; None if nobody lies
-    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no place is told
+    population: Population | None = field(default=None, repr=False)  # What the experimenter knows, and no backend
     spec: RunSpec | None = field(default=None, repr=False)  # What the run began with
 
     @property
@@ -174,7 +174,7 @@ def run_job(
 
 
 def _packages(job: Job) -> frozenset[str]:
-    """Return where the code of a policy and a mechanism of one's own lies."""
+    """Return where the code of a custom policy and a custom mechanism lies."""
     own = job.learner.own
     return frozenset(packages_of_policy(job.policy) | (packages_of(type(own.mechanism), own.helpers) if own else set()))
 
@@ -218,14 +218,11 @@ def run(
     workers = session.choose_workers(job.plan, users * filled.answers_per_device)
     layout = plan_layout(devices=users, workers=workers, devices_per_actor=devices_per_actor)
     job = replace(job, layout=layout)
-    advised, listed = _advised(population), _listed(population, spec)
+    # With a ratings file one device for each person takes advice, else at most a thousand
+    advised = min(1000, users) if population.split is None else population.people
+    listed = _listed(population, spec)
     features = population.descriptions.features if population.descriptions else None
     return run_job(job, session, advised=advised, top=TOP, progress=progress, listed=listed, features=features)
-
-
-def _advised(population: Population) -> int:
-    """Return how many devices take advice: with a ratings file one for each person, else at most a thousand."""
-    return min(1000, population.ratings.users) if population.split is None else population.people
 
 
 def _listed(population: Population, spec: RunSpec) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,24 +169,14 @@ def _world(scenario: OnlineScenario, table: Bits2, liked: Bits, path: Ints, *, d
     return OnlineWorld(scenario=scenario, voters=TableVoters(table=table, group=group), clients=(client,))
 
 
-class ChainStep(NamedTuple):
-    """One step of a chain: one voter more, or one less."""
-
-    step: int  # From 1
-    first: int  # Voters of either group after the step
-    second: int
-    ratio: float  # ``ln Pr[sequence]`` before the step, less after it [nats]; at most epsilon
-    total: float  # Sum of the ratios so far [nats]
-
-
-def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[ChainStep]:
-    """Return Claim 1's chain, in which D = R = 0.
+def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects: int = 2) -> list[float]:
+    """Return the log-ratios of Claim 1's chain, in which D = R = 0.
 
     In one round P voters vote for each of two objects; the one that the client dislikes is recommended. Its voters are
     removed one by one. In all other rounds everybody agrees, so that one before and one after stand for all.
 
-    >>> steps = claim_1(1000, 10)
-    >>> round(steps[-1].total, 9), round(max(step.ratio for step in steps), 6)
+    >>> ratios = claim_1(1000, 10)
+    >>> round(sum(ratios), 9), round(max(ratios), 6)
     (6.907755279, 1.721811)
     """
     check(rounds, objects, 2 * peers, peers)
@@ -198,15 +189,15 @@ def claim_1(rounds: int, peers: int, *, recommender: str = "p-rec-sim", objects:
 
 def theorem_15_chain(
     rounds: int, peers: int, diversity: int, radius: int, *, recommender: str = "p-rec", objects: int = 2
-) -> list[ChainStep]:
-    """Return Theorem 15's chain against p-REC itself: 2P steps.
+) -> list[float]:
+    """Return the log-ratios of the 2P steps of Theorem 15's chain against p-REC itself.
 
     The client likes object 0, in D rounds object 1, too. P voters always vote for object 0, P others for object 1 in
     those D rounds and in R more, where it is disliked; ``D + R <= T``. Object 0 is recommended throughout. From the
     first P voters the chain leads to all 2P, and then to the second P. Rounds in which all agree leak nothing; one
     stands for them. For p-rec with two objects the steps' total is ``(D + R) ln(2T - 1)`` exactly.
 
-    >>> round(theorem_15_chain(8, 3, 2, 1)[-1].total, 12)
+    >>> round(sum(theorem_15_chain(8, 3, 2, 1)), 12)
     8.124150603307
     """
     check(rounds, objects, 2 * peers, peers, diversity, radius)
@@ -230,19 +221,14 @@ def _chain(
     votes: Bits2,
     sizes: list[tuple[int, int]],
     sequence: list[int],
-) -> list[ChainStep]:
-    """Return the steps between patterns of two groups of voters."""
+) -> list[float]:
+    """Return ``ln Pr[sequence]`` before each step between patterns of two groups, less after it [nats]."""
     pick = by_sequence(np.array(sequence, np.uint8))
     logs = [
         replay(recommender, promise, Pattern(likes=likes, votes=votes, group=groups(*size)), pick).log_likelihood
         for size in sizes
     ]
-    steps, total = list[ChainStep](), 0.0
-    for number in range(1, len(sizes)):
-        ratio = logs[number - 1] - logs[number]
-        total += ratio
-        steps.append(ChainStep(number, *sizes[number], ratio, total))
-    return steps
+    return [before - after for before, after in pairwise(logs)]
 
 
 def groups(first: int, second: int) -> Indices:
@@ -359,22 +345,13 @@ def _loss_row(
         client = run_online(world.scenario, session, world=world).clients[0]
         losses.append(client.served.loss)
         kicked += int(np.count_nonzero(~client.served.alive & client.world.peer))
-    client_world = client.world
     return {
         "recommender": scenario.recommender,
-        "rounds": client_world.rounds,
+        "rounds": client.world.rounds,
         "loss": float(np.mean(losses)),
         "loss_error": float(np.std(losses, ddof=1)) / math.sqrt(seeds) if seeds > 1 else None,
         **bound,
-        "loss_bound": loss_bound(
-            scenario.recommender,
-            rounds=client_world.rounds,
-            objects=client_world.objects,
-            voters=client_world.voters,
-            peers=client_world.peers,
-            diversity=client_world.diversity,
-            radius=client_world.radius,
-        ),
+        "loss_bound": loss_bound(scenario.recommender, **client.world.shape()),
         "seeds": seeds,
         "peers_kicked": kicked,
     }
@@ -415,13 +392,12 @@ def chain_15(scenario: OnlineScenario, seeds: int, session: Backend) -> Row:  # 
     }
 
 
-def _chain_row(scenario: OnlineScenario, steps: list[ChainStep]) -> Row:
-    largest = max(abs(step.ratio) for step in steps)
+def _chain_row(scenario: OnlineScenario, ratios: list[float]) -> Row:
     return {
         "recommender": scenario.recommender,
-        "steps": len(steps),
-        "total": finite(steps[-1].total),
-        "largest_step": finite(largest),
+        "steps": len(ratios),
+        "total": finite(list(accumulate(ratios))[-1]),
+        "largest_step": finite(max(map(abs, ratios))),
     }
 
 

@@ -31,15 +31,6 @@ def check(rounds: int, objects: int, voters: int, peers: int, diversity: int = 0
         raise InputError(f"diversity is {diversity} and radius {radius}: they count rounds; give 0 or more")
 
 
-def two_patterns(voters: int, peers: int) -> None:
-    """Refuse numbers for which a lower bound's two groups of peers do not fit."""
-    if voters < 2 * peers:
-        raise InputError(
-            f"voters is {voters} and peers {peers}: the lower bound sets two groups of P voters against each other; "
-            "give N >= 2P"
-        )
-
-
 _GRID = 400_001
 
 
@@ -59,12 +50,13 @@ def loss_bound(
         return named.proved_loss(Promise(rounds=rounds, objects=objects, **shape))
     if not named.bounded_at(diversity, radius):
         return None
-    sharp = named.sharp
-    coin = 1 - 1 / objects
-    strikes = strikes_to_die(recommender, diversity, radius)
-    bound = _credit_bound(2 * objects, voters / peers, strikes, radius) + coin + (1 if sharp else 0)
-    if diversity + radius == 0:
-        bound = min(bound, _first_strike_bound(rounds, objects, voters / peers, sharp=sharp))
+    coin, nats = 1 - 1 / objects, math.log(voters / peers)
+    # (L): each loss takes ``n / 2m`` of the survivors' R-credit; and the hidden coin
+    credit = 2 * objects * (radius + strikes_to_die(recommender, diversity, radius) * nats)
+    bound = credit + coin + (1 if named.sharp else 0)
+    if diversity + radius == 0:  # p-REC_sim's, with the sharp constant for two objects
+        factor = halving_constant(rounds, sharp=named.sharp) if objects == 2 else -1 / math.log1p(-1 / (2 * objects))
+        bound = min(bound, factor * nats + 1 - 1 / objects)
     return bound
 
 
@@ -100,17 +92,6 @@ def two_objects(recommender: str, objects: int) -> None:
     """Refuse more than two objects for the weighting that knows two only."""
     if recommender_of(recommender).sharp and objects != 2:
         raise InputError(f"objects is {objects}: {recommender} weighs two objects only; give 2, or take p-rec-lean")
-
-
-def _credit_bound(per_round: float, ratio: float, strikes: int, radius: int) -> float:
-    """Return (L) without the hidden coin: each loss takes ``n / per_round`` of the survivors' R-credit."""
-    return per_round * (radius + strikes * math.log(ratio))
-
-
-def _first_strike_bound(rounds: int, objects: int, ratio: float, *, sharp: bool) -> float:
-    """Return p-REC_sim's bound, with the sharp constant for two objects."""
-    factor = halving_constant(rounds, sharp=sharp) if objects == 2 else -1 / math.log1p(-1 / (2 * objects))
-    return factor * math.log(ratio) + 1 - 1 / objects
 
 
 @functools.cache
@@ -299,6 +280,10 @@ def own_lower_bound(rounds: int, objects: int, voters: int, peers: int, diversit
 
 def _check(rounds: int, objects: int, voters: int, peers: int, diversity: int, radius: int, loss: float) -> None:
     check(rounds, objects, voters, peers, diversity, radius)
-    two_patterns(voters, peers)
+    if voters < 2 * peers:
+        raise InputError(
+            f"voters is {voters} and peers {peers}: the lower bound sets two groups of P voters against each other; "
+            "give N >= 2P"
+        )
     if not loss > 0:
         raise InputError(f"loss is {loss}: a lower bound by the loss needs one above 0; give the expected loss")

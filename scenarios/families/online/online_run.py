@@ -82,7 +82,7 @@ class ClientRun:
     """One client as it was served."""
 
     world: ClientWorld = field(repr=False)
-    promise: Promise  # What the recommender was told
+    promise: Promise  # What holds, for the recommender
     epsilon: float | None  # What is proved: the largest privacy loss of a voter in this service [nats]
     served: Served
     seconds: float
@@ -115,12 +115,11 @@ def build_world(scenario: OnlineScenario) -> OnlineWorld:
 
 def proved(scenario: OnlineScenario, world: ClientWorld, recommender: str) -> float | None:
     """Return what is proved of a recommender in a client's world [nats]; None where nothing is."""
-    shape = (world.rounds, world.objects, promised_peers(scenario, world), world.diversity, world.radius)
     epsilon = math.inf
     alike = recommender_of(recommender).epsilon_of
     if alike is not None:
         epsilon = as_float(scenario.epsilon) if scenario.epsilon else proved(scenario, world, alike) or math.inf
-    return epsilon_proved(recommender, *shape[:2], world.voters, *shape[2:], epsilon)
+    return epsilon_proved(recommender, **world.shape(promised_peers(scenario, world)), epsilon=epsilon)
 
 
 def promised_peers(scenario: OnlineScenario, world: ClientWorld) -> int:
@@ -188,7 +187,7 @@ def run_online(
 
 
 def _promised(scenario: OnlineScenario, client: ClientWorld) -> tuple[Promise, float | None]:
-    """Return what the recommender of a client is told, and what is proved of it [nats]."""
+    """Return what the recommender of a client is promised, and what is proved of it [nats]."""
     epsilon = proved(scenario, client, scenario.recommender)
     promise = client.promise(peers=promised_peers(scenario, client), epsilon=math.inf if epsilon is None else epsilon)
     if not recommender_of(scenario.recommender).promised:

@@ -65,7 +65,7 @@ class OnlineScenario(ExperimentScenario):
     )
     malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Share of the voters that lies, by the coin of each; 0: nobody, told as if some did [none].",
+        description="Share of the voters that lies, by the coin of each; 0: nobody, reported as if some did [none].",
     )
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,

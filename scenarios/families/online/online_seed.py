@@ -81,14 +81,7 @@ def client_record(run: OnlineResult, client: ClientRun) -> dict[str, Any]:
     world, served, promise = client.world, client.served, client.promise
     covered, largest = privacy_losses(client)
     peers = world.peer[served.electors]
-    shape = {
-        "rounds": world.rounds,
-        "objects": world.objects,
-        "voters": world.voters,
-        "peers": promise.peers,
-        "diversity": world.diversity,
-        "radius": world.radius,
-    }
+    shape = world.shape(promise.peers)
     honest = honest_peers(run.scenario, promise.peers, world.peers)
     bound = None
     if served.electors.size == world.voters and honest:

@@ -52,7 +52,7 @@ class ClientWorld:
         return self.peer.size - (self.own_device is not None)
 
     def service(self, recommender: str, epsilon: Epsilon) -> Service:
-        """Return this client's service, as voters are told of it."""
+        """Return this client's service, as it is announced to voters."""
         return Service(
             client=self.client.number,
             recommender=recommender,
@@ -64,16 +64,14 @@ class ClientWorld:
         )
 
     def promise(self, *, peers: int | None = None, epsilon: float = np.inf) -> Promise:
-        """Return what a recommender is told."""
-        return Promise(
-            rounds=self.rounds,
-            objects=self.objects,
-            diversity=self.diversity,
-            radius=self.radius,
-            peers=self.peers if peers is None else peers,
-            voters=self.voters,
-            epsilon=epsilon,
-        )
+        """Return what a recommender is promised."""
+        return Promise(**self.shape(peers), epsilon=epsilon)
+
+    def shape(self, peers: int | None = None) -> dict[str, int]:
+        """Return T, m, N, P, D and R, as bounds take them."""
+        numbers = {"rounds": self.rounds, "objects": self.objects, "voters": self.voters}
+        peers = self.peers if peers is None else peers
+        return {**numbers, "peers": peers, "diversity": self.diversity, "radius": self.radius}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

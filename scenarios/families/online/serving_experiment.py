@@ -23,7 +23,7 @@ it likes two objects in D rounds; all other voters vote at random. With --rating
 clients, a round is m titles that the client rated, and P, D and R are measured. With --world a TOML file writes one
 client's rounds down (votes = a row a round, a number a voter; likes = a row a round, the objects that it likes).
 
-The result tells the loss (disliked recommendations) beside its bound, epsilon as proved and, where it can be
+The result has the loss (disliked recommendations) beside its bound, epsilon as proved and, where it can be
 computed, exactly, and this run's exact privacy loss: the largest log-likelihood ratio that one voter's absence makes.
 With several --clients a voter's exposures add up (voter_epsilon); --budget lets voters stay away from more.
 

@@ -1,4 +1,4 @@
-"""What one release tells: an honest but curious server, calibrated on public users, guesses private ratings."""
+"""What one release reveals: an honest but curious server, calibrated on public users, guesses private ratings."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def seen(features: ItemFeatures, released: Singles, truth: Rows, total: Floats) 
 
 
 def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Floats2:
-    """Return what tells a release's side: agreement with known ratings, with their completion, and with the prior."""
+    """Return what shows a release's side: agreement with known ratings, with their completion, and with the prior."""
     centred = known_ratings.values - features.mean[known_ratings.items]
     owners = known_ratings.owners
     agreement = seen.rows[owners, known_ratings.items] * centred
@@ -136,7 +136,7 @@ def side_features(features: ItemFeatures, seen: Seen, known_ratings: Rows) -> Fl
 def rating_features(
     features: ItemFeatures, seen: Seen, dealt: DealtSplit, known_ratings: Rows, belief: Floats
 ) -> Floats2:
-    """Return what tells the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
+    """Return what shows the targets' ratings, given the side that the server believes in, -1 to 1, a user."""
     centred = known_ratings.values - features.mean[known_ratings.items]
     taste = tastes(features, known_ratings.starts, known_ratings.items, centred)
     vectors, owner = features.vectors[dealt.items], dealt.owner
@@ -153,7 +153,7 @@ def rating_features(
 
 
 def rated_features(features: ItemFeatures, seen: Seen, owner: Ints, items: Indices, popularity: Ints) -> Floats2:
-    """Return what tells whether items were rated: how far the release lies from its own fit there."""
+    """Return what shows whether items were rated: how far the release lies from its own fit there."""
     released = seen.rows[owner, items].astype(np.float64)
     fit = (features.vectors[items] * seen.fits[owner]).sum(axis=1)
     return np.stack([released * fit, np.abs(released - fit), np.abs(released), np.abs(fit), popularity[items]], axis=1)
@@ -191,7 +191,7 @@ class AttackModel:
         return self._score(target.dealt, guessed, flip_share)
 
     def tells_rated(self, target: TrainingSet) -> float:
-        """Return how often a rated item is told from its decoy, ties counted half."""
+        """Return how often a rated item is distinguished from its decoy, ties counted half."""
         own = self._rated(self.played)
         trees = HistGradientBoostingClassifier(**TREES)
         with threadpool_limits(limits=1):
@@ -296,7 +296,7 @@ def attack(
         sided = mechanism != NONE and server.half_of(mechanism).sided
         spy = AttackModel(features=features, popularity=popularity, played=practice, sided=sided)
         attacked_release = {"mechanism": mechanism, "epsilon": None if epsilon is None else as_json(epsilon)}
-        # probability that of a rated and an unrated item, as popular, the rated one is told from the release alone
+        # probability that of a rated and an unrated item, as popular, the rated one is recognized by the release alone
         size = {"rated_auc": spy.tells_rated(target), "users": private.users, "targets": int(other.owner.size)}
         rows += [{**attacked_release, "known": count, **spy.guess(target, count), **size} for count in known_counts]
     return rows

@@ -68,7 +68,7 @@ killed or interrupted goes on by blindrec resume FOLDER, or by the same command;
 """
 
     def check(self, scenario: TwoTier) -> None:
-        """Read the ratings, so that a file that cannot be used is refused before a place is opened."""
+        """Read the ratings, so that a file that cannot be used is refused before a backend is opened."""
         from scenarios.families.two_tier.two_tier_seed import table_of  # noqa: PLC0415 (`--help` need not wait for what runs load)
 
         table_of(scenario)

@@ -1,4 +1,4 @@
-"""A run's course at a place: the server's share of it, private devices, and what is stored of every batch."""
+"""A run on a backend: the server's share of it, private devices, and what is stored of every batch."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class TwoTier(ExperimentScenario):
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
     malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
-        description="Share of the private devices that lies, by the coin of each; 0: nobody, told as if some did "
+        description="Share of the private devices that lies, by the coin of each; 0: nobody, reported as if some did "
         "[none].",
     )
     attack: Literal["poison-features"] | None = Field(

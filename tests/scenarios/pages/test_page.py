@@ -312,7 +312,7 @@ def _header(page: str) -> Trees.Element:
     [
         (None, "a.html", "cannot be read"),
         ("{", "a.html", "cannot be read (it is no JSON"),
-        ('{"bounds": []}', "a.html", "holds a record that no report tells of; name a result of audit, compare"),
+        ('{"bounds": []}', "a.html", "holds a record that no report shows; name a result of audit, compare"),
         ("{}", "a.txt", "name a file that ends in .html"),
         ("{}", "nowhere/a.html", "name a file in an existing folder"),
     ],

@@ -32,20 +32,9 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
-OF_SETS: tuple[str, ...] = (
-    "run",
-    "--design",
-    "set",
-    "--epsilon",
-    "4",
-    "--users",
-    "3000",
-    "--like-from",
-    "4",
-    "--held-out",
-    "2",
-)
-OF_SETS = (*OF_SETS, "--backend", "inprocess", "--workers", "1")
+HERE = ("--backend", "inprocess", "--workers", "1")
+OF_SETS: tuple[str, ...] = ("run", "--design", "set", "--epsilon", "4", "--users", "3000", "--like-from", "4")
+OF_SETS = (*OF_SETS, "--held-out", "2", *HERE)
 
 
 @pytest.fixture
@@ -201,7 +190,7 @@ def test_of_a_block_model_the_most_liked_items_are_asked_about() -> None:
     assert near.pool.tolist() == np.flatnonzero(truth == 0).tolist()
 
 
-FLAGS: tuple[str, ...] = ("run", "--design", "set", "--like-from", "4", "--backend", "inprocess", "--workers", "1")
+FLAGS = ("run", "--design", "set", "--like-from", "4", *HERE)
 
 
 @pytest.fixture

@@ -26,14 +26,8 @@ from scenarios.studies.sweep.threshold import emulate, emulated_devices
 from scenarios.theory.liars import influence_of, universal_limit
 from scenarios.theory.predictors import predictor
 
-ADAPTIVE: dict[str, Any] = {
-    "design": "sign",
-    "policy": "eliminate",
-    "items": 24,
-    "rated": 8,
-    "epsilon": 2,
-    "users": 60_000,
-}
+SIGN: dict[str, Any] = {"design": "sign", "policy": "eliminate"}
+ADAPTIVE: dict[str, Any] = {**SIGN, "items": 24, "rated": 8, "epsilon": 2, "users": 60_000}
 
 
 def ran(**given: Any) -> MainResult:
@@ -117,7 +111,7 @@ def test_late_liars_lie_in_rounds_about_few_items_only_and_the_run_is_the_honest
 @pytest.mark.parametrize(("signs", "many"), [("plain", 7), ("centred", 5)])
 def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_decided(signs: str, many: int) -> None:
     """With 1,000 items, 30 rated and a share of .01, as devices say (docs/lying.md)."""
-    common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 10**6, "malicious": 0.01}
+    common: dict[str, Any] = {**SIGN, "users": 10**6, "malicious": 0.01}
     population = populate(Scenario(items=1000, rated=30, signs=signs, **common))
     plot = collusion_of(population)
     assert plot is not None
@@ -126,7 +120,7 @@ def test_untargeted_liars_move_as_many_items_as_get_wrong_before_others_are_deci
 
 def test_one_item_pushed_far_in_the_first_round_makes_all_others_one_cluster_unless_pools_are_small() -> None:
     """Liars without a target choose that where it mixes up most labels; the twin's first rounds are about pools."""
-    common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 1000, "rated": 30, "malicious": 0.05}
+    common: dict[str, Any] = {**SIGN, "items": 1000, "rated": 30, "malicious": 0.05}
     found = told(**common, users=200_000)
     assert (found["lied_about"], found["labels_wrong"], found["decided_wrong"]) == (1, 501, 501)
     pooled = told(**common, users=200_000, attack="promote:1", pool_size=100)
@@ -166,11 +160,15 @@ def test_no_mechanism_goes_beyond_the_universal_limit() -> None:
         ({"malicious": 0.1, "attack": "late:3"}, "choose --design sign --policy eliminate"),
         ({"pool_size": 5}, "pool_size is 5"),
         ({"assume_malicious": 0.1}, "assume_malicious is 0.1"),
+        ({"verify": 10}, "verify is 10, which is about sign sensing with policy eliminate; .*; leave it out"),
+        ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),
+        ({"design": "anchor", "rated": 1}, "rated is 1; anchor sensing begins with pairs of ratings"),
+        ({"design": "sign", "policy": "eliminate", "verify": 5, "answers_per_device": 2}, "leave out one"),
     ],
 )
 def test_what_no_run_can_do_is_refused(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        RunSpec(Scenario(**given))
+        _ = RunSpec(Scenario(**given).complete()).design
 
 
 def test_wishes_beyond_the_catalogue_are_refused() -> None:
@@ -256,7 +254,7 @@ def test_what_makes_no_sense_without_an_order_is_refused(given: dict[str, Any], 
 
 def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the_first() -> None:
     """A fifth of the devices turns about ten items; here the learner calls the second cluster the first."""
-    ran_sides = run(Scenario(**CROSSED, users=20_000, malicious=0.2, seed=3), InProcess(1))
+    ran_sides = ran(**CROSSED, users=20_000, malicious=0.2, seed=3)
     told = lying_scores(ran_sides)
     assert 7 <= told["labels_wrong"] <= 12
     assert np.count_nonzero(ran_sides.outcome.model.cluster != ran_sides.population.truth) == 60 - told["labels_wrong"]
@@ -266,16 +264,12 @@ def test_wrong_labels_are_those_that_were_turned_whichever_cluster_is_called_the
     assert all(told[name] is None for name in predicted)
 
 
-SMALL: dict[str, Any] = {"design": "sign", "policy": "eliminate", "items": 40, "rated": 8, "users": 200_000}
-
-
-def verified_run(**given: Any) -> MainResult:
-    return run(Scenario(**SMALL, **given), InProcess(1))
+SMALL: dict[str, Any] = {**SIGN, "items": 40, "rated": 8, "users": 200_000}
 
 
 def test_verification_comes_last_and_changes_nothing_before() -> None:
     """Its rounds cost what their standard error says; estimates, labels and the rounds before it stay as they were."""
-    plain, again = verified_run(), verified_run(verify=10)
+    plain, again = ran(**SMALL), ran(**SMALL, verify=10)
     before = plain.outcome.state
     after, told = again.outcome.state, record(again)
     assert after.asked[: len(before.asked)] == before.asked
@@ -299,7 +293,7 @@ def test_verification_comes_last_and_changes_nothing_before() -> None:
 def test_labels_are_disputed_that_late_liars_turned_round_who_are_not_among_the_fresh_devices() -> None:
     """They lie in rounds about at most nine items; pools that verify are of ten."""
     lies: dict[str, Any] = {"malicious": 0.3, "attack": "late:9", "seed": 3}
-    plain, again = record(verified_run(**lies)), record(verified_run(**lies, verify=10))
+    plain, again = record(ran(**SMALL, **lies)), record(ran(**SMALL, **lies, verify=10))
     assert plain["decided_wrong"] > 2
     assert plain["labels_wrong"] == again["labels_wrong"]
     assert again["decided_wrong"] == 0
@@ -312,7 +306,7 @@ def test_honest_devices_dispute_as_many_right_labels_as_is_said(
 ) -> None:
     """1,000 items, each disputed with probability .01: more than 28 with probability 1e-6; at .06 fewer with 2e-6."""
     monkeypatch.setattr("coordinator.server.rounds.policies.DISPUTED", said)
-    common: dict[str, Any] = {"design": "sign", "policy": "eliminate", "users": 20_000_000, "verify": 10}
+    common: dict[str, Any] = {**SIGN, "users": 20_000_000, "verify": 10}
     outcome = emulate(populate(Scenario(items=1000, rated=30, **common)))
     assert outcome.posterior is not None
     assert outcome.posterior.disputed is not None
@@ -322,14 +316,12 @@ def test_honest_devices_dispute_as_many_right_labels_as_is_said(
 
 def test_items_that_no_device_was_left_for_are_not_decided() -> None:
     """Devices run out within the verification: what was not asked about again counts as disputed."""
-    enough = record(verified_run(verify=10))
-    short = run(
-        Scenario(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"] // 2}, verify=10), InProcess(1)
-    )
+    enough = record(ran(**SMALL, verify=10))
+    short = ran(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"] // 2}, verify=10)
     told = record(short)
     assert told["verified"] in (20, 30)
     assert told["undecided"] == 40 - told["verified"] + told["disputed"]
-    none = run(Scenario(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"]}, verify=10), InProcess(1))
+    none = ran(**{**SMALL, "users": enough["asked"] - enough["verifying_answers"]}, verify=10)
     assert (record(none)["verified"], record(none)["undecided"]) == (0, 40)
 
 
@@ -345,17 +337,3 @@ def test_stored_rounds_say_that_they_verify() -> None:
     assert first.posterior.disputed is not None
     assert again.posterior.disputed is not None
     assert first.posterior.disputed.tolist() == again.posterior.disputed.tolist()
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"verify": 10}, "verify is 10, which is about sign sensing with policy eliminate; .*; leave it out"),
-        ({"design": "anchor", "policy": "eliminate"}, "policy is 'eliminate'; anchor takes anchor alone, leave it out"),
-        ({"design": "anchor", "rated": 1}, "rated is 1; anchor sensing begins with pairs of ratings"),
-        ({"design": "sign", "policy": "eliminate", "verify": 5, "answers_per_device": 2}, "leave out one"),
-    ],
-)
-def test_what_cannot_be_verified_is_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        _ = RunSpec(Scenario(**given).complete()).design

@@ -14,7 +14,6 @@ from runs import Command, planted_ratings, refused, write_movielens
 
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
-from scenarios.cli import main
 from scenarios.config.settings import validated
 from scenarios.families.online.online_scenario import OnlineScenario
 
@@ -42,22 +41,10 @@ def test_files_bring_their_own_numbers() -> None:
         assert told(claimed) == (None, None, 3, 1, 2)
 
 
-@pytest.mark.parametrize("name", named_recommenders())
-def test_every_recommender_is_known_by_its_name(name: str) -> None:
-    assert OnlineScenario(recommender=name).recommender == name
-
-
 def test_a_budget_is_exact() -> None:
     assert OnlineScenario.model_validate({"budget": "1/3"}).budget == Fraction(1, 3)
     assert OnlineScenario.model_validate({"budget": 0.1}).budget == Fraction(1, 10)
     assert OnlineScenario.model_validate({"budget": "inf"}).budget is None
-
-
-def test_a_toml_file_is_read_and_flags_win(tmp_path: Path) -> None:
-    file = tmp_path / "scenario.toml"
-    file.write_text('recommender = "p-rec-lean"\nrounds = 50\nradius = 1\n')
-    scenario = validated(OnlineScenario, file, {"rounds": 60, "voters": None})
-    assert (scenario.recommender, *told(scenario)) == ("p-rec-lean", 60, 256, 4, 5, 1)
 
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
@@ -141,13 +128,6 @@ def test_a_run_prints_one_json_object(blindrec: Command) -> None:
     assert result["loss"] <= 40
 
 
-def test_without_json_it_prints_a_table(blindrec: Command) -> None:
-    ended = blindrec(*HERE, "--rounds", "30", "--clients", "2", "--diversity", "0", "--radius", "0")
-    assert ended.code == 0
-    for words in ("loss: disliked recommendations", "epsilon, proved", "epsilon of a voter, all clients", "voters N"):
-        assert words in ended.out
-
-
 def test_help_names_every_recommender(blindrec: Command) -> None:
     ended = blindrec("online", "--help")
     assert ended.code == 0
@@ -159,24 +139,6 @@ def test_help_names_every_recommender(blindrec: Command) -> None:
 def test_every_recommender_runs(name: str, blindrec: Command, ratings: Path) -> None:
     assert blindrec(*SHORT, "--recommender", name).result["recommender"] == name
     assert blindrec(*HERE, "--ratings", ratings, "--recommender", name, "--json", "-").result["clients"] == 1
-
-
-def test_speed_flags_never_change_the_recommendations(blindrec: Command, ratings: Path) -> None:
-    for world in (["--rounds", "40", "--clients", "2"], ["--ratings", ratings, "--clients", "3"]):
-        digests = {
-            blindrec(*HERE, *world, *flags, "--json", "-").result["recommendations_sha256"]
-            for flags in ([], ["--workers", "1"], ["--devices-per-actor", "9"], ["--devices-per-actor", "1000"])
-        }
-        assert len(digests) == 1
-
-
-def test_repeat_prints_means_and_intervals(blindrec: Command) -> None:
-    single = [blindrec(*SHORT, "--seed", seed).result["loss"] for seed in (3, 4, 5)]
-    result = blindrec(*SHORT, "--seed", 3, "--repeat", 3).result
-    assert result["loss"] == pytest.approx(sum(single) / 3)
-    low, high = result["intervals"]["loss"]
-    assert low <= result["loss"] <= high
-    assert (result["repeat"], result["seed"]) == (3, 3)
 
 
 def test_clients_add_up_and_a_budget_keeps_voters_away(blindrec: Command) -> None:
@@ -211,12 +173,6 @@ def test_a_folder_holds_tables_that_pandas_opens(blindrec: Command, ratings: Pat
     assert scenario["budget"] == "100000/3"
 
 
-def test_a_scenario_file_is_read_and_flags_win(blindrec: Command, tmp_path: Path) -> None:
-    (tmp_path / "scenario.toml").write_text('recommender = "p-rec-lean"\nrounds = 30\nvoters = 50\n')
-    result = blindrec(*HERE, tmp_path / "scenario.toml", "--rounds", 35, "--json", "-").result
-    assert (result["recommender"], result["rounds"], result["voters"]) == ("p-rec-lean", 35, 50)
-
-
 def test_a_world_that_is_written_down(blindrec: Command, tmp_path: Path) -> None:
     (tmp_path / "world.toml").write_text("votes = [[0, 0, 1], [0, 1, 0], [1, 1, 1]]\nlikes = [[0], [0, 1], [1]]\n")
     result = blindrec(*HERE, "--world", tmp_path / "world.toml", "--json", "-").result
@@ -225,41 +181,18 @@ def test_a_world_that_is_written_down(blindrec: Command, tmp_path: Path) -> None
 
 
 FLAGS: dict[str, list[str]] = {
-    "--recommender p-wreck": ["recommender is 'p-wreck'", "p-rec-sim"],
-    "--rounds 1": ["rounds is 1", "2"],
     "--rounds many": ["--rounds", "'many'", "integer"],
-    "--objects 1": ["objects is 1", "2"],
-    "--objects 257": ["objects is 257", "256"],
     "--objects 3 --rounds 2 --diversity 0 --radius 0": ["rounds is 2", "objects 3", "T >= m"],
-    "--objects 3 --recommender p-rec-sharp": ["objects is 3", "p-rec-sharp"],
-    "--voters 3": ["voters is 3", "4 peers"],
-    "--voters 0": ["voters is 0"],
-    "--peers 0": ["peers is 0"],
-    "--peers 100 --clients 3": ["voters is 256", "100 peers", "3 clients"],
-    "--diversity 1001": ["diversity is 1001", "1000 rounds"],
-    "--radius 1001": ["radius is 1001", "1000 rounds"],
-    "--radius -1": ["radius is -1", "0"],
-    "--clients 0": ["clients is 0"],
-    "--budget 0": ["budget", "above 0"],
-    "--budget 9 --recommender dsybil": ["budget is 9", "dsybil"],
-    "--epsilon 2": ["epsilon is 2", "naive"],
     "--epsilon x --recommender naive": ["epsilon is x", "number"],
-    "--seed -1": ["seed is -1"],
     "--repeat 0": ["repeat is 0"],
     "--workers 0": ["workers is 0"],
     "--devices-per-actor 0": ["devices_per_actor is 0"],
     "--backend spark": ["backend", "'spark'"],
-    "--like-from 3": ["like_from", "--ratings"],
     "--columns a": ["columns", "'a'", "three"],
     "--world {tmp}/none.toml": ["none.toml", "cannot be read"],
     "--ratings {tmp}/none.csv": ["none.csv"],
-    "--ratings {tmp}/ratings.csv --world w.toml": ["world is w.toml"],
-    "--ratings {tmp}/ratings.csv --voters 9": ["voters is 9", "ratings.csv"],
-    "--ratings {tmp}/ratings.csv --rounds 500": ["0 of 25 users", "500 rounds"],
     "--ratings {tmp}/ratings.csv --clients 26": ["clients is 26", "25 users"],
-    "--ratings {tmp}/ratings.csv --diversity 0": ["diversity is 0", "several objects"],
     "--ratings {tmp}/ratings.csv --radius 0 --peers 24": ["peers is 24", "within radius 0"],
-    "--ratings {tmp}/ratings.csv --like-from nan": ["like_from", "nan"],
     "--out {tmp}": ["output folder", "another run"],
     "--json {tmp}": ["json file", "is a folder"],
     "{tmp}/none.toml": ["scenario file", "none.toml"],
@@ -273,46 +206,7 @@ def test_flags_that_are_wrong(flags: str, blindrec: Command, tmp_path: Path) -> 
     assert all(word in line for word in FLAGS[flags]), line
 
 
-WORLDS: dict[str, tuple[str, list[str]]] = {
-    "no vote": ("votes = [[0, 0], [1, []]]\nlikes = [0, 0]", ["round 1", "voter 1", "0 objects"]),
-    "two votes": ("votes = [[0, 0], [[0, 1], 1]]\nlikes = [0, 0]", ["round 1", "voter 0", "2 objects"]),
-    "nothing liked": ("votes = [[0, 0], [1, 1]]\nlikes = [0, []]", ["round 1", "likes none of 2"]),
-    "too few peers": ("votes = [[0, 0], [1, 1]]\nlikes = [0, 0]\n", ["peers is 2", "within radius 0", "at least 1"]),
-}
-
-
-@pytest.mark.usefixtures("nobody_votes")
-@pytest.mark.parametrize("name", WORLDS)
-def test_worlds_that_are_wrong(name: str, blindrec: Command, tmp_path: Path) -> None:
-    text, words = WORLDS[name]
-    (tmp_path / "world.toml").write_text(text)
-    line = refused(blindrec, *HERE, "--world", tmp_path / "world.toml", "--peers", 2, "--radius", 0)
-    assert all(word in line for word in words), line
-
-
 @pytest.mark.usefixtures("nobody_votes")
 def test_an_epsilon_that_is_no_number_for_a_computer_is_refused(blindrec: Command) -> None:
     line = refused(blindrec, *SHORT[:-2], "--recommender", "naive", "--epsilon", "1e400")
     assert "epsilon" in line
-
-
-def test_a_key_that_is_unknown(blindrec: Command, tmp_path: Path) -> None:
-    (tmp_path / "scenario.toml").write_text("peer = 3\n")
-    assert "'peer' is unknown" in refused(blindrec, *HERE, tmp_path / "scenario.toml")
-
-
-def test_results_of_before_survive_bad_input(blindrec: Command, tmp_path: Path) -> None:
-    old = tmp_path / "old.json"
-    old.write_text("{}")
-    refused(blindrec, *HERE, "--json", old, "--rounds", 1)
-    assert old.read_text() == "{}"
-
-
-def test_the_same_seed_is_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
-    told = []
-    for _ in range(2):
-        with pytest.raises(SystemExit):
-            main([*SHORT, "--seed", "9"])
-        result = json.loads(capsys.readouterr().out)
-        told.append({name: value for name, value in result.items() if name != "seconds"})
-    assert told[0] == told[1]
