@@ -24,7 +24,7 @@ from scenarios.studies.compare.scoring import (
     TOP,
     CompareKey,
     CompareMeasurement,
-    check_own,
+    check_custom,
     measure,
     panel_sweep,
     rows_of,
@@ -103,12 +103,12 @@ class CompareSweep(Sweep[CompareKey, CompareMeasurement]):
             if key.trust_model == COORDINATOR
         }
         of_rows = [line for row in rows_of(self.settings).values() for line in row.remarks(self.settings)]
-        own, (_, why) = check_own(self.settings, table.users, table.count), served_in(self.settings)
+        custom, (_, why) = check_custom(self.settings, table.users, table.count), served_in(self.settings)
         return {
             **summary,
             "coordinator": panel_sweep(self.settings).summary(served) if served else None,
             **lines_skipped(self.settings, table),
-            "remarks": [*table.remarks, *summary["remarks"], *of_rows, *own, *([why] if why else [])],
+            "remarks": [*table.remarks, *summary["remarks"], *of_rows, *custom, *([why] if why else [])],
         }
 
 
@@ -170,7 +170,7 @@ def comparison(values: Mapping[str, Any]) -> CompareSweep:
         raise InputError(
             f"the file has {table_of(settings).count} items; lists of ten say something among more than 20"
         )
-    check_own(settings, table_of(settings).users, table_of(settings).count)
+    check_custom(settings, table_of(settings).users, table_of(settings).count)
     served, why = served_in(settings)
     if not rows_of(settings) and why is not None:
         raise InputError(why)

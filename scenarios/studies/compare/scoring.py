@@ -40,13 +40,13 @@ ORDER = 1000
 
 
 @cache
-def _row(own: OwnSettings) -> LocalRow:
-    mechanism, helpers = own.mechanism(), own.helpers
+def _row(custom: OwnSettings) -> LocalRow:
+    mechanism, helpers = custom.mechanism(), custom.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
     return LocalRow(name, ORDER, mechanism, None, lambda *_: {"helpers": helpers})
 
 
-def own_rows(settings: Comparison) -> Mapping[str, LocalRow]:
+def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:
     """Return the rows of custom mechanisms, by name as in `scenarios.studies.compare.rows.registered_rows`."""
     return {f"{row.trust_model}: {row.mechanism}": row for row in map(_row, settings.design)}
 
@@ -54,14 +54,14 @@ def own_rows(settings: Comparison) -> Mapping[str, LocalRow]:
 def rows_of(settings: Comparison) -> Mapping[str, Row]:
     """Return all rows that are to be measured, by name, in the order of tables."""
     named = {name: row for name, row in registered_rows().items() if settings.includes(row.trust_model, row.mechanism)}
-    return {**named, **own_rows(settings)}
+    return {**named, **custom_rows(settings)}
 
 
-def check_own(settings: Comparison, people: int, items: int) -> list[str]:
+def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
     """Check the channels of custom mechanisms at every epsilon, before anything is measured, and describe them."""
     remarks = []
-    for own, row in zip(settings.design, own_rows(settings).values(), strict=True):
-        path, people_at_least = own.half.name, people * settings.scale[0]
+    for custom, row in zip(settings.design, custom_rows(settings).values(), strict=True):
+        path, people_at_least = custom.half.name, people * settings.scale[0]
         if row.trust_model not in settings.trust_models:
             raise InputError(f"design is {path}, a row of trust model {row.trust_model}; add that to --trust-models")
         if not row.reaches(people_at_least, settings):
@@ -76,7 +76,7 @@ def check_own(settings: Comparison, people: int, items: int) -> list[str]:
             )
             if checked := RunSpec(row.scenario_of(items, request)).own:
                 hows.append(checked[1].how)
-        values = "".join(f", {name} {value}" for name, value in own.values().items())
+        values = "".join(f", {name} {value}" for name, value in custom.values().items())
         remarks.append(f"{row.mechanism} is {path}{values}; its channel was {' or '.join(dict.fromkeys(hows))}")
         if left := [f"{people * scale:,}" for scale in settings.scale if not row.reaches(people * scale, settings)]:
             remarks.append(

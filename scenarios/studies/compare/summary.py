@@ -247,10 +247,9 @@ def _pivoted(
     cells = {(mechanism_of(row), row["epsilon"], row[across]): _cell(row) for row in rows}
     lines: list[list[str] | None] = []
     for name in dict.fromkeys(name for name, *_ in cells):
-        epsilons = dict.fromkeys(key[1] for key in cells if key[0] == name)
-        lines += [
-            [name, epsilon_text(one), *(cells.get((name, one, value), "") for value in values)] for one in epsilons
-        ]
+        for epsilon in dict.fromkeys(key[1] for key in cells if key[0] == name):
+            of_values = [cells.get((name, epsilon, value), "") for value in values]
+            lines.append([name, epsilon_text(epsilon), *of_values])
         lines.append(None)
     columns = ("mechanism", "epsilon", *map(write, values))
     show_table(console, columns, lines[:-1], title=title, words=("mechanism",), names=2)

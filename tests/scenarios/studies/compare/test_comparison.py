@@ -19,7 +19,7 @@ from scenarios.studies.compare import comparison as sweep
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, TRUST_MODELS, Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
-from scenarios.studies.compare.scoring import SERVED, own_rows, show_panel
+from scenarios.studies.compare.scoring import SERVED, custom_rows, show_panel
 from scenarios.studies.compare.summary import show
 from scenarios.studies.compare.worlds import world_of
 
@@ -209,7 +209,7 @@ def test_from_python_a_mechanism_is_enough_and_other_settings_are_another_row(ra
 
 def test_items_are_ranked_by_what_a_custom_class_estimates(ratings: Path) -> None:
     settings = Comparison(ratings=ratings, like_from=4, design=(foreign.GRR(),))  # type: ignore[arg-type] # is read
-    world, (row,) = world_of(settings, 0), own_rows(settings).values()
+    world, (row,) = world_of(settings, 0), custom_rows(settings).values()
     advised = row.advise(world, RowRequest(settings=settings, epsilon=None, users=20_000, public=0, seed=0))
     train = world.fold.train
     signs = np.where(train.values, 1.0, -1.0) / train.degrees[train.owners]  # a random rated item, liked or not
