@@ -158,12 +158,7 @@ class Emulation:
         """Return the size that meets a target, or the stricter of two; None where not even the largest one does."""
         steps = np.linspace(0.0, math.log(self.largest) + 0.5, 400)
         axis = StrengthCurve(steps, np.log([max(self.strength(math.exp(one)), 1e-300) for one in steps.tolist()]))
-        return stricter(
-            [
-                estimate(goal, axis, self._at, top=self.largest)
-                for goal in goals(self.sizes, accuracy=accuracy, success=success)
-            ]
-        )
+        return strictest(goals(self.sizes, accuracy=accuracy, success=success), axis, self._at, top=self.largest)
 
     def _at(self, place: float) -> Place:
         size = self.whole(math.exp(place))
@@ -257,12 +252,6 @@ def goals(sizes: Ints, *, accuracy: float | None, success: float | None) -> list
     ]
 
 
-def stricter(estimates: list[Estimate | None]) -> Estimate | None:
-    """Return the largest of several estimates; None where one of them is."""
-    able = [one for one in estimates if one is not None]
-    return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
-
-
 Place = tuple[Emulation, int, float]  # what is drawn near a place of an axis, and at which place exactly
 
 
@@ -315,6 +304,13 @@ def estimate(goal: Goal, axis: StrengthCurve, at: Callable[[float], Place], *, t
         accuracy=_accuracy(goal, middle, places_drawn, batches),
         chance=chance if goal.whole else None,
     )
+
+
+def strictest(goals: list[Goal], axis: StrengthCurve, at: Callable[[float], Place], *, top: float) -> Estimate | None:
+    """Estimate where all goals are met; None where one is met nowhere."""
+    estimates = [estimate(goal, axis, at, top=top) for goal in goals]
+    able = [one for one in estimates if one is not None]
+    return max(able, key=lambda one: one.value) if able and len(able) == len(estimates) else None
 
 
 def _close(goal: Goal, low: float, high: float, level: float, axis: StrengthCurve) -> bool:

@@ -35,11 +35,10 @@ from scenarios.theory.emulated_runs import (
     Estimate,
     Place,
     StrengthCurve,
-    estimate,
     goals,
     query_emulation,
     query_users,
-    stricter,
+    strictest,
     takes_too_long,
 )
 from scenarios.theory.predictors import Predictor, from_moments, predictor
@@ -329,7 +328,7 @@ def estimated_epsilon(candidate: Candidate, target: Target, users: int) -> Estim
     strengths = np.log([at(place)[0].strength(users) for place in steps.tolist()])
     sizes = at(0.0)[0].sizes
     targets = goals(sizes, accuracy=target.accuracy, success=target.success)
-    return stricter([estimate(goal, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON) for goal in targets])
+    return strictest(targets, StrengthCurve(steps, strengths), at, top=LARGEST_EPSILON)
 
 
 def to_epsilon(value: float) -> Fraction:

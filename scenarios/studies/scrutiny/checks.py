@@ -72,7 +72,7 @@ RUNS, ITEMS = 20, 40
 RUNS_FALSE_ALARM = 1e-5
 """Probability that `prediction`, or `estimates`, fails a mechanism that keeps what it says, by Student's law."""
 SLACK = 0.01  # predictions are right to first order in 1/N: a hundredth of the items
-WANTED = 0.85  # share of items right at which predictions are looked at, where users matter most
+AIM = 0.85  # share of items right at which predictions are looked at, where users matter most
 ENOUGH = 1 << 14  # users that are as good as any number of them, where a prediction does not depend on it
 ESTIMATE_USERS = 1 << 12
 ERROR_SLACK = 1.5  # standard errors need be right up to this factor: some leave out which items users happened to rate
@@ -107,7 +107,7 @@ def prediction(subject: MechanismUnderTest) -> str:
     right = np.array([_right(one) for one in runs])
     measured, radius = _student(right, RUNS_FALSE_ALARM)
     radius += SLACK
-    if faint and measured < WANTED:
+    if faint and measured < AIM:
         raise Unchecked(f"{users} users: {measured:.3f} right, {share:.3f} predicted; both are too few to compare")
     if abs(measured - share) > radius:
         raise Failed(f"{users} users: {measured:.3f} of the items are right, {share:.3f} predicted, +- {radius:.3f}")
@@ -143,7 +143,7 @@ def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]
         share = forecast.accuracy(users)
         if not own and not reason.startswith("it is") and share == forecast.accuracy(ENOUGH):  # for as many as it takes
             return ENOUGH, share, False
-        if share >= WANTED:
+        if share >= AIM:
             return users, share, False
         reason = f"it is predicted to need more than {users} users"
     if own and reason.startswith("it is") and (forecast := predictor(scenario(_size(ENOUGH), EPSILON))):

@@ -110,7 +110,7 @@ def test_a_file_where_pairs_are_best(blindrec: Command, tmp_path: Path, monkeypa
     """The row of the best design named no agreement, which the name of a pairwise design tells."""
     ratings = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=2000, items=24, each=16))
     settings = {"design": "pairwise", "agreement": "rated-equal", "decoder": "centred"}
-    monkeypatch.setattr(planning, "candidates", lambda world: [Candidate(world=world, settings=settings)])
+    monkeypatch.setattr(planning, "candidates", lambda world, _=None: [Candidate(world=world, settings=settings)])
     shown = blindrec("data", ratings)
     assert shown.code == 0, shown.err
     for words in ("pairwise", "rated-equal", "one label for all", "nothing of the file itself"):

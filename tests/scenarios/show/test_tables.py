@@ -124,7 +124,8 @@ def planned(users: int | None, *, inverse: bool = False) -> DesignPlan:
     quick += [{"design": "maxsense", "decoder": one} for one in ("centred", "paper")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "scenarios.studies.planner.plan.candidates", lambda of: [Candidate(world=of, settings=s) for s in quick]
+            "scenarios.studies.planner.plan.candidates",
+            lambda of, _=None: [Candidate(world=of, settings=s) for s in quick],
         )
         return plan(world, Target(success=0.95, accuracy=0.99), users=users, inverse=inverse)
 

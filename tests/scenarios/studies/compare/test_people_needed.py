@@ -141,7 +141,9 @@ def test_the_table_has_every_number_at_eighty_columns(wanted: Comparison) -> Non
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans compare a single design of block models."""
     monkeypatch.setattr(
-        plan, "candidates", lambda world: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})]
+        plan,
+        "candidates",
+        lambda world, _=None: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})],
     )
 
 
