@@ -41,10 +41,6 @@ class DeviceRange:
         """Return this range after it is charged."""
         return replace(self, answered=self.answered | {charge.id}, spent=add(self.spent, charge.epsilon))
 
-    def same_history(self, other: DeviceRange) -> bool:
-        """Return whether both have answered the same queries."""
-        return self.answered == other.answered
-
 
 class Ledger:
     """The privacy ledger of devices ``first`` to ``stop - 1``.
@@ -176,7 +172,7 @@ def _split(ranges: list[DeviceRange], first: int, stop: int) -> list[DeviceRange
 
 
 def _append(ranges: list[DeviceRange], block: DeviceRange) -> None:
-    if ranges and ranges[-1].same_history(block):
+    if ranges and ranges[-1].answered == block.answered:
         ranges[-1] = replace(ranges[-1], stop=block.stop)
     else:
         ranges.append(block)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from actors.block_model import DISLIKED, LIKED, UNRATED
@@ -14,26 +16,15 @@ from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import pairs_among
 
-
-def rated_equal(first: Bits, second: Bits) -> Bools:
-    """Return whether both items are rated, and alike (Banerjee et al., Appendix B)."""
-    same: Bools = (first == second) & (first != UNRATED)
-    return same
-
-
-def equal(first: Bits, second: Bits) -> Bools:
-    """Return whether both are liked, or neither; unrated counts as not liked (Figure 1 to the letter)."""
-    same: Bools = (first == LIKED) == (second == LIKED)
-    return same
-
-
-def positive(first: Bits, second: Bits) -> Bools:
-    """Return whether both are liked (the authors' slides)."""
-    both: Bools = (first == LIKED) & (second == LIKED)
-    return both
-
-
-_AGREE = dict(zip(AGREEMENTS, (rated_equal, equal, positive), strict=True))
+_AGREE: dict[str, Callable[[Bits, Bits], Bools]] = {
+    # Both items are rated, and alike (Banerjee et al., Appendix B)
+    "rated-equal": lambda first, second: (first == second) & (first != UNRATED),
+    # Both are liked, or neither; unrated counts as not liked (Figure 1 to the letter)
+    "equal": lambda first, second: (first == LIKED) == (second == LIKED),
+    # Both are liked (the authors' slides)
+    "positive": lambda first, second: (first == LIKED) & (second == LIKED),
+}
+"""Whether a device agrees about two items, by the readings of `coordinator.protocol.mechanisms.pairwise.AGREEMENTS`."""
 
 
 class Pairwise(DeviceHalf):

@@ -203,17 +203,6 @@ def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing
     assert cohort.answer(query, first, len(behind)).unpacked()[:, 0].tolist() == expected
 
 
-@pytest.mark.parametrize("name", WORLDS)
-def test_stored_and_synthetic_devices_of_the_same_ratings_agree(name: str) -> None:
-    world = WORLDS[name]
-    stored = worlds.stored_ratings([world.ratings(device) for device in range(100)], range(100), world.items)
-    for pool in pools(world.items).values():
-        query = worlds.maxsense_query(items=world.items, sensing=0.3, epsilon=Fraction(2), pool=pool)
-        assert (
-            Cohort(stored, worlds.SECRET, 0, 100, None).answer(query, 0, 100).bits == answer(name, query, 0, 100).bits
-        )
-
-
 def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:
     """Without noise the bits and sums are the same; it is another question all the same, with other private coins."""
     named, plain = (worlds.maxsense_query(items=40, sensing=0.1, pool=pool) for pool in (range(40), None))

@@ -81,18 +81,6 @@ def test_stored_sums_are_the_oracles(data: st.DataObject, items: int, vectors: i
     assert found == expected
 
 
-@pytest.mark.parametrize("name", WORLDS)
-def test_stored_and_synthetic_devices_of_the_same_ratings_agree(name: str) -> None:
-    world = WORLDS[name]
-    stored = worlds.stored_ratings([world.ratings(device) for device in range(100)], range(100), world.items)
-    for pool in pools(world.items).values():
-        query = worlds.sign_query(pool, items=world.items, vectors=2, kept=2, epsilon=Fraction(1))
-        synthetic = worlds.block_ratings(world)
-        assert sums_of(stored, query, 0, 100) == sums_of(synthetic, query, 0, 100)
-        bits = [Cohort(one, worlds.SECRET, 0, 100, None).answer(query, 0, 100).bits for one in (stored, synthetic)]
-        assert bits[0] == bits[1]
-
-
 @settings(max_examples=examples(40))
 @given(data=st.data(), name=st.sampled_from(sorted(WORLDS)), vectors=st.sampled_from([1, 4]))
 def test_ratings_counted_from_centres_are_the_oracles(data: st.DataObject, name: str, vectors: int) -> None:

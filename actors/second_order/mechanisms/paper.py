@@ -11,11 +11,9 @@ from coordinator.protocol.arrays import Bits, Bits2, Floats, Floats2, Words, Wor
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.compiled import compiled, inlined
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below
 from coordinator.protocol.second_order import SecondOrderQuery
-from coordinator.protocol.second_order_mechanisms import MOST_CANDIDATES
 
 SWEEPS, PASSES = 3, 1
 """Numbers of sweeps over all pairs of candidates at one item, and of passes over all items."""
@@ -165,29 +163,18 @@ class Pmc(SecondOrderDevice):
         return [signs + size.tobytes() for signs, size in zip(releases, own_h(residuals).astype("<f8"), strict=True)]
 
 
-def candidate_values(features: ItemFeatures, candidates: int | None = None) -> Floats2:
-    """Return the values that candidates may take at every item: the ratings S less mu, tiled to K."""
-    if features.scale is None:
-        raise InputError("mechanism pmd needs a scale of discrete ratings; these are continuous, use pmc")
-    size = len(features.scale)
-    count = size if candidates is None else candidates
-    if count < 2 or count > MOST_CANDIDATES or count % size:
-        raise InputError(
-            f"PMD with K = {count} candidates is impossible; give a multiple of the scale's {size} ratings "
-            f"from 2 to {MOST_CANDIDATES}"
-        )
-    levels = np.tile(np.array(features.scale), count // size)
-    return np.ascontiguousarray(levels[None, :] - features.mean[:, None])
+def candidate_values(features: ItemFeatures) -> Floats2:
+    """Return the values that candidates may take at every item, shape (m, K): the ratings S less mu."""
+    return np.ascontiguousarray(np.array(features.scale)[None, :] - features.mean[:, None])
 
 
-def candidate(residuals: Floats2, values: Floats2, coins: Coins, *, ratings: int) -> Bits2:
+def candidate(residuals: Floats2, values: Floats2, coins: Coins) -> Bits2:
     """Return the candidate that each device releases, as places in the scale S.
 
     Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
     places = np.empty(residuals.shape, np.uint8)
     choose_candidates(values, residuals, coins.shuffles(), coins.whole(), places)
-    places %= np.uint8(ratings)
     return places
 
 
@@ -199,9 +186,7 @@ class Pmd(SecondOrderDevice):
     def payloads(
         self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
     ) -> list[bytes]:
-        values = candidate_values(features)
-        releases = candidate(residuals, values, coins, ratings=len(features.scale or ()))
-        return [row.tobytes() for row in releases]
+        return [row.tobytes() for row in candidate(residuals, candidate_values(features), coins)]
 
 
 DEVICE = (Pmc(), Pmd())

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import tiers
 from deaf import Deaf
-from thoroughness import sample, size
 
 from actors.keeper import LEDGER, Keeper, read_book
 from actors.second_order.cohort import Answer, Answers, Pin, PrivateCohort
@@ -143,33 +142,6 @@ def test_a_torn_last_line_was_never_sent_and_is_left_out(tmp_path: Path) -> None
     assert known(tmp_path) is None  # it has two answers of a device then
     next(one for one in tmp_path.glob(f"*{LEDGER.suffix}") if one != path).unlink()
     assert known(tmp_path) == [answer(0), answer(1), answer(2)]
-
-
-def test_no_byte_that_is_changed_lets_a_device_answer_again(tmp_path: Path) -> None:
-    """One in the last frame did, before: the file was cut to nothing."""
-    kept = Answers(0, 9, Keeper(tmp_path))
-    assert kept.keep([answer(0), answer(1)])
-    assert kept.keep([answer(2)])
-    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
-    good = path.read_bytes()
-    assert known(tmp_path) == [answer(0), answer(1), answer(2)]
-    for place in sample(range(len(good)), 250):
-        for bit in range(size(8, 1)):
-            flipped = 1 << (place + bit) % 8
-            content = good[:place] + bytes([good[place] ^ flipped]) + good[place + 1 :]
-            path.write_bytes(content)
-            assert known(tmp_path) is None, (place, flipped)
-            assert path.read_bytes() == content
-
-
-def test_damage_is_told_in_a_line(tmp_path: Path) -> None:
-    answered(tmp_path, 0, DEVICES)
-    (path,) = tmp_path.glob(f"*{LEDGER.suffix}")
-    content = bytearray(path.read_bytes())
-    content[-40] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(LedgerError, match=rf"^ledger {path} is damaged on line {DEVICES + 2}, .* put the file back"):
-        tiers.cohort(OF, 0, 1, keeper=Keeper(tmp_path))
 
 
 LINE = json.loads(answer(0).line())

@@ -30,7 +30,6 @@ from actors.second_order.mechanisms.paper import (
 from actors.seeds import FAIR, PLACE, WHOLE
 from coordinator.protocol.arrays import Bits2, Floats, Floats2
 from coordinator.protocol.channels import bit_channel
-from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import residuals as completed
 
 MANY = 1 << 14
@@ -233,7 +232,7 @@ def test_the_shuffle_is_the_oracles() -> None:
 def test_a_device_releases_the_candidate_that_its_own_coin_names() -> None:
     model, mine = tiers.features(items=20), np.random.default_rng(2).normal(0, 0.5, (6, 20))
     values, coins = candidate_values(model), tiers.coins(6, first=3)
-    told = candidate(mine, values, coins, ratings=5)
+    told = candidate(mine, values, coins)
     for k in range(6):
         made = make(values, mine[k], int(coins.shuffles()[k]))
         secret = reference.device_secret(tiers.SECRET, 3 + k)
@@ -251,31 +250,12 @@ def test_releases_are_uniform_at_every_item_whatever_the_ratings() -> None:
     mine = np.array([0.9, -1.4, 0.0, 2.0])
     values = np.array([1.0, 2, 3, 4, 5])[None, :] - np.array([3.0, 3.5, 2.8, 2.2])[:, None]
     many = 40_000
-    told = candidate(np.tile(mine, (many, 1)), values, tiers.coins(many), ratings=5)
+    told = candidate(np.tile(mine, (many, 1)), values, tiers.coins(many))
     counts = np.stack([np.bincount(column, minlength=5) for column in told.T])
     assert all(chi_square_fits(row, np.full(5, 0.2)) for row in counts)
     told[::20] = np.abs(values - mine[:, None]).argmin(axis=1)
     leaning = np.stack([np.bincount(column, minlength=5) for column in told.T])
     assert not any(chi_square_fits(row, np.full(5, 0.2)) for row in leaning)
-
-
-def test_more_candidates_than_ratings_are_tiled_and_odd_numbers_refused() -> None:
-    model = tiers.features(items=9)
-    values = candidate_values(model, 10)
-    told = candidate(np.zeros((50, 9)), values, tiers.coins(50), ratings=5)
-    assert values.shape == (9, 10)
-    assert set(told.ravel().tolist()) == set(range(5))
-    for many in (1, 7, 260):
-        with pytest.raises(InputError, match=f"K = {many} .* multiple"):
-            candidate_values(model, many)
-
-
-def test_a_scale_of_one_rating_or_none_is_refused() -> None:
-    for scale, text in (((3.0,), "K = 1"), (None, "discrete")):
-        model = tiers.features(items=9)
-        object.__setattr__(model, "scale", scale)
-        with pytest.raises(InputError, match=text):
-            candidate_values(model)
 
 
 # What PMC and PMD minimise, by linear programming over all laws on small grids.
