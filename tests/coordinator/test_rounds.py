@@ -1,4 +1,4 @@
-"""Rounds of queries: asking, absorbing, progress in public numbers, and one digest whatever the blocks."""
+"""Rounds of queries: asking, absorbing, progress in public numbers, one digest, and malformed reports."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import itertools
 import pickle
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from threading import Thread
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import ray
 import worlds
 from boundary import SEED, leaves, shows_a_secret
 from hypothesis import given, settings
@@ -22,25 +23,27 @@ from hypothesis import strategies as st
 from runs import here, small
 from thoroughness import examples
 
+from actors.device import Cohort
+from actors.host import DeviceHost
 from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.messages import Query, Release, pack
 from coordinator.server.decoding.line import decode
-from coordinator.server.design import Decoding
-from coordinator.server.fleet.cohorts import Layout
+from coordinator.server.design import Decoding, World
+from coordinator.server.fleet.cohorts import Cohorts, Layout
 from coordinator.server.fleet.coordinator_actor import HELD_PAUSE, MOST_HELD, Coordinator
-from coordinator.server.mechanisms import aggregate as aggregate_any
-from coordinator.server.mechanisms import half_of, no_release
+from coordinator.server.mechanisms import aggregate, half_of, no_release, server_halves
 from coordinator.server.mechanisms.maxsense import MaxSense
 from coordinator.server.mechanisms.oracles import Grr
 from coordinator.server.mechanisms.pairwise import Pairwise
+from coordinator.server.mechanisms.toys import Reveal
 from coordinator.server.rounds.conductor import Fleet
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.policies import OneRound
-from coordinator.server.rounds.rounds import Round, conduct
+from coordinator.server.rounds.rounds import Outcome, QueryPlan, Round, conduct
 from coordinator.server.rounds.state import Ask, RunProgress, ServerState, Spending, absorb, total
 from coordinator.server.rounds.transcript import Sealed, chain, digest, seal, size_of
 from coordinator.server.statistics.scores import ScoreStatistic
-from coordinator.server.statistics.scores import aggregate_scores as aggregate
+from coordinator.server.statistics.statistic import Statistic, merge
 from scenarios.config.scenario import Scenario
 
 WORLD = worlds.world(items=12, rated=6, like=((1.0, 0.0),))
@@ -56,7 +59,7 @@ class Oracle:
     asked: list[Ask] = field(default_factory=list)
     released: list[list[Release]] = field(default_factory=list)
 
-    def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
         self.asked.append(ask)
         blocks = [range(first, min(first + 40, ask.stop)) for first in range(ask.first, ask.stop, 40)]
         releases = [
@@ -124,7 +127,7 @@ def test_rounds_go_to_fresh_devices_and_add_up() -> None:
 @pytest.mark.parametrize("damage", ["lost", "doubled"])
 def test_lost_and_doubled_releases_do_not_pass(damage: str) -> None:
     class Damaged(Oracle):
-        def ask(self, ask: Ask) -> tuple[ScoreStatistic, Sequence[Release]]:
+        def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
             statistic, releases = super().ask(ask)
             return statistic, [*releases[:2], *releases[3:]] if damage == "lost" else [*releases, releases[1]]
 
@@ -160,7 +163,7 @@ def test_what_the_server_holds_does_not_grow_with_its_rounds() -> None:
     for _ in range(20):
         ask = policy.next_query(state)
         assert ask is not None
-        state = absorb(state, ask, aggregate_any(ask.query, no_release(ask.query)))
+        state = absorb(state, ask, aggregate(ask.query, no_release(ask.query)))
         sizes.append(len(pickle.dumps(state)))
     assert sizes[0] > 4_000_000
     assert sizes[-1] - sizes[0] < 19 * 1000
@@ -187,7 +190,7 @@ def test_a_design_other_than_the_runs_is_refused_under_every_decoder() -> None:
     assert not oracle.asked
     ask = other.next_query(ServerState(devices=40))
     assert ask is not None
-    stored = Round(ask=ask, statistic=aggregate_any(ask.query, no_release(ask.query)), digest=bytes(32))
+    stored = Round(ask=ask, statistic=aggregate(ask.query, no_release(ask.query)), digest=bytes(32))
     with pytest.raises(PolicyError, match="it asks design 'grr'; the run's design is 'maxsense'"):
         conduct(POLICY, LEARNER, oracle, devices=40, earlier=[stored])
 
@@ -416,3 +419,118 @@ def test_a_tally_is_on_the_list_of_what_may_be_shown() -> None:
     here(Scenario.model_validate({"items": 40, "rated": 5, "users": 500, "seed": SEED}), progress=told.append)
     assert [leaf for tally in told for leaf in leaves(tally, items=40)]
     assert not shows_a_secret(told, SEED)
+
+
+REPORTED_DESIGN, REPORTED_LEARNER = (
+    Grr(items=12, rated=6),
+    SumLearner(half=half_of("grr"), how=Decoding(clusters=2, decoder="k-means")),
+)
+RATINGS = worlds.block_ratings(worlds.world(items=12, rated=6), 400)
+BLOCK, EACH, USERS = 40, 120, 240
+TOLD = "the release of devices 160 to 199 is no answer to query 1 (grr, epsilon 3, id "
+WHY = "): it reports 15, numbers end at 12; their process runs other code than the server, start it anew with the same"
+
+
+LIE = pack(np.ones((BLOCK, 4), np.uint8))
+"""A block's bits: everybody reports 15, where there are thirteen values."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """So many rounds, each of fresh devices."""
+
+    many: int
+
+    def next_query(self, state: ServerState) -> Ask | None:
+        if len(state.asked) == self.many:
+            return None
+        query = REPORTED_DESIGN.query(round_number=len(state.asked), public_seed=worlds.PUBLIC, epsilon=Fraction(3))
+        return Ask(query=query, first=state.fresh, stop=state.fresh + EACH)
+
+
+class Devices:
+    """Devices in blocks of forty; those from 160 to 199 lie."""
+
+    def __init__(self) -> None:
+        self._cohort = Cohort(RATINGS, worlds.SECRET, 0, USERS, None)
+
+    def ask(self, ask: Ask) -> tuple[Statistic, Sequence[Release]]:
+        told = [self._cohort.answer(ask.query, a, a + BLOCK) for a in range(ask.first, ask.stop, BLOCK)]
+        told = [replace(one, bits=LIE) if one.first == 160 else one for one in told]
+        return merge(*(aggregate(ask.query, one) for one in told)), told
+
+
+def require_only_the_first_round(outcome: Outcome) -> None:
+    """The failure names the round, the devices and what they sent; what was learned is what round 0 alone tells."""
+    assert outcome.failure is not None
+    assert outcome.failure.startswith(f"policy Rounds, round 1: InputError: {TOLD}")
+    assert outcome.failure.endswith(WHY)
+    honest = conduct(Rounds(1), REPORTED_LEARNER, Devices(), devices=USERS)
+    assert honest.failure is None
+    assert len(outcome.state.asked) == 1
+    assert outcome.releases_sha256 == honest.releases_sha256
+    assert outcome.model.score.tolist() == honest.model.score.tolist()
+
+
+def test_a_value_that_there_is_not_ends_the_round_and_nothing_of_it_is_learned() -> None:
+    require_only_the_first_round(conduct(Rounds(2), REPORTED_LEARNER, Devices(), devices=USERS))
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("sends", ["a value that there is not", "no release"])
+def test_the_same_on_ray(lent: None, sends: str) -> None:
+    """One of three processes of devices runs other code; whether its aggregator finds it or the coordinator."""
+    lie = LIE
+
+    class Liar(DeviceHost):  # defined here, it travels with its code
+        def ask(self, question: Any, first: int, stop: int, *_: Any) -> Any:
+            told = super().ask(question, first, stop)
+            return told if first != 160 else replace(told, bits=lie) if sends != "no release" else "nothing"
+
+    bounds = [(0, 160), (160, 200), (200, 240)]
+    host = ray.remote(num_cpus=0)(Liar)
+    hosts = [host.remote(partial(Cohort, budget=None), RATINGS, worlds.SECRET, [bound]) for bound in bounds]
+    layout = Layout(devices=USERS, workers=1, devices_per_actor=USERS)
+    plan = QueryPlan(policy=Rounds(2), learner=REPORTED_LEARNER, devices=USERS)
+    server = Coordinator(plan, {"devices": Cohorts(bounds=bounds, hosts=hosts)}, layout)
+    outcome, _ = server.run()
+    if sends != "no release":
+        require_only_the_first_round(outcome)
+    else:
+        told = "devices 160 to 199 sent what is no answer: a Release is expected here, not a str"
+        assert outcome.failure == f"policy Rounds, round 1: InputError: {told}"
+        assert len(outcome.state.asked) == 1
+
+
+def sent(query: Query, bits: np.ndarray[Any, Any]) -> Release:
+    """Two devices' release; the second one's bits are told."""
+    rows = np.zeros((2, query.bits), np.uint8)
+    rows[1] = bits
+    return Release(query_id=query.id, first=5, count=2, width=query.bits, bits=pack(rows))
+
+
+@pytest.mark.parametrize("name", ["grr", "olh"])
+def test_numbers_beyond_the_range_of_an_oracle_are_refused(name: str) -> None:
+    half = server_halves()[name]
+    world = World(items=40, rated=9, users=2, clusters=2, epsilon=Fraction(3, 2))
+    query = half.design(half.settings(), world).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=world.epsilon)
+    many = {"grr": 41, "olh": 5}[name]
+
+    def number(value: int) -> np.ndarray[Any, Any]:
+        return (value >> np.arange(query.bits)[::-1]) & 1
+
+    assert aggregate(query, sent(query, number(many - 1))).answered == 2
+    with pytest.raises(InputError, match=rf"devices 5 to 6 .*: it reports {many}, numbers end at {many - 1};"):
+        aggregate(query, sent(query, number(many)))
+    silent = replace(sent(query, number(many)), answered=bytes([0b10000000]))
+    assert aggregate(query, silent).answered == 1
+
+
+@pytest.mark.parametrize("name", ["full-reveal", "curator-items", "curator-pairs"])
+def test_ratings_that_contradict_each_other_are_refused(name: str) -> None:
+    """Liked, but not rated; and more ratings than were asked for."""
+    query = Reveal(name=name, items=4, most=2).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=None)
+    assert aggregate(query, sent(query, np.array([1, 0, 1, 0, 1, 0, 0, 0]))).answered == 2
+    for bits in ([1, 0, 1, 0, 0, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]):
+        with pytest.raises(InputError, match=r"device 6 likes what it did not rate, or rated more than 2 items;"):
+            aggregate(query, sent(query, np.array(bits)))
