@@ -39,7 +39,7 @@ if __name__ == "__main__":
     from scenarios.backends.ray_instance import on_ray
     from scenarios.config.scenario import Scenario
     from scenarios.families.main.run import run
-    from scenarios.families.main.score import record
+    from scenarios.families.main.main_seed import record
     from scenarios.backends.selection import InProcess
 
     wanted = Scenario(design=GRR(shift=3), items=20, rated=5, users=20_000, epsilon=2)
