@@ -1,7 +1,4 @@
-"""Theorems 3.2 and 3.4 held against planted data: how errors fall with ratings and with users.
-
-Run it by `python -m benchmarks.completion_rates`.
-"""
+"""Theorems 3.2 and 3.4 held against planted data: how errors fall with ratings and with users."""
 
 from __future__ import annotations
 
@@ -82,15 +79,3 @@ def _complete(rows: Rows, fitting: Fitting, iterations: int = 30) -> Floats2:
     features = iterate(model, crowd, fitting, iterations).features
     fitted: Floats2 = tastes(features, rows.starts, rows.items, rows.values) @ features.vectors.T
     return fitted
-
-
-def main() -> None:
-    """Print the slopes of log error on the logarithms of users (Theorem 3.4) and of ratings (Theorem 3.2)."""
-    counts = [100 * 2**power for power in range(8)]
-    errors = np.mean([sample_errors(counts, items=50, rank=4, seed=seed) for seed in range(30)], axis=0)
-    print(slope(list(zip(counts, errors.tolist(), strict=True))))
-    print([slope(completion_errors([0.15, 0.3, 0.6], size=200, rank=3, noise=0.5, seed=seed)) for seed in (0, 1)])
-
-
-if __name__ == "__main__":
-    main()
