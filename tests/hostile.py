@@ -22,7 +22,7 @@ import worlds
 from forging import forged
 from nasty import bad_part, heavy, picked
 
-from actors.device import AdviceRequest, Cohort
+from actors.device import AdviceRequest, Cohort, Device
 from actors.host import DeviceHost, permit_of
 from actors.ratings import Ratings
 from actors.second_order.cohort import PrivateCohort
@@ -104,7 +104,7 @@ def device_targets(ratings: Ratings, budget: Epsilon) -> list[Target]:
     """Methods of devices."""
     host = DeviceHost(partial(Cohort, budget=budget), ratings, WORLD.secret, BOUNDS)
     alone, permit, looks = (
-        worlds.Device(ratings, WORLD.secret, 3, budget),
+        Device(ratings, WORLD.secret, 3, budget),
         permit_of(WORLD.secret),
         (*ledgers_of(host), budget),
     )

@@ -10,11 +10,10 @@ import numpy as np
 import reference
 from reference import Table, World
 
-from actors.device import Cohort
-from actors.ratings import BlockRatings, Ratings, StoredRatings
-from coordinator.protocol.arrays import Bits, Floats, Indices, Ints
+from actors.ratings import BlockRatings, StoredRatings
+from coordinator.protocol.arrays import Bits, Floats, Ints
 from coordinator.protocol.budget import Epsilon
-from coordinator.protocol.messages import Model, Query, Release, pack
+from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.rating_table import Likes, RowTable, starts_of
 from coordinator.protocol.sensing import sensing_table
 from coordinator.protocol.value_channels import ChoiceChannel
@@ -263,28 +262,3 @@ def draw(planted: Planted, *, items: int, apart: float, seed: int) -> Sample:
     error = gap / apart * np.exp(world.normal(0, planted.scatter, items))
     cluster = world.choice(levels.size, items, p=planted.shares)
     return Sample(cluster, levels[cluster] + world.normal(0, error), error)
-
-
-class Device:
-    """One user's device."""
-
-    def __init__(self, ratings: Ratings, secret: bytes, index: int, budget: Epsilon) -> None:
-        self.index = index
-        self._cohort = Cohort(ratings, secret, index, index + 1, budget)
-
-    @property
-    def spent(self) -> Epsilon:
-        """What this device has spent [nats]; None if it has answered without noise."""
-        return self._cohort.ledger.spent(self.index)
-
-    def answer(self, query: Query) -> Release:
-        """Answer ``query``, or repeat the answer."""
-        release = self._cohort.answer(query, self.index, self.index + 1)
-        if release.refused:
-            raise self._cohort.ledger.refusal(query, self.index)
-        return release
-
-    def recommend(self, model: Model, k: int = 10) -> Indices:
-        """Return this device's own top ``k`` items, best first, from the public model and its own ratings."""
-        top: Indices = self._cohort.recommend(model, self.index, self.index + 1, k)[0]
-        return top

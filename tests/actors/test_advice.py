@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from thoroughness import examples
 
 from actors.advice import NOTHING, public_order, recommend, recommend_featured
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, PublicFeatures
@@ -98,7 +98,7 @@ def test_a_device_advises_as_in_its_cohort(index: int) -> None:
     world = worlds.world(items=60, rated=25)
     ratings = worlds.block_ratings(world)
     model = model_of(list(world.clusters), [float(-item) for item in range(60)], 2)
-    alone = worlds.Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7)
+    alone = Device(ratings, world.secret, index, Fraction(1)).recommend(model, k=7)
     assert alone.tolist() == brute_force(model, world.ratings(index), 7)
     told = ratings.rated(as_words(world.secret), index, 1)
     assert alone.tolist() == recommend(model, told, k=7)[0].tolist()

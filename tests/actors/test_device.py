@@ -17,7 +17,7 @@ from forging import forged
 from reference import World
 
 from actors.absence import PRESENT, Absence
-from actors.device import Cohort, check
+from actors.device import Cohort, Device, check
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
@@ -68,7 +68,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     expected = worlds.expected_bits(world, query, devices)
     assert released(ratings, query, devices.start, devices.stop) == expected
     for device in (devices[0], devices[7], devices[-1]):
-        alone = worlds.Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = Device(ratings, world.secret, device, epsilon).answer(query)
         assert (alone.first, alone.count) == (device, 1)
         assert alone.unpacked().tolist() == [[expected[device - devices.start]]]
 
@@ -126,7 +126,7 @@ def test_a_query_about_something_else_is_refused_in_one_line(design: str, items:
         design=design, items=items, round=0, public_seed=worlds.PUBLIC, epsilon=None, parameters={"sensing": 0.5}
     )
     with pytest.raises(InputError) as caught:
-        worlds.Device(worlds.block_ratings(world), world.secret, 0, None).answer(query)
+        Device(worlds.block_ratings(world), world.secret, 0, None).answer(query)
     assert "\n" not in str(caught.value)
     assert design in str(caught.value) or "31" in str(caught.value)
 

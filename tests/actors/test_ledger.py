@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from nasty import COSTS as NASTY_COSTS
 from thoroughness import examples
 
-from actors.device import AdviceRequest, Cohort
+from actors.device import AdviceRequest, Cohort, Device
 from actors.host import DeviceHost, permit_of
 from actors.keeper import Charge, Keeper, spent_by
 from actors.ledger import Ledger
@@ -149,7 +149,7 @@ def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -
 
 
 def device(budget: Fraction | None, index: int = 3) -> worlds.Device:
-    return worlds.Device(RATINGS, WORLD.secret, index, budget)
+    return Device(RATINGS, WORLD.secret, index, budget)
 
 
 def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples
 
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.messages import Query, Release
@@ -76,7 +76,7 @@ def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
     for device in (devices[0], devices[7], devices[-1]):
-        alone = worlds.Device(ratings, world.secret, device, epsilon).answer(query)
+        alone = Device(ratings, world.secret, device, epsilon).answer(query)
         assert alone.unpacked().tolist() == [told[device - devices.start]]
 
 
@@ -185,7 +185,7 @@ def test_bits_are_the_oracles(name: str, pool: str) -> None:
         release = answer(name, query, 900, 940)
         assert release.unpacked()[:, 0].tolist() == expected
         assert (release.width, release.answered, release.refused) == (1, None, 0)
-        alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
+        alone = Device(worlds.block_ratings(world), worlds.SECRET, 911, None).answer(query)
         assert alone.unpacked().tolist() == [[expected[11]]]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
-from actors.device import PIECE, Cohort
+from actors.device import PIECE, Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import BudgetError
@@ -82,7 +82,7 @@ def test_releases_of_a_block_model_are_the_oracles(agreement: str, rated: int) -
     assert pairs_in(release) == [pair for pair, _ in told]
     assert release.unpacked().tolist() == [bit for _, bit in told]
     assert release.answered is None
-    alone = worlds.Device(ratings, worlds.SECRET, 1003, Fraction(1)).answer(query)
+    alone = Device(ratings, worlds.SECRET, 1003, Fraction(1)).answer(query)
     assert (pairs_in(alone)[0], alone.unpacked()[0].tolist()) == told[3]
 
 
@@ -135,7 +135,7 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
     statistic = worlds.pairs_of(aggregate(query, release))
     assert (statistic.devices, statistic.answered, statistic.refused, statistic.missing) == (6, 2, 2, 2)
     with pytest.raises(BudgetError):
-        worlds.Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
+        Device(ratings, worlds.SECRET, 0, Fraction(1, 2)).answer(query)
 
 
 @settings(max_examples=examples(30))

@@ -17,7 +17,7 @@ from reference import World
 from statistical import chi_square_fits, normal_radius, rate_fits
 from thoroughness import examples
 
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bools2, Floats, Indices2, Ints
 from coordinator.protocol.coins import as_words
@@ -245,7 +245,7 @@ def test_nothing_that_is_printed_shows_ratings_or_secrets() -> None:
     drawn = worlds.block_ratings(world, users=2)
     for ratings in (telling, drawn):
         cohort = Cohort(ratings, worlds.SECRET, 0, 2, None)
-        device = worlds.Device(ratings, worlds.SECRET, 0, None)
+        device = Device(ratings, worlds.SECRET, 0, None)
         for shown in (repr(ratings), str(ratings), repr(cohort), repr(device), repr(cohort.ledger)):
             told = shown.split(" object at 0x")[0]
             assert "array" not in told

@@ -17,7 +17,7 @@ from statistical import chi_square_fits
 from thoroughness import examples
 
 from actors.block_model import Room, list_rated, mark_subset, room_for
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from actors.mechanisms import half_of
 from actors.mechanisms.sign import OUTSIDE, choose, places_in
 from actors.ratings import Ratings
@@ -139,7 +139,7 @@ def test_released_bits_are_the_oracles(name: str, vectors: int, kept: int) -> No
         release = Cohort(ratings, worlds.SECRET, 500, 516, None).answer(query, 500, 516)
         assert release.unpacked().tolist() == expected
         assert (release.width, release.answered, release.refused, release.pairs) == (query.bits, None, 0, None)
-        alone = worlds.Device(ratings, worlds.SECRET, 507, None).answer(query)
+        alone = Device(ratings, worlds.SECRET, 507, None).answer(query)
         assert alone.unpacked().tolist() == [expected[7]]
 
 

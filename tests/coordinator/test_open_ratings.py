@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from statistical import chi_square_fits, rate_fits
 from thoroughness import examples
 
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import round_key
@@ -95,7 +95,7 @@ def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     ratings = worlds.block_ratings(world)
     told = [expected(query, device, world.ratings(device)) for device in range(400, 480)]
     assert answer(ratings, query, 400, 480).unpacked()[:, 0].tolist() == told
-    assert worlds.Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
+    assert Device(ratings, worlds.SECRET, 407, None).answer(query).unpacked()[0, 0] == told[7]
 
 
 @pytest.mark.statistical
@@ -289,7 +289,7 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
     liked = [[int(row.get(item, False)) for item in range(ITEMS)] for row in rows]
     assert release.unpacked()[:, ITEMS:].tolist() == liked
     assert release.unpacked()[:, :ITEMS].sum(axis=1).tolist() == [min(rated, most) * bool(row) for row in rows]
-    alone = worlds.Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
+    alone = Device(worlds.block_ratings(world), worlds.SECRET, 305, None).answer(query)
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 

@@ -16,7 +16,7 @@ import worlds
 from runs import here, small
 
 from actors.absence import PRESENT, Absence
-from actors.device import Cohort
+from actors.device import Cohort, Device
 from actors.ratings import Ratings
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import PolicyError
@@ -46,7 +46,7 @@ def digest_by_hand(scenario: Scenario) -> str:
     public_seed = derive(scenario.seed, "public")
     query = RunSpec(filled).design.query(round_number=0, public_seed=public_seed, epsilon=RunSpec(filled).budget)
     ratings, secret = populate(scenario).ratings, derive(scenario.seed, "devices")
-    releases = [worlds.Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
+    releases = [Device(ratings, secret, user, None).answer(query) for user in range(ratings.users)]
     bits = [bit for release in releases for bit in release.unpacked()[0].tolist()]
     packed = np.packbits(np.ones(len(releases), np.uint8)).tobytes() + np.packbits(bits).tobytes()
     return hashlib.sha256(packed).hexdigest()
