@@ -148,7 +148,7 @@ def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -
     return worlds.maxsense_query(items=30, sensing=sensing, epsilon=epsilon, round_number=round_number)
 
 
-def device(budget: Fraction | None, index: int = 3) -> worlds.Device:
+def device(budget: Fraction | None, index: int = 3) -> Device:
     return Device(RATINGS, WORLD.secret, index, budget)
 
 
