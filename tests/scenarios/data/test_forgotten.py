@@ -20,7 +20,8 @@ from scenarios.backends.on_ray import OnRay
 from scenarios.backends.selection import InProcess
 from scenarios.families.main.run import Job, MainResult, run_job
 
-pytestmark = pytest.mark.cluster
+# By default the tests of keepers on Ray see that a process which is started anew has spent what it has spent
+pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
 ALL = 3 * USERS
 """Answers that are asked for; the last third is refused."""

@@ -157,6 +157,7 @@ def test_a_run_goes_on_after_any_round(
 
 
 @pytest.mark.cluster
+@pytest.mark.thorough  # by default other designs show it
 def test_ray_releases_the_same(
     tastes: Path, blindrec: Command, ray_session: OnRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -338,6 +338,7 @@ LASTING = ("recommendations_sha256", "loss", "voter_loss", "refused", "peers_ali
 
 
 @pytest.mark.cluster
+@pytest.mark.thorough  # by default runs of the main job and of two tiers are killed
 def test_processes_that_are_killed_change_nothing(ray_session: OnRay) -> None:
     victims, killed = ["ray::DeviceHost", "ray::Coordinator", "ray::DeviceHost"], list[str]()
 

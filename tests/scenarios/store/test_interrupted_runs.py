@@ -1,0 +1,428 @@
+"""What a run keeps, and `blindrec resume`: its folder is enough to go on; an edit, or a file of another, is refused."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import Command, claim, refused, small, tree
+
+from actors.durable_log import files_of
+from actors.keeper import LEDGER, owner_of, read_book
+from coordinator.protocol.errors import InputError
+from scenarios.backends.selection import InProcess
+from scenarios.families.main.run import run
+from scenarios.families.online.online_scenario import OnlineScenario
+from scenarios.store.journal import ROUNDS, Journal
+from scenarios.store.manifest import FOLDER, MANIFEST, digest, read_manifest
+from scenarios.store.record_log import count_records, to_bytes
+from scenarios.store.run_folder import in_run_folder, manifest_of
+
+SCENARIO = small(users=500, design="sign", policy="fixed", rounds=4, seed=3)
+FLAGS = ["--backend", "inprocess", "--json", "-"]
+WHOLE = ["run", "--items", "40", "--rated", "5", "--users", "500", "--design", "sign", "--policy", "fixed"]
+WHOLE += ["--rounds", "4", "--seed", "3", *FLAGS]
+
+
+def interrupted(out: Path, kept: int = 3, **changes: Any) -> Journal:
+    """The journal of a run that has kept some of its four rounds; devices have booked the others, nobody kept them."""
+    scenario = SCENARIO.model_copy(update=changes)
+    claim(out, scenario)
+    journal = Journal(out, scenario.seed)
+    run(scenario, InProcess(1), ledger=journal.ledger, rounds=journal)
+    for number in range(kept, 4):
+        (journal.folder / f"{number:06d}.npz").unlink()
+    return journal
+
+
+def refused_both_ways(blindrec: Command, out: Path, *words: str) -> None:
+    """`resume` and the same command refuse a folder in a line, and leave it as it is."""
+    before = tree(out)
+    for arguments in (["resume", out, *FLAGS], [*WHOLE, "--out", out]):
+        line = refused(blindrec, *arguments)
+        assert all(word in line for word in words), line
+        assert tree(out) == before
+
+
+def ends_alike(blindrec: Command, out: Path) -> None:
+    """`resume` comes to the end that a run comes to which nothing disturbs."""
+    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == _whole(blindrec)
+
+
+@functools.cache
+def _sha256() -> list[str]:
+    return []
+
+
+def _whole(blindrec: Command) -> str:
+    if not _sha256():
+        _sha256().append(blindrec(*WHOLE).result["releases_sha256"])
+    return _sha256()[0]
+
+
+EDITS: dict[str, Any] = {
+    "rated": {"scenario": {"rated": 6}},
+    "seed": {"scenario": {"seed": 4}},
+    "policy": {"scenario": {"policy": "os:system"}},
+    "run": {"run": "/x"},
+    "another run": {"run": "ab" * 16},
+    "repeat": {"repeat": 2},
+    "code": {"code_sha256": "ab" * 32},
+    "something more": {"more": 1},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_mark_is_refused(edit: str, blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    mark = tmp_path / "out" / FOLDER / MANIFEST
+    held = json.loads(mark.read_text())
+    scenario = held["scenario"] | EDITS[edit].get("scenario", {})
+    mark.write_text(json.dumps({**held, **EDITS[edit], "scenario": scenario}))
+    refused_both_ways(blindrec, tmp_path / "out", f"{mark} was changed since the run began; put it back", "new folder")
+    assert not Path("/x").exists()
+    mark.write_text(json.dumps(held))
+    ends_alike(blindrec, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        ({"run": "/x"}, "names run '/x'"),
+        ({"run": "../../x"}, "names run '../../x'"),
+        ({"run": ""}, "names run ''"),
+        ({"run": 5}, "names run '5'"),
+        ({"repeat": 0}, "has repeat 0"),
+        ({"repeat": True}, "has repeat True"),
+        ({"repeat": [3]}, "has repeat [3]"),
+        ({"more": 1}, "is damaged"),
+    ],
+)
+def test_a_mark_that_was_made_up_is_refused(
+    edit: dict[str, Any], words: str, blindrec: Command, tmp_path: Path
+) -> None:
+    """Even one with a digest of its own."""
+    interrupted(tmp_path / "out")
+    mark = tmp_path / "out" / FOLDER / MANIFEST
+    held = {**json.loads(mark.read_text()), **edit}
+    del held["sha256"]
+    mark.write_text(json.dumps({**held, "sha256": digest(held)}))
+    refused_both_ways(blindrec, tmp_path / "out", str(mark), words, "new folder")
+
+
+@pytest.mark.parametrize("booked", [False, True])
+def test_what_cannot_be_used_leaves_a_new_folder_empty_unless_somebody_has_booked(booked: bool, tmp_path: Path) -> None:
+    def refused_work(_: object) -> None:
+        if booked:
+            run(SCENARIO, InProcess(1), ledger=Journal(tmp_path / "out", SCENARIO.seed).ledger)
+        raise InputError("it cannot be used")
+
+    held = in_run_folder(tmp_path / "out", nullcontext(), claim=lambda out: claim(out, SCENARIO), work=refused_work)
+    with pytest.raises(InputError, match="cannot be used"), held:
+        pass
+    assert (tmp_path / "out" / FOLDER).exists() == booked
+
+
+def test_a_mark_holds_what_was_given_and_no_defaults() -> None:
+    scenario = OnlineScenario(rounds=7)
+    assert (
+        manifest_of("online", scenario).scenario.keys()
+        == scenario.model_fields_set
+        < OnlineScenario.model_fields.keys()
+    )
+
+
+def test_rounds_are_those_of_the_scenario_that_stands_in_the_mark(blindrec: Command, tmp_path: Path) -> None:
+    """Even where the digest was made anew."""
+    journal = interrupted(tmp_path / "out")
+    mark = read_manifest(tmp_path / "out")
+    assert mark is not None
+    replace(mark, scenario={**mark.scenario, "rated": 6}).write(tmp_path / "out")
+    line = refused(blindrec, "resume", tmp_path / "out", *FLAGS)
+    assert f"{journal.folder / '000000.npz'} is no round 0 of this run" in line
+
+
+def of_another_run(journal: Journal, other: Path) -> str:
+    shutil.copy(interrupted(other).folder / "000001.npz", journal.folder)
+    return "000001.npz is no round 1 of this run"
+
+
+def of_another_seed(journal: Journal, other: Path) -> str:
+    shutil.copy(interrupted(other, seed=4).folder / "000000.npz", journal.folder)
+    return "000000.npz is no round 0 of this run"
+
+
+def exchanged(journal: Journal, other: Path) -> str:
+    one, two, spare = (journal.folder / name for name in ("000001.npz", "000002.npz", "spare"))
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    return "000001.npz is no round 1 of this run"
+
+
+def twice(journal: Journal, other: Path) -> str:
+    shutil.copy(journal.folder / "000001.npz", journal.folder / "000002.npz")
+    return "000002.npz is no round 2 of this run"
+
+
+def written_anew(journal: Journal, other: Path) -> str:
+    """The first round, with another count of what came in, and a digest that goes with it."""
+    first, *_ = journal
+    content = to_bytes(ROUNDS, replace(first, size=first.size + 1), journal._first)
+    (journal.folder / "000000.npz").write_bytes(content)
+    return "000001.npz is no round 1 of this run"
+
+
+@pytest.mark.parametrize("exchange", [of_another_run, of_another_seed, exchanged, twice, written_anew])
+def test_a_round_that_is_not_in_its_place_is_refused(
+    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
+) -> None:
+    """Where it is removed, as the line says, the rounds from there on are asked again."""
+    journal = interrupted(tmp_path / "out")
+    words = exchange(journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.folder), words, "remove it")
+    (journal.folder / words.split()[0]).unlink()
+    ends_alike(blindrec, tmp_path / "out")
+
+
+def test_rounds_behind_one_that_was_removed_are_asked_again(blindrec: Command, tmp_path: Path) -> None:
+    journal = interrupted(tmp_path / "out")
+    (journal.folder / "000000.npz").unlink()
+    assert count_records(tmp_path / "out") == 2
+    ends_alike(blindrec, tmp_path / "out")
+
+
+def ledgers_of(journal: Journal) -> list[Path]:
+    return files_of(journal.ledger, LEDGER)
+
+
+def ledger_of_another_run(journal: Journal, other: Path) -> str:
+    shutil.copy(ledgers_of(interrupted(other))[0], journal.ledger)
+    return "its folder is that of"
+
+
+def ledger_of_another_seed(journal: Journal, other: Path) -> str:
+    shutil.copy(ledgers_of(interrupted(other, seed=4))[0], journal.ledger)
+    return "its folder is that of"
+
+
+def ledger_edited(journal: Journal, other: Path) -> str:
+    (file,) = ledgers_of(journal)
+    file.write_bytes(file.read_bytes().replace(b'"1"', b'"2"', 1))
+    return "is damaged on line 2"
+
+
+def ledger_with_a_line_less(journal: Journal, other: Path) -> str:
+    (file,) = ledgers_of(journal)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    return "is damaged on line 3"
+
+
+def ledger_of_before(journal: Journal, other: Path) -> str:
+    """As format 2 had it: no head, a checksum a line."""
+    (file,) = ledgers_of(journal)
+    file.write_bytes(b'0a8fd2e3 ["00", "1", 0, 9]\n')
+    return "or of another version of blindrec"
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [ledger_of_another_run, ledger_of_another_seed, ledger_edited, ledger_with_a_line_less, ledger_of_before],
+)
+def test_a_ledger_that_is_not_the_runs_is_refused(
+    exchange: Callable[[Journal, Path], str], blindrec: Command, tmp_path: Path
+) -> None:
+    journal = interrupted(tmp_path / "out")
+    words = exchange(journal, tmp_path / "other")
+    refused_both_ways(blindrec, tmp_path / "out", str(journal.ledger), words, "or start in a new folder")
+
+
+@pytest.mark.parametrize("made", ["rounds", "rounds/seed-0", "rounds/ledger/ab/seed-0"])
+def test_a_folder_of_a_run_that_was_killed_at_once_can_be_used(made: str, blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / made).mkdir(parents=True)
+    (out / ".result.json.0123.blindrec-part").write_text("half")
+    line = refused(blindrec, "resume", out, *FLAGS)
+    assert f"nothing was kept there; blindrec run ... --out {out} begins one" in line
+    begun = blindrec(*WHOLE, "--out", out)
+    assert begun.code == 0
+    assert begun.result["releases_sha256"] == _whole(blindrec)
+    names = {"result.json", "scenario.json", "versions.json", "items.parquet", "rounds.parquet"}
+    assert {path.name for path in out.iterdir()} == names
+
+
+@pytest.mark.parametrize("mine", ["notes.txt", "rounds/notes.txt", ".notes", "folder/"])
+def test_what_no_run_left_is_not_written_over(mine: str, blindrec: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "rounds").mkdir(parents=True)
+    if mine.endswith("/"):
+        (out / mine).mkdir()
+    else:
+        (out / mine).write_text("mine")
+    before = sorted(out.rglob("*"))
+    assert "holds another run" in refused(blindrec, *WHOLE, "--out", out)
+    assert sorted(out.rglob("*")) == before
+
+
+def test_a_run_that_was_over_but_for_its_rounds_is_cleared_up(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed after it had written its result."""
+    monkeypatch.setattr("scenarios.experiment.experiment.drop", lambda _: None)
+    whole = blindrec(*WHOLE, "--out", tmp_path / "out").result
+    monkeypatch.undo()
+    assert count_records(tmp_path / "out") == 4
+    assert blindrec("resume", tmp_path / "out", *FLAGS).result == whole
+    assert not (tmp_path / "out" / FOLDER).exists()
+
+
+LASTING = ("releases_sha256", "accuracy", "spent_max", "spent_mean", "answered", "rounds")
+
+
+def test_a_resumed_run_ends_as_if_nothing_had_happened(blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out", 2)
+    resumed = blindrec("resume", tmp_path / "out", *FLAGS)
+    assert (resumed.code, resumed.err) == (0, "")
+    whole = blindrec(*WHOLE).result
+    assert {name: resumed.result[name] for name in LASTING} == {name: whole[name] for name in LASTING}
+    assert not (tmp_path / "out" / FOLDER).exists()
+
+
+def test_a_resumed_run_books_nothing_twice(tmp_path: Path) -> None:
+    journal = interrupted(tmp_path / "out", 2)
+    before = list(read_book(journal.ledger))
+    again = run(SCENARIO, InProcess(1), ledger=journal.ledger, rounds=journal)
+    assert list(read_book(journal.ledger)) == before
+    assert {spent for _, _, spent in again.spent} == {SCENARIO.epsilon}
+
+
+def test_a_run_that_is_gone_on_with_keeps_its_ledgers(tmp_path: Path) -> None:
+    before, out = interrupted(tmp_path / "out", 2).ledger, tmp_path / "out"
+    claim(out, SCENARIO)
+    assert Journal(out, 3).ledger == before
+    assert before.is_dir()
+
+
+def test_a_run_without_rounds_keeps_its_name(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    claim(out, SCENARIO)
+    before = Journal(out, 3).ledger
+    claim(out, SCENARIO, repeat=2)
+    assert Journal(out, 3).ledger == before
+    claim(out, SCENARIO.model_copy(update={"rounds": 3}))
+    assert Journal(out, 3).ledger != before
+
+
+def test_a_run_whose_ledger_lacks_what_devices_answered_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    """A log that ends early looks as a crash leaves it, but for the rounds that were kept after it."""
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (log,) = journal.ledger.iterdir()
+    whole = log.read_bytes()
+    head, *told = whole.splitlines(keepends=True)
+    for left in (0, 1):
+        log.write_bytes(head + b"".join(told[:left]))
+        line = refused(blindrec, "resume", out, *FLAGS)
+        assert f"round {left} was answered by 125 devices, their ledger tells of 0; a part of it is missing" in line
+        assert "what devices spent is not known: put its files back as they were, or start in a new folder" in line
+    log.unlink()
+    assert "round 0 was answered by 125 devices, their ledger tells of 0" in refused(blindrec, "resume", out, *FLAGS)
+    log.write_bytes(head + b"".join(told[:2]))  # the third round was answered, but not kept: nobody can tell
+    assert blindrec("resume", out, *FLAGS).result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_a_ledger_of_an_earlier_format_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (log,) = journal.ledger.iterdir()
+    head = json.dumps({"format": 3, "owner": owner_of(journal.ledger)}).encode()
+    log.write_bytes(hashlib.blake2b(head, digest_size=8).hexdigest().encode() + b" " + head + b"\n")
+    assert '"format": 3' in (line := refused(blindrec, "resume", out, *FLAGS))
+    assert "format 4; move it to where it belongs, or start in a new folder" in line
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_damaged_round_is_asked_again(kept: int, blindrec: Command, tmp_path: Path) -> None:
+    journal, out = interrupted(tmp_path / "out", 2), tmp_path / "out"
+    (journal.folder / f"{kept:06d}.npz").write_bytes(b"half a rou")
+    resumed = blindrec("resume", out, *FLAGS)
+    assert resumed.code == 0
+    assert f"{kept:06d}.npz is damaged; going on from the round before it" in " ".join(resumed.err.split())
+    assert resumed.result["releases_sha256"] == blindrec(*WHOLE).result["releases_sha256"]
+
+
+def test_what_cannot_be_resumed_is_refused(blindrec: Command, tmp_path: Path) -> None:
+    assert "holds no interrupted run" in refused(blindrec, "resume", tmp_path / "nowhere", *FLAGS)
+    interrupted(out := tmp_path / "out", 2)
+    mark = out / FOLDER / "scenario.json"
+    held = json.loads(mark.read_text())
+    mark.write_text(json.dumps({**held, "format": 2}))
+    assert "was kept in format 2, this version of blindrec reads 4" in refused(blindrec, "resume", out, *FLAGS)
+    mark.write_text(json.dumps(held)[:-9])
+    assert "scenario.json is damaged" in refused(blindrec, "resume", out, *FLAGS)
+    assert "scenario.json is damaged" in refused(blindrec, "run", *FLAGS, "--out", out)
+    mark.write_text(json.dumps(held))
+    assert blindrec("resume", out, *FLAGS).code == 0
+
+
+def test_a_finished_run_tells_its_result_again(
+    blindrec: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As JSON and as a table, without a device, and without a backend."""
+    interrupted(out := tmp_path / "out", 4)
+    told = blindrec("resume", out, *FLAGS)
+    assert told.result["rounds"] == 4
+    before = tree(out)
+    for backend in ("scenarios.backends.selection.InProcess", "scenarios.backends.ray_instance.on_ray"):
+        monkeypatch.setattr(backend, None)
+    again = blindrec("resume", out, "--json", "-")
+    assert (again.code, again.out, again.err) == (0, told.out, "")
+    assert "blindrec resume, sign, inprocess" in blindrec("resume", out).out
+    assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("{", "it is no JSON"), ("[]", "holds no object"), ("{}", "something else than run, online")]
+)
+def test_what_is_no_result_is_not_told(content: str, words: str, blindrec: Command, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(content)
+    assert words in refused(blindrec, "resume", tmp_path, *FLAGS)
+
+
+@pytest.mark.parametrize("flags", ["--seed 1", "--policy eliminate --rounds 2", "--epsilon 2", "--confidence 0.9"])
+def test_the_folder_of_another_scenario_is_refused(flags: str, blindrec: Command, tmp_path: Path) -> None:
+    interrupted(tmp_path / "out")
+    before = tree(tmp_path / "out")
+    line = refused(blindrec, *WHOLE, *flags.split(), "--out", tmp_path / "out")
+    assert f"output folder {tmp_path / 'out'} holds part of another run" in line
+    assert "name a new one" in line
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_finished_folder_tells_its_result_to_the_same_command_alone(
+    blindrec: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(tmp_path)
+    finished = blindrec(*WHOLE, "--out", tmp_path)
+    assert (finished.code, finished.result["rounds"]) == (0, 4)
+    before = tree(tmp_path)
+    again = blindrec(*WHOLE, "--out", tmp_path, "--workers", 2)
+    assert (again.code, again.out) == (0, finished.out)
+    assert "is over: this is its result, and nobody was asked again" in " ".join(again.err.split())
+    figure = tmp_path.parent / "again.png"
+    assert not blindrec(*WHOLE, "--out", tmp_path, "--figure", figure).code
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    for flags in (["--seed", "1"], ["--repeat", "2"], ["--epsilon", "2"]):
+        assert "holds another run; name a new one" in refused(blindrec, *WHOLE, *flags, "--out", tmp_path)
+    monkeypatch.setattr(
+        "scenarios.families.main.main_job.code_digest", lambda _: "0" * 64
+    )  # as if its code had changed
+    assert "holds another run; name a new one" in refused(blindrec, *WHOLE, "--out", tmp_path)
+    assert before == tree(tmp_path)
