@@ -56,8 +56,7 @@ def likes_item(model: BlockModelRatings, stream: np.uint64, own_class: int, item
 class Room(NamedTuple):
     """Memory in which one device after the other draws its subset of the items."""
 
-    marks: Bits
-    """The marks of all items, and of one place behind them, which stands for candidates that are no item."""
+    marks: Bits  # The marks of all items, and of one place behind them, which stands for candidates that are no item
     candidates: Counts  # Candidates, some repeated
     subset: Counts  # The subset, in any order
 

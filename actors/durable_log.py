@@ -16,8 +16,7 @@ from typing import TypeVar
 from coordinator.protocol.errors import BlindrecError
 from coordinator.protocol.limits import open_regular, read_whole
 
-PART = ".blindrec-part"
-"""Ending of a file that is still being written; nobody reads one that a crash left behind."""
+PART = ".blindrec-part"  # Ending of a file that is still being written; nobody reads one that a crash left behind
 
 
 def make_folder(folder: Path) -> None:

@@ -24,8 +24,7 @@ from coordinator.protocol.checked import require_block
 from coordinator.protocol.errors import BudgetError
 from coordinator.protocol.messages import Query
 
-Costly: TypeAlias = Query | Service | Charge
-"""Something that a device can be charged for."""
+Costly: TypeAlias = Query | Service | Charge  # Something that a device can be charged for
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,10 +150,8 @@ def draw_block(low: np.uint64, high: np.uint64, counter: np.uint64, words: Words
 _Digits = tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BITS_OF_COIN = 8  # Digits of each coin that are drawn before any coin is compared
-_GROUP = ROWS * WORDS // _BITS_OF_COIN
-"""Words of bits whose coins draw these digits in one call of `draw_blocks`."""
-_LATER = 1 << 32
-"""Counter of the first block of the digits of level coins; earlier blocks hold all coins' first digits."""
+_GROUP = ROWS * WORDS // _BITS_OF_COIN  # Words of bits whose coins draw these digits in one call of `draw_blocks`
+_LATER = 1 << 32  # Counter of the first block of the digits of level coins; earlier blocks hold all coins' first digits
 
 
 def release_unary(values: Indices, channel: UnaryChannel, coins: Coins) -> Bits:
@@ -272,8 +270,7 @@ def _unary_release(
         put_row(words, k * width, width, row[:row_words])
 
 
-AHEAD = 16
-"""Words that are computed ahead, together, two values each. Releases depend on it, so it must not change."""
+AHEAD = 16  # Words that are computed ahead, together, two values each. Releases depend on it, so it must not change
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 

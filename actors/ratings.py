@@ -140,8 +140,7 @@ class StoredRatings:
         return self.rows.owners * self.items + self.rows.items
 
 
-Ratings: TypeAlias = BlockRatings | StoredRatings
-"""What a cohort needs of its devices' ratings."""
+Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
 
 
 def of_kind(

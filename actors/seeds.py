@@ -25,14 +25,12 @@ WHOLE = np.uint64(4)
 PLACE = np.uint64(5)  # Purpose: the noise of one coordinate of such a vector; the question is the coordinate
 FAIR = np.uint64(6)
 """Purpose: random signs for coordinates that are exactly 0, 64 to a coin; the question is the coordinate over 64."""
-SHUFFLE = np.uint64(7)
-"""Purpose: the stream that shuffles a private device's candidate vectors before it picks one."""
+SHUFFLE = np.uint64(7)  # Purpose: the stream that shuffles a private device's candidate vectors before it picks one
 ABSENCE = np.uint64(8)  # Purpose: whether a device drops out of a query, or answers it too late
 VOTE = np.uint64(9)
 """Purpose: the stream of a voter's coins in one series of rounds, for votes without an opinion and for ties."""
 
-SKETCH = np.uint64(10)
-"""Purpose: what a device picks at random for its sketch, such as one of its rated items."""
+SKETCH = np.uint64(10)  # Purpose: what a device picks at random for its sketch, such as one of its rated items
 WORDS = np.uint64(11)
 """Purpose: the key of the words that a release of many bits is drawn from; questions 0 and 1 are its halves."""
 LIARS = np.uint64(12)  # Purpose: whether a device lies, one coin for all queries; see `actors.lying`

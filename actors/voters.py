@@ -23,8 +23,7 @@ from coordinator.protocol.errors import BlockError, InputError, LedgerError
 from coordinator.protocol.hashing import below, siphash1, siphash4
 from coordinator.protocol.rating_table import Rows
 
-OWN_ROUNDS = 1 << 31
-"""Lanes from here on draw the rounds in which a peer differs; below them stands a lane a round."""
+OWN_ROUNDS = 1 << 31  # Lanes from here on draw the rounds in which a peer differs; below them stands a lane a round
 
 
 @compiled

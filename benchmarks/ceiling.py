@@ -32,10 +32,8 @@ from scenarios.backends.ray_instance import on_ray
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 
-ACTORS = 2
-"""Hosts, and aggregators, that stand for all workers."""
-ROUNDS = ((10**7, 2), (10**9, 2), (10**10, 20), (10**11, 200), (10**12, 2000))
-"""Devices and workers of every row."""
+ACTORS = 2  # Hosts, and aggregators, that stand for all workers
+ROUNDS = ((10**7, 2), (10**9, 2), (10**10, 20), (10**11, 200), (10**12, 2000))  # Devices and workers of every row
 
 
 class Instant:

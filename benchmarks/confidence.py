@@ -36,12 +36,9 @@ from scenarios.families.main.run import run
 from scenarios.studies.sweep.threshold import emulate
 from scenarios.theory.anchor_prediction import users_of
 
-MOST_USERS, MOST_DEVICES = 10**11, 10**8
-"""Number of emulated users and of devices; only those that are asked cost time."""
-ANCHOR_USERS = 200_000
-"""Users of pairs at most, by their threshold, of settings of anchor sensing."""
-LEVEL = 0.05
-"""Probability that correct code fails in any setting at any confidence (Bonferroni)."""
+MOST_USERS, MOST_DEVICES = 10**11, 10**8  # Number of emulated users and of devices; only those that are asked cost time
+ANCHOR_USERS = 200_000  # Users of pairs at most, by their threshold, of settings of anchor sensing
+LEVEL = 0.05  # Probability that correct code fails in any setting at any confidence (Bonferroni)
 
 
 def settings(count: int, seed: int) -> list[dict[str, Any]]:

@@ -14,8 +14,7 @@ from coordinator.protocol.errors import LedgerError
 from scenarios.store.journal import Journal
 from scenarios.store.record_log import count_records
 
-End = dict[str, Any]
-"""The part of a run's result that a kill must not change."""
+End = dict[str, Any]  # The part of a run's result that a kill must not change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

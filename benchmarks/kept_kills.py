@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-Row = dict[str, Any]
-"""A disturbed run; see `benchmarks.kills.rows`."""
-MOMENTS: Final = 5
-"""A run is divided into so many equal parts in the table."""
+Row = dict[str, Any]  # A disturbed run; see `benchmarks.kills.rows`
+MOMENTS: Final = 5  # A run is divided into so many equal parts in the table
 
 
 def read(file: Path | None) -> list[Row]:

@@ -22,11 +22,9 @@ import psutil
 from benchmarks.families import FAMILIES, End
 from benchmarks.victims import actors_below
 
-LOOK = 0.01
-"""Seconds between two checks of a run's progress."""
+LOOK = 0.01  # Seconds between two checks of a run's progress
 ATTEMPTS = 5
-PATIENCE = 600.0
-"""Most seconds that a run may take, even on a busy machine."""
+PATIENCE = 600.0  # Most seconds that a run may take, even on a busy machine
 QUICK = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3, "health_check_timeout_ms": 2000}
 """Settings of the cluster that make it notice a dead node within seconds."""
 

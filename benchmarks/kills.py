@@ -26,10 +26,8 @@ from benchmarks.kept_kills import Row, keep, read, table
 from benchmarks.killing import Cluster, Kill, RunRecord
 from coordinator.protocol.coins import derive
 
-ATTEMPTS = 3
-"""How often a run is repeated that ended before anything was killed."""
-EARLIEST, LATEST = 0.02, 0.95
-"""Earliest and latest share of a run at which something is killed."""
+ATTEMPTS = 3  # How often a run is repeated that ended before anything was killed
+EARLIEST, LATEST = 0.02, 0.95  # Earliest and latest share of a run at which something is killed
 COLUMNS = ("family", "kind", "seconds", "answers", "retries", "restarts", "resumed", "identical", "victim")
 
 

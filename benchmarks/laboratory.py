@@ -23,8 +23,7 @@ from benchmarks.kept_kills import keep, read
 from benchmarks.nearest_tests import PACKAGES, Imports
 
 ROOT: Final = Path(__file__).parents[1]
-WITH_KERNELS: Final = ("actors", "coordinator", "scenarios")
-"""The packages whose kernels call each other."""
+WITH_KERNELS: Final = ("actors", "coordinator", "scenarios")  # The packages whose kernels call each other
 FILES, ENOUGH, LONG = 20, 60.0, 15.0
 """Most files of tests for one module, most processor seconds for all, and after how many one is timed again."""
 SLOWER, COMPILING, PATIENCE = 3.0, 90.0, 900.0

@@ -36,8 +36,7 @@ from scenarios.families.two_tier.two_tier_run import follow
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.families.two_tier.two_tier_seed import plan_of, read_table, score_of, settle, world_of
 
-Case = tuple[str, dict[str, Any]]
-"""Family and scenario."""
+Case = tuple[str, dict[str, Any]]  # Family and scenario
 ADAPTIVE = {"design": "sign", "policy": "eliminate"}
 ANCHOR = {"items": 48, "rated": 24, "design": "anchor", "epsilon": "3"}
 WEAK = {"like": [[0.9, 0.25], [0.2, 0.7]], "learner": "tables"}

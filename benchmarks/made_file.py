@@ -20,8 +20,7 @@ EACH, SPREAD = 36.0, 0.8
 """Ratings of a person before repeats are merged, in the mean, and their spread on the logarithm's scale."""
 OWN, AGAIN = 0.6, 0.1
 """Share of a person's ratings that are of its two favourite clusters, and of all ratings that are given again."""
-KEEN = 1.2
-"""Stars that a favourite cluster's items have more."""
+KEEN = 1.2  # Stars that a favourite cluster's items have more
 BEGIN, YEARS = 1_577_836_800, 5
 
 

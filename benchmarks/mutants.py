@@ -25,8 +25,7 @@ from benchmarks.laboratory import ROOT, Laboratory
 from benchmarks.rivals.environments import default_folder, environment, outside
 
 Mutant = dict[str, Any]
-DYING = 0.95
-"""Share of the mutants that must die, of those that are not equivalent."""
+DYING = 0.95  # Share of the mutants that must die, of those that are not equivalent
 OUTCOMES: Final = {0: "alive", -signal.SIGXCPU: "out of time", -signal.SIGKILL: "out of time"}
 """What an exit code says of a mutant; others are pytest's of a failure above 0, a signal's below."""
 

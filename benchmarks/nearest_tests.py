@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 PACKAGES: Final = ("actors", "benchmarks", "blindrec", "coordinator", "scenarios", "tests")
-FINDING = "coordinator.protocol.finding.declared"
-"""A room that imports it finds its modules by itself."""
+FINDING = "coordinator.protocol.finding.declared"  # A room that imports it finds its modules by itself
 
 
 def _name(path: Path) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 
 from coordinator.protocol.arrays import Indices2, Ints
 
-BLOCK = 1 << 9
-"""Users at a time; the fastest of 2^8 to 2^13 at N = 1,000 and at 10,000."""
+BLOCK = 1 << 9  # Users at a time; the fastest of 2^8 to 2^13 at N = 1,000 and at 10,000
 
 
 def numpy_maxsense(users: int, items: int, rated: int, *, epsilon: float = 1.0, seed: int = 0) -> tuple[Ints, Ints]:

@@ -32,8 +32,7 @@ from scenarios.theory.predictors import predictor
 LEAST_ITEMS, MOST_ITEMS, MOST_USERS = 30, 300, 1_000_000
 TOLERANCE, ERROR = 0.03, 0.006
 LEAST_RUNS, MOST_RUNS = 40, 120
-TARGETS = (0.9, 0.8, 0.95)
-"""Shares of items right that users are planned for, one setting after the other."""
+TARGETS = (0.9, 0.8, 0.95)  # Shares of items right that users are planned for, one setting after the other
 EARLIER: tuple[dict[str, Any], ...] = (
     {"items": 80, "rated": 80, "like": ((0.9, 0.2),), "epsilon": 1, "decoder": "centred", "users": 3000},
     {

@@ -21,10 +21,8 @@ from coordinator.protocol.arrays import Counts
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.hashing import draw
 
-PASSES, SECOND = 5, 1.0
-"""Passes of everything that is compared, and the least processor time of one [s]."""
-Took = dict[str, float]
-"""Seconds a device, by what was measured: the best of some passes."""
+PASSES, SECOND = 5, 1.0  # Passes of everything that is compared, and the least processor time of one [s]
+Took = dict[str, float]  # Seconds a device, by what was measured: the best of some passes
 
 
 @compiled

@@ -20,8 +20,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.families.main.run import run
 from scenarios.store.journal import Journal
 
-LOOK = 10
-"""Number of measurements in a run."""
+LOOK = 10  # Number of measurements in a run
 
 
 def measure(*, rounds: int, users: int, items: int, design: str) -> dict[str, Any]:

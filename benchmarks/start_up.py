@@ -38,15 +38,13 @@ COMMANDS = {
 }
 UNCACHED = "PYTHONDONTWRITEBYTECODE"
 """Where this is set, every process compiles all modules anew; Python by itself does not, and benchmarks do not."""
-EVERY = 0.1
-"""Seconds between two looks; of a process that ends, at most this much is missed."""
+EVERY = 0.1  # Seconds between two looks; of a process that ends, at most this much is missed
 _BE_SUBREAPER = 36
 _RAYS = ("gcs_server", "raylet", "dashboard.py", "DashboardAgent", "RuntimeEnvAgent", "log_monitor", "monitor.py")
 
 _JOBS = ("scenarios.job", "bare.py")
 
-Process = tuple[int, float]
-"""Its number, and when it began."""
+Process = tuple[int, float]  # Its number, and when it began
 
 
 def took(

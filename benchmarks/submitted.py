@@ -26,8 +26,7 @@ import typer
 
 from benchmarks.start_up import BARE, UNCACHED, in_turns, took
 
-PATIENCE = 120.0
-"""Seconds that the head may take to start and to end."""
+PATIENCE = 120.0  # Seconds that the head may take to start and to end
 HERE = "127.0.0.1"
 
 

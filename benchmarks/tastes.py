@@ -30,8 +30,7 @@ from scenarios.studies.compare.rows.trusted import Popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import world_of
 
-TOP = 3
-"""Directions that are compared with each other."""
+TOP = 3  # Directions that are compared with each other
 
 
 def likeness(one: Floats2, other: Floats2) -> float:

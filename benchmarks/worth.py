@@ -43,8 +43,7 @@ FILES: dict[str, dict[str, Any]] = {
 }
 """What is measured of each file."""
 QUICK = {"epsilon": "1,4", "scale": "1,100,1000", "seeds": 3, "devices": 0}
-SLOW = ("trace norm", "PMC", "PMD")
-"""Rows that take most of the time; `--quick` leaves them out."""
+SLOW = ("trace norm", "PMC", "PMD")  # Rows that take most of the time; `--quick` leaves them out
 KEPT: tuple[str, ...] = (
     "trust_model",
     "mechanism",
@@ -58,12 +57,9 @@ KEPT: tuple[str, ...] = (
     "seeds",
 )
 KEPT += ("ndcg", "ndcg_low", "ndcg_high", "hit_rate", "recall", "coverage")
-SHOWN = ("set", "pairs")
-"""Local rows of README's table, beside all of the curator's."""
-POINTS = "Points"
-"""Under this name the picture holds the digest of what is drawn in it."""
-OFTEN = "†"
-"""Marks cells whose delta exceeds 1 / n."""
+SHOWN = ("set", "pairs")  # Local rows of README's table, beside all of the curator's
+POINTS = "Points"  # Under this name the picture holds the digest of what is drawn in it
+OFTEN = "†"  # Marks cells whose delta exceeds 1 / n
 SENTENCES = """\
 Where nobody is trusted, 95 % of what plain popularity is worth takes {sets} people at epsilon {low} and {more_sets} at
 epsilon {high} by the set mechanism, {pairs} and {more_pairs} by pairs of items. {curator}

@@ -8,8 +8,7 @@ from pathlib import Path
 
 NEIGHBOURS = ("actors", "coordinator", "scenarios")
 """Blindrec's own packages; distributions with each of these names exist on PyPI."""
-MARK = 'PART_OF = "blindrec"'
-"""The line that the ``__init__.py`` of each of them holds."""
+MARK = 'PART_OF = "blindrec"'  # The line that the ``__init__.py`` of each of them holds
 
 
 def foreign(home: Path) -> str | None:

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 PART_OF = "blindrec"
-_SENT = "_ray_pkg_"
-"""Folders into which Ray unpacks what it was sent begin like this, one for each package."""
+_SENT = "_ray_pkg_"  # Folders into which Ray unpacks what it was sent begin like this, one for each package
 
 
 def name_kernels_folder(here: Path) -> None:

@@ -232,8 +232,7 @@ class SweepResult(Result):
         return f"SweepResult({self._swept.sweep.in_words(self.frame())}, {seeds} seeds)"
 
 
-Numbers = str | Sequence[float]
-"""``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``."""
+Numbers = str | Sequence[float]  # ``[0.9, 0.1]``, or as on the command line ``"0.9,0.1"``
 
 
 def run(

@@ -19,8 +19,7 @@ from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic
 
-SURE = 1 - 1e-6
-"""A confidence at which a wrong label is a false alarm of this suite's usual probability."""
+SURE = 1 - 1e-6  # A confidence at which a wrong label is a false alarm of this suite's usual probability
 
 
 @dataclass(frozen=True)

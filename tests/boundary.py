@@ -41,8 +41,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.backends import in_process as together
 
-SEED = 0x1234_5678_9ABC_DEF1
-"""A run's seed that no other number is likely to look like."""
+SEED = 0x1234_5678_9ABC_DEF1  # A run's seed that no other number is likely to look like
 ALLOWED: dict[type, set[str]] = {
     Query: {
         "design",

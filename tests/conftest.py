@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
-THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
-"""Whether `make test-thorough` runs; see `thoroughness`."""
+THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"  # Whether `make test-thorough` runs; see `thoroughness`
 # No test is about time, and a busy machine draws the same examples as an idle one
 hypothesis.settings.register_profile(
     "untimed",
@@ -56,8 +55,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
-NO_RAY = "127.0.0.1:1"
-"""An address at which nothing listens."""
+NO_RAY = "127.0.0.1:1"  # An address at which nothing listens
 
 
 def _share(name: str) -> None:

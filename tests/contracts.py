@@ -45,8 +45,7 @@ def cases_found() -> dict[str, dict[str, Any]]:
 
 OF_RUNS = {"estimates", "prediction"}
 """Checks that repeat whole runs: by default they are made of each mechanism's first settings, thoroughly of all."""
-OF_CHANNELS = {"log-ratio", "run's size", "sampler"}
-"""Checks that no private mechanism can do without."""
+OF_CHANNELS = {"log-ratio", "run's size", "sampler"}  # Checks that no private mechanism can do without
 
 
 def examinations() -> dict[str, tuple[MechanismUnderTest, Check]]:

@@ -19,8 +19,7 @@ from typing import Any, NoReturn
 
 WRITES = os.O_WRONLY | os.O_RDWR
 NAMED = ("mkdir", "rmdir", "unlink", "remove", "rename", "replace", "truncate", "chmod", "link", "symlink")
-HELD = ("write", "fsync", "ftruncate", "fdatasync")
-"""Operations on names, and on files that are open."""
+HELD = ("write", "fsync", "ftruncate", "fdatasync")  # Operations on names, and on files that are open
 
 
 @dataclass

@@ -18,8 +18,7 @@ Array = np.ndarray[Any, Any]
 class Works(foreign_mechanisms.GRR):
     """Answers about all items; what the others derive from."""
 
-    late: int = 0
-    """Rounds that go well before it goes wrong."""
+    late: int = 0  # Rounds that go well before it goes wrong
 
 
 class Wide(Works):

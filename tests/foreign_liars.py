@@ -113,8 +113,7 @@ class CrookedForSome(LocalHashing):
         return draw
 
 
-GIVEN: list[IndependentBits] = []
-"""Channels that `Keeps` gave away and still holds."""
+GIVEN: list[IndependentBits] = []  # Channels that `Keeps` gave away and still holds
 
 
 class Keeps(OUE):

@@ -41,13 +41,11 @@ from coordinator.server.mechanisms.toys import ItemQuery, Reveal
 
 ITEMS, USERS, ROUNDS, OBJECTS = 12, 10, 6, 3
 BOUNDS = [(0, 4), (4, USERS)]
-FRESH = 400
-"""Calls after which all actors are new: else budgets and answers that are used up would refuse everything."""
+FRESH = 400  # Calls after which all actors are new: else budgets and answers that are used up would refuse everything
 BUDGET = Fraction(40)
 WORLD = worlds.world(items=ITEMS, rated=4)
 RNG = np.random.default_rng(5)
-Books = dict[int, Any]
-"""What each device has spent."""
+Books = dict[int, Any]  # What each device has spent
 
 
 class Target(NamedTuple):

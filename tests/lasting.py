@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-PROVENANCE = {"command", "ended"}
-"""What a folder says of where it comes from."""
+PROVENANCE = {"command", "ended"}  # What a folder says of where it comes from
 
 
 def lasting(value: Any, without: Set[str]) -> Any:

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-NEAR = 2.0
-"""Pixels between two intervals at which they cannot be told apart any more."""
+NEAR = 2.0  # Pixels between two intervals at which they cannot be told apart any more
 
 
 def faults(figure: Figure) -> Iterator[str]:

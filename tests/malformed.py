@@ -13,10 +13,8 @@ from runs import Command, Ended
 
 from coordinator.protocol.errors import InputError
 
-HANGS = 60
-"""Seconds after which a call hangs; calls take milliseconds."""
-LINES, LONGEST = 3, 1200
-"""Of standard error: progress of a small run, or the line that says what is wrong."""
+HANGS = 60  # Seconds after which a call hangs; calls take milliseconds
+LINES, LONGEST = 3, 1200  # Of standard error: progress of a small run, or the line that says what is wrong
 
 TEXTS = (
     "-1", "0", "nan", "inf", "-inf", "1e308", "1e-308", "1e400", "1/0", "0x10", "", " ", "½", "\u202e☃", "\udcff",

@@ -15,8 +15,7 @@ from fractions import Fraction
 
 WORD = (1 << 64) - 1
 COINS = 1 << 64
-UNIT = 1 << 63
-"""Probabilities of the block model are whole numbers of this many parts."""
+UNIT = 1 << 63  # Probabilities of the block model are whole numbers of this many parts
 GOLDEN = 0x9E3779B97F4A7C15
 LIKES_LANE = 1 << 63
 RATINGS_PURPOSE, RELEASE_PURPOSE, CHOICE_PURPOSE = 1, 2, 3

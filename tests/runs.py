@@ -36,8 +36,7 @@ CHECKED = {
 }
 """Environment of processes whose compiled code checks bounds and is any processor's: compiling takes half a minute."""
 
-Rating = tuple[int, int, float]
-"""User, item, rating."""
+Rating = tuple[int, int, float]  # User, item, rating
 
 
 class Ended(NamedTuple):
@@ -59,8 +58,7 @@ class Ended(NamedTuple):
         return " ".join(self.out.split())
 
 
-Command = Callable[..., Ended]
-"""`blindrec` with arguments."""
+Command = Callable[..., Ended]  # `blindrec` with arguments
 
 
 def refused(command: Command, *arguments: object) -> str:

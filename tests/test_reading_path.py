@@ -20,8 +20,7 @@ from scenarios.cli import main
 ROOT = Path(__file__).parents[1]
 STEP = re.compile(r"^\d+\. \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
 BACK = re.compile(r"^The way back is \*\*`([\w/.]+)`\*\*, `([\w.]+)`", re.MULTILINE)
-FIRST = "blindrec.__getattr__"
-"""It is called where a script names `blindrec.run`, which the command does not."""
+FIRST = "blindrec.__getattr__"  # It is called where a script names `blindrec.run`, which the command does not
 
 
 def steps() -> list[tuple[str, str]]:

@@ -46,8 +46,7 @@ def test_a_participle_is_counted_as_a_name_only(tmp_path: Path) -> None:
     assert participles(path) == {"found": 1, "kept": 1}
 
 
-FACES = {"__main__", "errors"}
-"""Modules of `blindrec`, the public face, that are called as what they show."""
+FACES = {"__main__", "errors"}  # Modules of `blindrec`, the public face, that are called as what they show
 
 
 def test_a_class_name_has_one_meaning() -> None:

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 V = TypeVar("V")
 THOROUGH = os.environ.get("BLINDREC_THOROUGH") == "1"
-FEWEST = 10
-"""Examples of a property, by default."""
+FEWEST = 10  # Examples of a property, by default
 
 
 def examples(most: int) -> int:

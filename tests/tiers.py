@@ -67,8 +67,7 @@ def private(of: Rated, *, items: int = 70) -> Rows:
     return Rows(starts=of.starts, items=of.items, values=of.values, count=items)
 
 
-WILLING = Consent(mechanisms=frozenset(second_order_public_halves()), epsilon=None, own_h=True)
-"""Agrees to everything."""
+WILLING = Consent(mechanisms=frozenset(second_order_public_halves()), epsilon=None, own_h=True)  # Agrees to everything
 
 
 def cohort(

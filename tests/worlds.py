@@ -23,8 +23,7 @@ from coordinator.server.statistics.statistic import Statistic
 
 SECRET = reference.derive(0, "devices")
 PUBLIC = reference.derive(0, "public")
-Row = tuple[Fraction, ...]
-"""Probabilities of the signed vectors +0, -0, +1, -1, ..."""
+Row = tuple[Fraction, ...]  # Probabilities of the signed vectors +0, -0, +1, -1,
 
 
 def world(

@@ -71,8 +71,7 @@ class LyingVoters:
         return liars
 
 
-LOUD = 10.0
-"""Ratio of a liar's residuals to the average of public users', where a mechanism releases their size."""
+LOUD = 10.0  # Ratio of a liar's residuals to the average of public users', where a mechanism releases their size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

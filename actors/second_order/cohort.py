@@ -335,5 +335,4 @@ def _finite(residuals: Floats2) -> Floats2:
     return residuals
 
 
-DEVICES_A_COHORT = 5
-"""Devices of one cohort: fewer than a batch has, so that all workers have something to do."""
+DEVICES_A_COHORT = 5  # Devices of one cohort: fewer than a batch has, so that all workers have something to do

@@ -18,8 +18,7 @@ from scenarios.store import manifest
 
 Image = dict[Path, bytes | None]
 """Contents of a disk: bytes for a file, None for a folder; a folder comes before its files."""
-FULL = 4.0
-"""Most seconds that a full disk stays full."""
+FULL = 4.0  # Most seconds that a full disk stays full
 
 
 class Disk:

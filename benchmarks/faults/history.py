@@ -27,11 +27,9 @@ from scenarios.store.record_log import RecordLog
 from scenarios.store.run_folder import claim_folder
 from scenarios.store.whole_files import locked_folder
 
-DISTURBED = 3
-"""Number of disturbed attempts; later ones have no faults."""
+DISTURBED = 3  # Number of disturbed attempts; later ones have no faults
 MOST_COORDINATORS = 8
-MEMORY = Path("/dev/shm")
-"""A folder in memory for a history's files; without one histories only take longer."""
+MEMORY = Path("/dev/shm")  # A folder in memory for a history's files; without one histories only take longer
 
 
 @dataclass(frozen=True)

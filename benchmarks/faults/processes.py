@@ -15,12 +15,9 @@ from benchmarks.faults.scheduler import LONG, DeviceDiedError, KeeperDiedError, 
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.errors import BlindrecError, LedgerError, LostError
 
-Deliver = Callable[[Any], None]
-"""Delivers the answer or the error of a call to the server."""
-GONE: Exception = ConnectionError("its process died")
-"""Stands for Ray's error about a dead process."""
-CUT = 8.0
-"""Most seconds for which a keeper cannot be reached."""
+Deliver = Callable[[Any], None]  # Delivers the answer or the error of a call to the server
+GONE: Exception = ConnectionError("its process died")  # Stands for Ray's error about a dead process
+CUT = 8.0  # Most seconds for which a keeper cannot be reached
 
 
 class KeepersProcess:

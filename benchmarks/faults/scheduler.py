@@ -26,8 +26,7 @@ KINDS = {
     "driver lags": 0.5,
 }
 """Kinds of faults, and the largest probability of each wherever it can happen."""
-SHARE = 0.4
-"""Share of the kinds that occur in one history."""
+SHARE = 0.4  # Share of the kinds that occur in one history
 DEEPEST, DELAY, LONG = 3, 1.0, 20.0
 """How deeply events may be nested; mean seconds of a message, and of a slow process's work."""
 

@@ -20,8 +20,7 @@ from coordinator.server.rounds.conductor import Block, Check
 from coordinator.server.rounds.state import Ask
 from coordinator.server.statistics.statistic import Statistic, merge
 
-OnAnswer = Callable[[Any], None]
-"""Called with every answer that counts."""
+OnAnswer = Callable[[Any], None]  # Called with every answer that counts
 
 
 class Edge:

@@ -49,8 +49,7 @@ class World:
 class Family(Protocol):
     """Runs of one kind."""
 
-    name: str
-    """Its name on the command line and in the mark of a folder."""
+    name: str  # Its name on the command line and in the mark of a folder
     worlds: Sequence[World]
 
     def stored_rounds(self, out: Path) -> RecordLog[Any]:

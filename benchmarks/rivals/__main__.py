@@ -20,8 +20,7 @@ from benchmarks.rivals.figures import Figures, assembled, table
 from benchmarks.rivals.inside.one_bit import OneBit
 from coordinator.protocol.errors import BlindrecError
 
-NODES = 200
-"""Flower's nodes: 100 to 200 were fastest, a thousand half as fast."""
+NODES = 200  # Flower's nodes: 100 to 200 were fastest, a thousand half as fast
 
 
 class Part(StrEnum):

@@ -16,10 +16,8 @@ from coordinator.protocol.errors import InputError
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-INSTALLING = 600.0
-"""Seconds that one installation may take."""
-RUNNING = 300.0
-"""Seconds that one rival may take."""
+INSTALLING = 600.0  # Seconds that one installation may take
+RUNNING = 300.0  # Seconds that one rival may take
 FINISHED = "finished"
 _OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "RAY_ADDRESS")
 _QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OPENBLAS_NUM_THREADS": "1"}

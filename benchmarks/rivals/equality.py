@@ -15,8 +15,7 @@ from scipy.stats import chi2, norm
 
 from coordinator.protocol.arrays import Ints
 
-FALSE_ALARM = 1e-6
-"""Probability that two programs which release alike are told apart."""
+FALSE_ALARM = 1e-6  # Probability that two programs which release alike are told apart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

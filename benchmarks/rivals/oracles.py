@@ -29,10 +29,8 @@ OURS: dict[str, dict[str, Any]] = {
 """What is timed, by name: the design and its settings."""
 PURE_LDP = ("grr", "oue", "olh", "hadamard", "hadamard-bit")
 """What pure-ldp has: direct encoding, unary encoding, local hashing, the Hadamard mechanism and Hadamard response."""
-HIGH_PRIVACY = 1.0
-"""Largest epsilon at which pure-ldp's Hadamard response is one bit, as ours with one row is at any."""
-LEAST_SECONDS, FEWEST_USERS = 2.0, 20_000
-"""A run of ours is made twice as large until it takes so long."""
+HIGH_PRIVACY = 1.0  # Largest epsilon at which pure-ldp's Hadamard response is one bit, as ours with one row is at any
+LEAST_SECONDS, FEWEST_USERS = 2.0, 20_000  # A run of ours is made twice as large until it takes so long
 Outside = Callable[[str, str, Mapping[str, Any]], dict[str, Any]]
 """Takes a rival's name, its script and the job; returns what the script printed."""
 

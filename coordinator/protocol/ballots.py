@@ -27,8 +27,7 @@ from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
-MOST_ROUNDS = 1 << 31
-"""Rounds of a service at most: from there on lanes of a voter's stream have another purpose."""
+MOST_ROUNDS = 1 << 31  # Rounds of a service at most: from there on lanes of a voter's stream have another purpose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -22,8 +22,7 @@ from coordinator.protocol.errors import InputError
 COIN = 1 << 64  # A coin is uniform on the whole numbers below this
 LARGEST_EPSILON = 30
 """Above it a flip has fewer than two million coins of 2**64, and epsilon would not be exact to a millionth."""
-SMALLEST_EPSILON = Fraction(1, 10**12)
-"""Below it one coin more or less changes epsilon by more than a millionth of it."""
+SMALLEST_EPSILON = Fraction(1, 10**12)  # Below it one coin more or less changes epsilon by more than a millionth of it
 
 ROUNDED = Fraction(1, 1 << 50)
 """What rounded floats may add to a log-ratio however small epsilon is, in nats; rounding to coins mends it, too."""

@@ -19,8 +19,7 @@ from coordinator.protocol.errors import BlockError, InputError
 
 MOST_DEVICES = 1 << 40  # Addresses of devices lie below this
 MOST_ITEMS = 1 << 24  # Items of a catalogue at most: the server holds two numbers of 64 bits an item
-LARGEST = 1e50
-"""Absolute value of a real number in a message at most: sums of products of some of them stay finite."""
+LARGEST = 1e50  # Absolute value of a real number in a message at most: sums of products of some of them stay finite
 MOST_LETTERS = 200  # Letters of a name at most
 _REAL = (float, np.float64)
 _PUBLIC: dict[str, type[np.generic]] = {

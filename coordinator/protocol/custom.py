@@ -21,8 +21,7 @@ from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import LOCAL, PublicHalf
 from coordinator.protocol.value_channels import value_bits
 
-SECONDS = 60.0
-"""Seconds that one call about one block of devices may take, where the class does not say otherwise."""
+SECONDS = 60.0  # Seconds that one call about one block of devices may take, where the class does not say otherwise
 OUTPUTS, VALUES = "outputs", "values"
 """Parameters of a query that hold these numbers of its question; authors' parameters have other names."""
 
@@ -325,8 +324,7 @@ def _in_a_line(error: BaseException) -> str:
 MOST_OUTPUTS = 1 << 48
 CHANNELS = (MatrixChannel, IndependentBits, Likelihood)
 """Exact types of channels: one of a derived class could say one thing when it is checked and draw another one."""
-UNCHECKED = "claimed, not checked"
-"""What stands wherever the guarantee of a channel stands that could not be checked."""
+UNCHECKED = "claimed, not checked"  # What stands wherever the guarantee of a channel stands that could not be checked
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

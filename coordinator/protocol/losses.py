@@ -41,8 +41,7 @@ def _parts(release: str) -> tuple[int, ...]:
 
 LOST = "lost"
 """A process, a node or an object is gone: it is asked or started again, and after eight times a line ends the run."""
-ENDS = "ends"
-"""Nothing that is asked again would help: a line ends the run at once, and what was kept can be resumed."""
+ENDS = "ends"  # Nothing that is asked again would help: a line ends the run at once, and what was kept can be resumed
 WAITS = "waits"  # Time is up: whoever gave the time goes on waiting, or devices take their keeper for lost
 INSIDE = "inside"
 """Code raised an error in another process: ours is raised as it was raised there, any other one is a fault."""
@@ -71,8 +70,7 @@ _NAMES = {
 }
 FATES = {name: fate for fate, names in _NAMES.items() for name in names.split()}
 """The fate of each error of `ray.exceptions`."""
-MEMORY = "OutOfMemoryError"
-"""Ray's error after it killed processes because its node had too little memory left."""
+MEMORY = "OutOfMemoryError"  # Ray's error after it killed processes because its node had too little memory left
 
 
 def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 KMEANS = "k-means"  # Name of the decoder that clusters the class's values
 DECODERS = (KMEANS, POSTERIOR)
-MANY = 1_000_000
-"""Number of devices from whose typical counts an answer's information follows."""
+MANY = 1_000_000  # Number of devices from whose typical counts an answer's information follows
 
 
 class CustomDesign:

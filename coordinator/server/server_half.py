@@ -67,8 +67,7 @@ ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM, UNTIL_LEARNED, GROUPS, ANCHOR = (
     "groups",
     "anchor",
 )
-POSTERIOR = "posterior"
-"""Name of the decoder that takes every item's most probable cluster."""
+POSTERIOR = "posterior"  # Name of the decoder that takes every item's most probable cluster
 POOLED = (ONE_ROUND, FIXED, ELIMINATE, ITEM_BY_ITEM)  # Policies that a `PoolDesign` can follow
 SETS = ("centred", "paper")  # Decoders of scores: ours and the paper's
 TRUST_LOCAL, TRUST_CURATOR = "local", "curator"

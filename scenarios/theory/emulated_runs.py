@@ -59,8 +59,7 @@ MOST_USERS = 10**15  # nobody has more users; beyond it a plan says so
 BATCH, FEWEST, MOST, ERROR, PATIENCE = 4, 16, 64, 0.01, 5
 """Draws at a time; fewest and most of an estimate. A mean share is drawn until its standard error is that small, up to
 so many times more often."""
-SURE = 6
-"""Standard errors by which the first draws must lie below a target to say that it is missed."""
+SURE = 6  # Standard errors by which the first draws must lie below a target to say that it is missed
 ROW_SECONDS, MOST_SECONDS = 0.25, 5.0
 """Processor seconds of an estimate that has more than the fewest draws; and most of any, above which none is made."""
 NARROW, EASY, SLOPE, NEAR = 0.2, 0.75, 0.15, 0.1

@@ -79,8 +79,7 @@ def test_whoever_likes_more_keeps_any_of_them_alike() -> None:
 
 
 # Pairs of likes on devices: exactly as many values on every device, and releases that follow the exact channel.
-PAIR_ITEMS, POOL = 9, (1, 3, 4, 8)
-"""Six pairs of the pool's items; with three likes kept each device has three values."""
+PAIR_ITEMS, POOL = 9, (1, 3, 4, 8)  # Six pairs of the pool's items; with three likes kept each device has three values
 
 
 def pairs_query(

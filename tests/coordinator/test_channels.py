@@ -190,8 +190,7 @@ def test_choices_that_leave_nothing_over_are_refused(choices: int, kept: int) ->
 
 
 # Every channel that a release goes through, over all epsilons that it takes: exactly within what was asked.
-Odds = tuple[list[int], list[int]]
-"""Largest and smallest weight of every release over everything private."""
+Odds = tuple[list[int], list[int]]  # Largest and smallest weight of every release over everything private
 
 
 def bit_odds(epsilon: Fraction) -> Odds:
@@ -296,8 +295,7 @@ class Channel(NamedTuple):
     odds: Callable[[Fraction], Odds]
     smallest: Fraction
     largest: int
-    short: Fraction
-    """By how much of epsilon it may fall short, where one coin is not more than that."""
+    short: Fraction  # By how much of epsilon it may fall short, where one coin is not more than that
 
 
 TINY = Fraction(1, 10**1000)
@@ -317,8 +315,7 @@ CHANNELS = {
     "cap": Channel(CapChannel, cap_odds(55), Fraction(1, 10**12), 30, MILLIONTH),
     "grid": Channel(GridLaplace, grid_odds, Fraction(1, 1000), 20, MILLIONTH),
 }
-SEVERAL_COINS = Fraction(1 << 16, channels.COIN)
-"""More than what one coin changes a log-ratio by, where it is small."""
+SEVERAL_COINS = Fraction(1 << 16, channels.COIN)  # More than what one coin changes a log-ratio by, where it is small
 
 
 def holds(channel: Channel, epsilon: Fraction) -> None:

@@ -342,8 +342,7 @@ def test_what_devices_say_tells_no_more_than_epsilon(name: str) -> None:
         assert excess(found_out, 0.25) > 0
 
 
-NOISE = 1e-13
-"""More than libraries differ by, as a share of the largest entry."""
+NOISE = 1e-13  # More than libraries differ by, as a share of the largest entry
 
 
 def vectors_of(seed: int, *, items: int = 300, rank: int = 8) -> Floats2:

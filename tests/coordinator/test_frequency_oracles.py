@@ -184,8 +184,7 @@ def test_two_values_have_the_same_signs_as_often_as_rows_have_combinations() -> 
         assert low <= int((one == other).sum()) <= high < streams.size / 4
 
 
-LIKES = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4, 5, 6, 7, 8], []]
-"""What six kinds of devices like, of 12 items."""
+LIKES = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4, 5, 6, 7, 8], []]  # What six kinds of devices like, of 12 items
 TRUE = np.array([sum((item in row) / len(row) for row in LIKES if row) / len(LIKES) for item in range(12)])
 RUNS = 12
 

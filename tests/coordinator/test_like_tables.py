@@ -270,8 +270,7 @@ def test_first_order_signs_alone_may_be_a_start() -> None:
 
 
 TABLED_ITEMS, TABLED_RATED, TABLED_EPSILON = 48, 24, Fraction(3)
-SURE = 0.9999
-"""Confidence of the runs, so that a wrong item is no chance that a seed has."""
+SURE = 0.9999  # Confidence of the runs, so that a wrong item is no chance that a seed has
 WEAK = ((0.9, 0.25), (0.2, 0.7))
 OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
 

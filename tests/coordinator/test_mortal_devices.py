@@ -30,8 +30,7 @@ SIGN = SignSensing(items=ITEMS, rated=5)
 RATINGS = worlds.block_ratings(worlds.world(items=ITEMS, rated=5), USERS)
 LAYOUT = Layout(devices=USERS, workers=2, devices_per_actor=EACH)
 BOUNDS = LAYOUT.cohorts
-ALONE = replace(LAYOUT, workers=1)
-"""Where the coordinator's own process adds up."""
+ALONE = replace(LAYOUT, workers=1)  # Where the coordinator's own process adds up
 ROUNDS = [(Fraction(3, 4), 0, 320), (Fraction(3, 4), 10, 320), (Fraction(3, 4), 0, 250), (Fraction(1, 2), 100, 320)]
 """What is asked: epsilon, first device and the one after the last. The third round most devices must refuse."""
 

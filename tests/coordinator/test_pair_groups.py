@@ -413,8 +413,7 @@ def test_such_refusals_are_of_input() -> None:
 
 
 ITEMS = 60
-RATES = Rates(0.02, 0.012)
-"""Of subsets of a few of thousands of pairs."""
+RATES = Rates(0.02, 0.012)  # Of subsets of a few of thousands of pairs
 
 
 def planted(strength: float = 0.5) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Floats2]:

@@ -432,8 +432,7 @@ TOLD = "the release of devices 160 to 199 is no answer to query 1 (grr, epsilon 
 WHY = "): it reports 15, numbers end at 12; their process runs other code than the server, start it anew with the same"
 
 
-LIE = pack(np.ones((BLOCK, 4), np.uint8))
-"""A block's bits: everybody reports 15, where there are thirteen values."""
+LIE = pack(np.ones((BLOCK, 4), np.uint8))  # A block's bits: everybody reports 15, where there are thirteen values
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from coordinator.protocol.channels import COIN, IndependentBits, independent_bit
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import PublicHalf
 
-SPENT = Fraction(1)
-"""Share of epsilon that the channel spends; a liar's is another one."""
+SPENT = Fraction(1)  # Share of epsilon that the channel spends; a liar's is another one
 
 
 @lru_cache

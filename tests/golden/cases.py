@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 RUN = "run --items 20 --rated 6 --users 2000 "
-LONG = "run --items 16 --rated 6 --users 12000 "
-"""Users enough for policies that adapt to decide something."""
+LONG = "run --items 16 --rated 6 --users 12000 "  # Users enough for policies that adapt to decide something
 PAIRS = "run --design pairwise --items 12 --rated 8 --users 3000 --like 0.9,0.1;0.2,0.8 "
 FILE = "run --ratings ratings.csv "
 TIERS = (
@@ -19,8 +18,7 @@ FILE_TIERS = (
     "two-tier --ratings ratings.csv --public 25% --private 20 --holdout 1 --iterations 3 --rank 2 --regularisation 1 "
 )
 ONLINE = "online --rounds 60 --voters 24 --recommender "
-SWEPT = ("none", "pmd", "pmc", "laplace")
-"""Mechanisms of the two-tier sweep."""
+SWEPT = ("none", "pmd", "pmc", "laplace")  # Mechanisms of the two-tier sweep
 ADVERSARY = "adversary --repeat 2 --rounds 40 --voters 16 "
 
 

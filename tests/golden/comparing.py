@@ -26,10 +26,8 @@ LEFT_OUT = frozenset(
     }
 )
 """Keys, at any depth, that tell of time, layout and machine."""
-RELATIVE, ABSOLUTE = 1e-6, 1e-12
-"""How far floats may lie apart."""
-DIGITS = 10
-"""Significant digits of floats in the file."""
+RELATIVE, ABSOLUTE = 1e-6, 1e-12  # How far floats may lie apart
+DIGITS = 10  # Significant digits of floats in the file
 
 
 def kept(value: Any) -> Any:

@@ -17,8 +17,7 @@ from golden.devices import DEVICES
 from golden.inside import lay_out, told
 
 PATH = Path(__file__).parent / "golden.json"
-NAMES = (*DEVICES, *CASES)
-"""Every case: what devices release to fixed queries, then command lines."""
+NAMES = (*DEVICES, *CASES)  # Every case: what devices release to fixed queries, then command lines
 
 
 @cache

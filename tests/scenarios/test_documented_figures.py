@@ -42,15 +42,13 @@ from scenarios.backends.selection import Ray
 from scenarios.cli import command_line
 from scenarios.cluster.job_request import parsed
 
-REMOTE = ("submit", "status", "watch", "fetch", "stop")
-"""Commands to a cluster's head: tests/deploy parses them."""
+REMOTE = ("submit", "status", "watch", "fetch", "stop")  # Commands to a cluster's head: tests/deploy parses them
 ROOT = Path(__file__).parents[2]
 TABLE = table()
 SHOWN = shown()
 
 
-RUNS = ("compare", "demo", "online", "run", "sweep", "two-tier")
-"""Commands that open a backend."""
+RUNS = ("compare", "demo", "online", "run", "sweep", "two-tier")  # Commands that open a backend
 ON_RAY = (
     "make demo",
     "blindrec run --items 1000 --rated 30 --users 2000000 --epsilon 1 --like 0.9,0.1 --repeat 20 --json result.json",

@@ -15,8 +15,7 @@ from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.hashing import below
 from coordinator.protocol.second_order import SecondOrderQuery
 
-SWEEPS, PASSES = 3, 1
-"""Numbers of sweeps over all pairs of candidates at one item, and of passes over all items."""
+SWEEPS, PASSES = 3, 1  # Numbers of sweeps over all pairs of candidates at one item, and of passes over all items
 
 
 @compiled

@@ -19,8 +19,7 @@ from flwr.simulation import run_simulation
 
 from benchmarks.rivals.inside.flower_client import app as client_app
 
-START = time.perf_counter()
-"""Before Ray is started; Python's and Flower's own imports are not counted."""
+START = time.perf_counter()  # Before Ray is started; Python's and Flower's own imports are not counted
 
 
 def ask(grid: Any, nodes: list[int], query: dict[str, Any]) -> list[int]:

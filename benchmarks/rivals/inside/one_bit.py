@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from random import Random
 
-THETA = 1.0
-"""Expected number of sensed items among those a client rated."""
+THETA = 1.0  # Expected number of sensed items among those a client rated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

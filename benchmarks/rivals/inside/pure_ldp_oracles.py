@@ -22,8 +22,7 @@ from pure_ldp.frequency_oracles.local_hashing import LHClient, LHServer
 from pure_ldp.frequency_oracles.unary_encoding import UEClient, UEServer
 
 Counts = np.ndarray[Any, np.dtype[np.int64]]
-BATCH = 0.2
-"""Seconds that the users of one batch take; between batches the clock stands still."""
+BATCH = 0.2  # Seconds that the users of one batch take; between batches the clock stands still
 
 
 def transformed(places: Counts) -> Counts:

@@ -176,8 +176,7 @@ def added(parts: Sequence[Floats2]) -> Floats2:
 
 
 RATINGS_A_COHORT = 20_000
-MOST_COHORTS = 32
-"""Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers."""
+MOST_COHORTS = 32  # Fewest ratings of a cohort, and most cohorts; they must not depend on the number of workers
 MOMENT_USERS = 256  # Rows that are held in memory at once while a second moment is added up
 
 

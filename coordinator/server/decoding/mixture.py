@@ -11,8 +11,7 @@ from coordinator.protocol.arrays import Floats, Floats2, Ints
 from coordinator.protocol.compiled import compiled
 
 STEPS, TRIES = 100, 40
-SETTLED = 1e-16
-"""The climb ends once a step gains less than this, as a share of one and the log-likelihood."""
+SETTLED = 1e-16  # The climb ends once a step gains less than this, as a share of one and the log-likelihood
 FAR = 2.0  # Most that a step changes a logit
 
 

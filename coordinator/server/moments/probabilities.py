@@ -72,8 +72,7 @@ def hypergeometric_masses(population: int, marked: int, sample_size: int) -> tup
 
 
 STEPS = 100
-FINEST = 4 * 2.0**-52
-"""Relative width of the smallest bracket."""
+FINEST = 4 * 2.0**-52  # Relative width of the smallest bracket
 
 
 def root_between(function: Callable[[float], float], low: float, high: float, *, width: float = 2e-12) -> float:

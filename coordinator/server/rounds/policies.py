@@ -169,8 +169,7 @@ PILOT = 0.15
 """Share of the log-odds that decide an item which the first round brings, if users like all of a cluster or nothing."""
 SHARE = 0.18  # A round is so large that on average it decides this share of the open items, and `MORE` items
 MORE = 2.0
-MOST = 0.8
-"""Largest share of the open items that a round should decide."""
+MOST = 0.8  # Largest share of the open items that a round should decide
 GROWTH = 0.35
 """A round asks at most this share of the users asked so far, so that the next round can use what it learns."""
 LEAST, LEAST_ALONE = 0.04, 0.25

@@ -177,8 +177,7 @@ def aggregate_partition(query: Query, release: Release) -> ScoreStatistic:
 
 
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_ALIKE = 1 << 32
-"""Counts of devices stand below it, and counts of those that rated alike in units of it."""
+_ALIKE = 1 << 32  # Counts of devices stand below it, and counts of those that rated alike in units of it
 _DENSE = 4  # Where a device may rate more than such a part of the items, products of matrices count pairs faster
 
 

@@ -43,8 +43,7 @@ AnyChannel = ExactChannel | Likelihood
 Sketch = tuple[int, ...]
 Shares = dict[Sketch, list[int]]
 """Probabilities of all releases of each private sketch, as numerators over one denominator."""
-Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-"""Whole numbers, a row for each device."""
+Sketches: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # Whole numbers, a row for each device
 
 
 class UnclaimedQuestion(Question):

@@ -33,8 +33,7 @@ HEAD, WORKER = "10.77.0.1", "10.77.0.2"
 PORT = 6399
 MISSED = {"health_check_period_ms": 1000, "health_check_failure_threshold": 6, "health_check_timeout_ms": 2000}
 """A node that is silent for six seconds and more is dead, one that is silent for three is not."""
-READY = "Ray runtime started"
-"""What Ray says once a node is up."""
+READY = "Ray runtime started"  # What Ray says once a node is up
 RUN = FAMILIES["run"].flags(USERS)
 LASTING = ("releases_sha256", "accuracy", "answered", "spent_max", "spent_mean", "rounds")
 

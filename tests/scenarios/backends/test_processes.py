@@ -17,8 +17,7 @@ from benchmarks.victims import alive, below
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 BLINDREC = [sys.executable, "-m", "scenarios"]
-PATIENCE = 120.0
-"""Seconds that a busy machine may take to start Ray; no test depends on how fast it is."""
+PATIENCE = 120.0  # Seconds that a busy machine may take to start Ray; no test depends on how fast it is
 
 
 @pytest.fixture(autouse=True)

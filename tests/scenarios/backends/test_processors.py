@@ -17,8 +17,7 @@ from benchmarks.last_bits import SMALL, ProcessorResults, ask, crossings, varian
 pytestmark = pytest.mark.slow
 # All others in `make test-thorough`; each is a process that runs every case, and kernels for any processor compile long
 OTHERS = [name for name in variants() if name != "this"] if THOROUGH else ["Nehalem"]
-ENOUGH = 1e-4
-"""Expected crossings in a run; each would change a digest, and so fail a test here."""
+ENOUGH = 1e-4  # Expected crossings in a run; each would change a digest, and so fail a test here
 
 
 @pytest.fixture(scope="module")

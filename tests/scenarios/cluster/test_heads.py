@@ -28,8 +28,7 @@ def packed(content: bytes) -> list[str]:
 
 BOUNDS = ["bounds", "--items", "1000", "--rated", "30"]
 VERSION, METADATA = "/api/version", "/api/v0/cluster_metadata"
-Answers = dict[str, tuple[int, object]]
-"""Status and JSON (or text) by path."""
+Answers = dict[str, tuple[int, object]]  # Status and JSON (or text) by path
 
 
 class Service(ThreadingHTTPServer):

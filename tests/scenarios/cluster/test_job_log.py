@@ -31,8 +31,7 @@ from scenarios.cluster.job_log import (
     send_result,
 )
 
-LARGE = random.Random(0).randbytes(1_000_000)
-"""A megabyte that cannot be compressed."""
+LARGE = random.Random(0).randbytes(1_000_000)  # A megabyte that cannot be compressed
 
 
 def lines_of(content: bytes) -> list[str]:

@@ -28,8 +28,7 @@ from coordinator.server.fleet.coordinator_actor import GAUGES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 ROOT = Path(__file__).parents[3]
-PATIENCE = 300.0
-"""Seconds that a busy machine may take for a job; no test depends on how fast it is."""
+PATIENCE = 300.0  # Seconds that a busy machine may take for a job; no test depends on how fast it is
 RAYLET, NICE = "raylet/raylet", "RAY_worker_niceness"
 OWN = ["--design", "theirs:OUE", "--workers", "1", "--json", "-"]
 ENDLESS = ["run", "--users", "4000000000", "--items", "2000", "--workers", "1", "--metrics"]

@@ -36,8 +36,7 @@ COMMANDS: dict[str, list[str]] = {
     "sweep online": ["--backend", "inprocess", "--out", "online"],
     "sweep two-tier": ["--out", "two-tier", *PLANTED],
 }
-EACH = size(7, 2)
-"""Values that every flag is tried with, drawn from all."""
+EACH = size(7, 2)  # Values that every flag is tried with, drawn from all
 
 
 def flags(words: str) -> list[Any]:

@@ -23,8 +23,7 @@ from scenarios.families.main.run import Job, MainResult, run_job
 # By default the tests of keepers on Ray see that a process which is started anew has spent what it has spent
 pytestmark = [pytest.mark.cluster, pytest.mark.thorough]
 USERS, DESIGN = 600_000, SignSensing(items=300, rated=40)
-ALL = 3 * USERS
-"""Answers that are asked for; the last third is refused."""
+ALL = 3 * USERS  # Answers that are asked for; the last third is refused
 
 
 @dataclass

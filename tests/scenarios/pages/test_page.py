@@ -28,8 +28,7 @@ from scenarios.pages.schema import SCHEMAS, Subject
 from scenarios.pages.traced import Traced, sentence
 
 SHEET = Path(pages.__file__).parent / "templates" / "style.css"
-LEAST = 4.5
-"""Contrast of text, by the Web Content Accessibility Guidelines, level AA."""
+LEAST = 4.5  # Contrast of text, by the Web Content Accessibility Guidelines, level AA
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,7 @@ COMMANDS = {
     "adversary": "adversary theorem-6 --rounds 60 --voters 16 --repeat 2",
     "sweep": f"sweep grid.toml --out swept {HERE}",
 }
-WITHOUT = {"check", "submit", "status", "watch", "fetch", "stop"}
-"""Verdicts, and jobs, whose commands draw there."""
+WITHOUT = {"check", "submit", "status", "watch", "fetch", "stop"}  # Verdicts, and jobs, whose commands draw there
 
 
 @pytest.fixture(autouse=True)

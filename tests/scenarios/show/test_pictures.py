@@ -158,8 +158,7 @@ def test_an_unknown_family_is_refused() -> None:
 DEUTERANOPIA = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))
 PROTANOPIA = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
 """Of linear RGB, at full severity: Machado, Oliveira and Fernandes (2009), table 1."""
-APART = 11.0
-"""CIE 1976 colour difference: some five times what can just be noticed in a good light (2.3)."""
+APART = 11.0  # CIE 1976 colour difference: some five times what can just be noticed in a good light (2.3)
 
 
 def lab(colour: str, seen: Any) -> Any:

@@ -25,8 +25,7 @@ from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
 from scenarios.theory.liars import Influence, influence_of
 
-BLOCKS, EACH = 40, 2000
-"""Blocks of liars, which are independent, and devices of each."""
+BLOCKS, EACH = 40, 2000  # Blocks of liars, which are independent, and devices of each
 DESIGNS: dict[str, dict[str, Any]] = {
     "sign": {},
     "vectors": {"design": "sign", "vectors": 4},

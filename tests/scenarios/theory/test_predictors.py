@@ -370,8 +370,7 @@ def test_what_the_server_must_learn_counts_where_labels_are_uncertain(items: int
     assert 1 - mistakes(model, contrast=contrast, users=users).mean() > mean + radius
 
 
-SHARES = 60
-"""Seeds a scenario."""
+SHARES = 60  # Seeds a scenario
 WORLDS: dict[str, Scenario] = {
     "alike": small(design="sign", items=60, rated=8, users=20_000),
     "unequal": small(design="sign", items=60, rated=8, users=20_000, cluster_shares="0.3,0.7"),

@@ -192,8 +192,7 @@ def test_a_grid_that_is_too_fine_lets_them(request: pytest.FixtureRequest, monke
     assert there["releases_sha256"] != here["releases_sha256"]
 
 
-SHAPE = "260,500,90000"
-"""Of a planted table whose public users make several cohorts."""
+SHAPE = "260,500,90000"  # Of a planted table whose public users make several cohorts
 VARIES = {"seconds", "seconds_per_iteration", "peak_memory_mb", "backend", "backend_reason", "workers"}
 VARIES |= {"retries", "restarts"}
 

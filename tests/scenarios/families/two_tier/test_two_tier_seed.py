@@ -194,10 +194,8 @@ def test_advice_ranks_unseen_items_and_counts_likes_above_the_own_mean() -> None
 
 SESSION = InProcess(1)
 SMALL = {"planted": "800,200,40000", "public": 60, "private": 150, "batch": 30, "rank": 6, "regularisation": 1}
-HELP = 0.003
-"""RMSE that a validated weight gains at least where the weight 0.25 gains 0.009."""
-HARM = 0.0005
-"""RMSE that a validated weight loses at most where nothing is to be gained."""
+HELP = 0.003  # RMSE that a validated weight gains at least where the weight 0.25 gains 0.009
+HARM = 0.0005  # RMSE that a validated weight loses at most where nothing is to be gained
 
 
 def wanted_of(mechanism: str, epsilon: object, **changes: object) -> TwoTier:
