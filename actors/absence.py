@@ -3,8 +3,6 @@
 Both follow from a device's own coin and nothing else, so that its silence reveals nothing about its ratings.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

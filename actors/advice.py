@@ -1,7 +1,5 @@
 """Advice: a device ranks items that it has not rated by public models and its own ratings; nobody sees it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.protocol.arrays import Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints

@@ -4,8 +4,6 @@ A set of items is a row of marks and a stamp: an item belongs to the set where i
 device uses a new stamp, so that nothing has to be cleared.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

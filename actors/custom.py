@@ -1,7 +1,5 @@
 """The device's half of a custom mechanism: its class makes the sketch, and the release is drawn here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Devices receive a query and send a release; nothing else leaves them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

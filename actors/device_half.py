@@ -1,7 +1,5 @@
 """The device's half of a mechanism, what it sketches of ratings and how that is randomized; and blocks of devices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """Logs: their lines are on the disk before anybody acts on them, in files that outlive a crash and a power cut."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The Ray actors of the device side: hosts of devices, and the host of their keeper."""
 
-from __future__ import annotations
-
 import hmac
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Devices are its clients: a ledger, or a private device's answers, holds a `Ledge
 anything is answered.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

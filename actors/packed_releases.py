@@ -4,8 +4,6 @@ A block's bits are one row of 64-bit words, the first bit the highest. They are 
 thousands of bits a device that would take longer than drawing them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint8, uint32, uint64
 

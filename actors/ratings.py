@@ -3,8 +3,6 @@
 Both kinds are frozen for a run, live on the private side only, and show no data when printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -6,8 +6,6 @@ the same coin, whatever the layout, and a retry cannot draw again. Their limits 
 functions work on many devices at once, which the compiler turns into vector code.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

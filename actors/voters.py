@@ -1,7 +1,5 @@
 """Devices of the online family: voters, the compiled loops that cast votes, and the devices of clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -7,8 +7,6 @@ fair whatever a device answers, so that their agreements are drawn at once. Sums
 
 # ruff: noqa: NPY002 (numba draws by the functions of NumPy's old generator)
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ row names. The processor time is that of all threads of the coordinator's proces
 that one coordinator can carry, and the workers that it can keep busy at ``--rate`` devices a second each.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import tempfile

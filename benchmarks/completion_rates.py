@@ -1,7 +1,5 @@
 """Theorems 3.2 and 3.4 held against planted data: how errors fall with ratings and with users."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

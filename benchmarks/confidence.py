@@ -8,8 +8,6 @@ sensing (N from 80 to 300, w / N from .05 to .4, epsilon from .5 to 3, mirrored 
 beside the users that `blindrec plan` tells. Runs that the ``--json`` file already holds are not repeated.
 """
 
-from __future__ import annotations
-
 import json as jsons
 import time
 from dataclasses import dataclass

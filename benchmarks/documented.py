@@ -6,8 +6,6 @@ as ``the second after {answered:,}``; filled in with what the command measured, 
 benchmarks.documented`` (`make figures`) writes measured figures into the pages.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A command of each family whose runs are long enough to be disturbed, with its progress and its result."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -5,8 +5,6 @@ many people like a file's private advice takes for 95 % of plain popularity; see
 `scenarios.studies.compare.people_needed`.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Annotated

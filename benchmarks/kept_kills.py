@@ -1,7 +1,5 @@
 """The file of rows of `benchmarks.kills`, one a line, and the table that sums them up."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

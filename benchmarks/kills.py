@@ -7,8 +7,6 @@ be the same in all runs; else the exit code is 1. With ``--json FILE`` each run 
 same command goes on after the last one.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -6,8 +6,6 @@ many labels are wrong either way. With ``--leaving`` liars let go of items while
 those still asked about as they push past the middle 1.5 times as fast as honest answers hold them back.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Where mutants are tested: copies of the project's tree, and processes that run tests in them."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

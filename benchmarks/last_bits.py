@@ -6,8 +6,6 @@ whether digests are the same. For two-tier models it prints how often last bits 
 entries of all announced models of a run, of the difference between two processors over the grid's step.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -4,8 +4,6 @@
 is timed on it; what recommendations are worth there says nothing about people.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

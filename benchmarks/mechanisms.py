@@ -4,8 +4,6 @@
 ratings, sketch, randomize and pack; the server adds a release up. Digests, decoding and messages are not counted.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Annotated

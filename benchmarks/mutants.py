@@ -6,8 +6,6 @@ which the kernels of all that depends on the module are removed. The same comman
 survivors again whose tests have changed. The exit code is 1 if too many are alive.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import signal

@@ -1,7 +1,5 @@
 """Which tests are nearest to a module, and which modules depend on it: read off the imports of all files."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from itertools import takewhile

@@ -5,8 +5,6 @@ on each. More nodes do not make it faster, because they share the machine's core
 kind took of the processor during the run.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path

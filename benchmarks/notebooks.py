@@ -4,8 +4,6 @@ No notebook server is needed for that: a cell is Python, and what it shows is wh
 ``python -m benchmarks.notebooks`` writes what cells print into the files (`make figures` does, too).
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """The rival: MaxSense with numpy alone, sparse, as one would write it in an afternoon for a study of one's own."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

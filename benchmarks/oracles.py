@@ -4,8 +4,6 @@
 server unpacks and counts. No Ray and no messages; the best of some runs, of which parts take turns.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Finding commands, programs, modules, sessions and printed output in the text of pages."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

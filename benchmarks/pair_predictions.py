@@ -5,8 +5,6 @@ and runs that many devices in this process, seed after seed, until the mean has 
 if the accuracy that it says of its users lies within .03 of what is measured there, two standard errors let through.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import islice

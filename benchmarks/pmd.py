@@ -4,8 +4,6 @@
 attempt; it is timed on a few items and multiplied.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

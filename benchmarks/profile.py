@@ -4,8 +4,6 @@
 `benchmarks.throughput` measures the same job through Ray; the difference is processes, messages and waiting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated

@@ -5,8 +5,6 @@ no bound: its draws become vector code and its additions do not, and a round dra
 compared takes turns with it, pass by pass, for a second or more each, and the best pass counts.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 the private memory of driver and coordinator and what Ray's object store holds. The figures should not grow with rounds.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any

@@ -4,8 +4,6 @@
 the reference kernel in a new process, so that peak memory is that run's alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@
 the rival draws the same words and makes one addition for each item and device. The floor runs before and after.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Annotated, Any

@@ -4,8 +4,6 @@
 starts by itself. Processor time is that of all processes, and counts on a busy machine; the clock does on an idle one.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

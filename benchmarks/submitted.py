@@ -5,8 +5,6 @@ Every job is submitted once before, so that files are sent and kernels compiled.
 processes: the submitting command, the job, and what the head spends meanwhile.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

@@ -8,8 +8,6 @@ directions have one sign, and NDCG at 10: of plain popularity, of rates that dev
 and of directions beside these.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -8,8 +8,6 @@ take is reported by itself. In process one thread does both sides' work; on Ray 
 messages.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

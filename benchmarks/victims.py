@@ -1,7 +1,5 @@
 """Finding the processes of a run by their tasks, for tests and `benchmarks.kills`, which kill them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

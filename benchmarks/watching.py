@@ -1,7 +1,5 @@
 """What a run takes from the machine: processor time and peak memory of all its processes, sampled while it lasts."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ are kept there, and the command goes on where it was stopped. ``--quick`` measur
 ``--root`` is the project's folder to write to.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

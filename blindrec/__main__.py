@@ -1,7 +1,5 @@
 """The command ``blindrec``, and ``python -m blindrec`` where it is not installed."""
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 

@@ -1,7 +1,5 @@
 """Packages of other projects that stand where blindrec's own should: reported in one line, without importing them."""
 
-from __future__ import annotations
-
 import importlib.util
 from importlib.machinery import ModuleSpec
 from pathlib import Path

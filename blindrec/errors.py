@@ -1,7 +1,5 @@
 """The errors that blindrec raises on purpose; the text of each names the thing, its value and the remedy."""
 
-from __future__ import annotations
-
 from coordinator.protocol.custom import MechanismError
 from coordinator.protocol.errors import (
     BlindrecError,

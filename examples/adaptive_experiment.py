@@ -3,8 +3,6 @@
 ``python adaptive_experiment.py [FILE]`` writes it as CSV, a row for each run; pandas opens it.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

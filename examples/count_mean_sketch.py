@@ -5,8 +5,6 @@ that to one of a few buckets; the device releases the bucket as a row of bits, e
 ``1 / (1 + exp(epsilon / 2))``. The server adds bits up by hash and bucket, and reads every item from its buckets.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Where a round takes a day, as with real devices, a policy of thirty rounds is no
 devices is asked about all items, all others only about those whose cluster is still doubtful.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

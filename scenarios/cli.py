@@ -1,7 +1,5 @@
 """The command line: `blindrec demo`, `run`, `online`, `adversary`, `data`, `bounds`, `plan`, `sweep`, `submit`."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """All experiments by the names of their commands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from coordinator.protocol.errors import InputError

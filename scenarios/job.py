@@ -4,8 +4,6 @@ It is the job's entry point: checks that Python and the data are as the sender m
 its result into the log.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

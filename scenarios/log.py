@@ -4,8 +4,6 @@ Events go to Python's logger ``blindrec``, so that any program can have them han
 public numbers and words of ours only: no rating, no secret, no seed and no class of users.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

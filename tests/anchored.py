@@ -1,7 +1,5 @@
 """Queries of anchor sensing, and the oracle's coins of turned signs."""
 
-from __future__ import annotations
-
 import numpy as np
 import reference
 import worlds

@@ -1,7 +1,5 @@
 """Devices that answer in this process, settings of policies that ask them, and how often each was asked."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What may cross the trust boundary: an allow-list of types and fields, and a search for secrets in bytes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 from fractions import Fraction

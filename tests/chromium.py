@@ -1,7 +1,5 @@
 """Chromium, told what to do by its debugging protocol: opens a page and says what it loaded, logged and looks like."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

@@ -1,7 +1,5 @@
 """Planted matrices for tests of completion, and dense formulas in plain numpy to hold it against."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Many operations leave the same behind, such as those on files that have no name yet: each state is tried once.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import hashlib

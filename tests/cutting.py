@@ -5,8 +5,6 @@ child copies the folder before each of its operations there, and in the middle o
 leave just that, since the system holds what was written, and locks end with their process.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

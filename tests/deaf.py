@@ -1,7 +1,5 @@
 """A keeper that some devices cannot reach."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from actors.keeper import Keeper, UnreachableError

@@ -1,7 +1,5 @@
 """Exact information of one answer about the clusters, by enumeration of tiny models; every bound must lie above."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

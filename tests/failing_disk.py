@@ -1,7 +1,5 @@
 """The system's operations on files as `actors.durable_log` calls them, some of which fail."""
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

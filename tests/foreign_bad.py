@@ -1,7 +1,5 @@
 """Classes that nobody should have written: each goes wrong in one way."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, ClassVar
 

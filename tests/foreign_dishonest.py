@@ -1,7 +1,5 @@
 """Mechanisms of one's own that are honest in one round, or say what is not so: what `blindrec check` is to see."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs of foreign mechanisms in the tests' own small world, without the command line."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -3,8 +3,6 @@
 Their likelihoods and questions are honest on paper; what leaks is how they draw, or what they look at.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Classes that are honest where one looks, and tell more than they claim elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

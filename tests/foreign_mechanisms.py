@@ -1,7 +1,5 @@
 """Mechanisms that somebody else wrote, in a file outside of blindrec's packages."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

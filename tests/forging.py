@@ -1,7 +1,5 @@
 """Messages as an attacker sends them: made without their constructor, as unpickling makes them."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any, TypeVar
 

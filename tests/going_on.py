@@ -1,7 +1,5 @@
 """Commands that end early, and what becomes of their folders: shared by the tests of online and two-tier runs."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -5,8 +5,6 @@ an error was none of blindrec's own, or a call that was refused changed what had
 back. Compiled code that is led astray ends the process.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """What lasts of a result: what two runs of the same scenario have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from typing import Any
 

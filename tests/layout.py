@@ -1,7 +1,5 @@
 """What a picture must keep so that it can be read: labelled axes, no text on text, no interval on an interval."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 

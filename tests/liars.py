@@ -1,7 +1,5 @@
 """A mechanism of a fourth party in three halves, honest or not: unary encoding of one rated item, and a matrix."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

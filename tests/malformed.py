@@ -1,7 +1,5 @@
 """Input that nobody means, and what must become of it: an exit code, a few short lines, never a trace or a hang."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Processes that die, without Ray: a stand-in for it runs each call at once, and lets processes die around it."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Values that nobody means, and how a good message becomes a bad one: a field is replaced, as unpickling takes it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Pages that build something of one's own: their module as it stands there, or as a reader may change it, and run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An independent reader of reports: what on a page is wrong, or says not where it comes from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Results of every family, made once: folders of runs and a comparison, records of the golden results, audits."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

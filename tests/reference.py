@@ -4,8 +4,6 @@ Nothing here is imported from the project. Only the alias table of how many plac
 its law is what is documented, and not which table has it; `law_of` computes the law of any table exactly.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools

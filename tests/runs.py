@@ -1,7 +1,5 @@
 """Small scenarios, runs in this process, and rating files: what the tests of the experimenter's side share."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence

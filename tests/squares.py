@@ -1,7 +1,5 @@
 """The smallest sweep: squares of numbers, for tests of what keeps sweeps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial

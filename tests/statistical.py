@@ -1,7 +1,5 @@
 """Error radii with a stated false-alarm probability: how far an estimate may stray before a test calls it wrong."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

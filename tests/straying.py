@@ -1,7 +1,5 @@
 """A policy that goes astray after some good rounds, and the devices that it asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction

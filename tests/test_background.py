@@ -1,7 +1,5 @@
 """The suite in the background, where a shell lets it ignore SIGINT: its tests of Ctrl-C must not depend on that."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The trust boundary: who may import whom, and everything that crosses in a run, held against an allow-list."""
 
-from __future__ import annotations
-
 import ast
 import json
 import pickle

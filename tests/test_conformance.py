@@ -1,7 +1,5 @@
 """Every mechanism that is found keeps what all must keep; a new one is checked without being told."""
 
-from __future__ import annotations
-
 from contracts import MechanismContract, every_case, subjects_found
 
 from actors.mechanisms import registered as device_halves

@@ -1,7 +1,5 @@
 """The contracts of imports are about rooms: who adds a mechanism, a policy, a row or a sweep edits none of them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`examples`: each runs as a reader would run it, needs the public face only, and keeps what every mechanism keeps."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterator

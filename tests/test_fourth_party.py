@@ -1,7 +1,5 @@
 """A mechanism of a fourth party: three files in the rooms, checked without being told; liars are seen."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever is sent to an actor: an error of our own or an answer, nothing charged for what is refused, no crash."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What must be quick to import loads no compiler, no tables and no cluster: settings, messages, the command line."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 """The trust boundary of online recommendation: who imports whom, and all that crosses, held against a list.
 The coordinator is trusted with votes, and with nothing else: not with tastes, ratings, peers or secrets."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What users and folders name is opened in one way, which has an end, and memory is looked at before it is taken."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import os

@@ -1,7 +1,5 @@
 """The main job in ten files: the functions that docs/architecture.md names are called in the order that it gives."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """The field's words: names are nouns, a class name has one meaning, and participles do not come back."""
 
-from __future__ import annotations
-
 import ast
 import tokenize
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """How much of a large test runs: a part by default, all of it in ``make test-thorough``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Small public models of item features, and private devices that answer them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import NamedTuple
 

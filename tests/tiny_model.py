@@ -1,7 +1,5 @@
 """Block models small enough to enumerate: every value of a user's data, and its law given the labels."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

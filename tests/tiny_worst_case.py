@@ -4,8 +4,6 @@ Source: the spec's section 6. A memoised search over rounds left, diversity used
 many peers and other voters have which strikes (peers: and which distance).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """The project's objects, built from the oracle's worlds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple

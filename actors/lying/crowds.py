@@ -4,8 +4,6 @@ Voters agreed to vote for something else than a client likes, at once or group a
 vector together, and answer about it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

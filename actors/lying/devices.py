@@ -1,7 +1,5 @@
 """Devices that lie: the ratings that they make up, and a block of devices some of which lie."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 from typing import Any

@@ -9,8 +9,6 @@ dislikes it. In anchor sensing clusters have no order: there a wish is the side 
 seem to belong.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar

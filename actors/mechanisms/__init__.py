@@ -1,7 +1,5 @@
 """Mechanisms on devices; a module that declares its device halves is registered by that."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from actors.custom import device_half

@@ -1,7 +1,5 @@
 """Anchor sensing on devices: one private bit of its ratings, under public signs of items or of pairs; compiled."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """MaxSense and Multi-MaxSense on devices: whether some item of a public set was liked; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint8
 

@@ -1,7 +1,5 @@
 """Frequency oracles on devices: one random item a device, by its private coins, and each oracle's encoding of it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for

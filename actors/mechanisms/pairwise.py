@@ -1,7 +1,5 @@
 """Pairwise-Preference on devices: three readings of what it means that a device agrees about two items (spec, 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The set mechanism on devices: likes, or pairs of them, padded, and a subset that meets or avoids them; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from actors.block_model import BlockModelRatings, StoredLikes, device_class, likes_item, list_rated, room_for

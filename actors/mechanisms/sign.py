@@ -1,7 +1,5 @@
 """Sign sensing on devices: signed sums of a device's ratings, and which signed sign vector it names; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64
 

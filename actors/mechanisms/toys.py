@@ -1,7 +1,5 @@
 """Ratings in the clear, on devices: item queries and reveals. Neither is private."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint64
 

@@ -1,7 +1,5 @@
 """Private devices of the two-tier model: a public model comes in, one release a device goes out, once and for all."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections import deque

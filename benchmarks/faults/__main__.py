@@ -4,8 +4,6 @@ Each history is a whole run in this process, disturbed by one seeded scheduler a
 wrong, its number is printed, which replays it exactly, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

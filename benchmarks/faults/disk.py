@@ -1,7 +1,5 @@
 """The disk of a history: files are in a real folder, and the simulation knows what a power cut would leave of them."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The driver in a history: it stores the coordinators' rounds, and ends the run if it cannot."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All families of runs; a history's number determines its family."""
 
-from __future__ import annotations
-
 from benchmarks.faults.online import Online
 from benchmarks.faults.queries import Queries
 from benchmarks.faults.two_tier import TwoTier

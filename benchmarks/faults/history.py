@@ -1,7 +1,5 @@
 """One history: a run that is disturbed, resumed and disturbed again, and at last left alone, so that it must end."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """Small worlds of online clients, and the conditions that must hold there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import fields

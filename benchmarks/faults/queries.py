@@ -1,7 +1,5 @@
 """Small worlds for rounds of queries, and the conditions that must hold there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

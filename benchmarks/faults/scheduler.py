@@ -1,7 +1,5 @@
 """The scheduler of a history decides its clock, its messages and its faults. Everything follows from a number."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """The server's calls in a history: the scheduler carries out a panel's decisions instead of Ray."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

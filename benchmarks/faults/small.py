@@ -1,7 +1,5 @@
 """Settings that divide small worlds into as many parts as large ones, with clocks that show a history's time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Small worlds of two tiers, and the conditions that must hold there."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from fractions import Fraction

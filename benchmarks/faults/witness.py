@@ -1,7 +1,5 @@
 """The conditions that must hold in every history, checked with every answer that leaves a device, and at the end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable
 from contextlib import suppress

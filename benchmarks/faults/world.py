@@ -1,7 +1,5 @@
 """What a history needs to know about a small world of any family, and a fleet without faults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

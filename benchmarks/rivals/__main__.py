@@ -3,8 +3,6 @@
 The part ``bit`` is one bit a device, the part ``oracles`` frequency oracles and whether all of them release alike.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import asdict

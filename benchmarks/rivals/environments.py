@@ -1,7 +1,5 @@
 """Environments of the rivals: made once from pinned versions, and scripts run in them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ makes of it? Under equality that sum is about chi-square with as many degrees of
 come in correlated pairs (two values whose exclusive or is that of the held one), which at most doubles its variance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of all three side by side: for rivals the best pass counts, for blindrec the slower of two."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

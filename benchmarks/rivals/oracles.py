@@ -1,7 +1,5 @@
 """Frequency oracles beside pure-ldp's and OpenDP's, on one core: users a second, and whether both release alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

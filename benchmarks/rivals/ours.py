@@ -1,7 +1,5 @@
 """The same job with blindrec: in this process and on Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Names for the array types that cross the code."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

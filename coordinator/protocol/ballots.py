@@ -3,8 +3,6 @@
 Trust model curator: the coordinator is trusted with votes; the client is the one who is curious.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A coordinate is a Gaussian as a whole number of 2^-20, from one word of a public
 processor has the same one. A vector over its length is uniform on the sphere, up to a millionth, the table's error.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64, uint64
 from scipy import special

@@ -5,8 +5,6 @@ fields are of exact types, too (an instance of a subclass could say one thing wh
 is used), and compiled code, which checks no bounds, gets arrays only whose shape, type, order and range were checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import fields
 from functools import cache

@@ -1,7 +1,5 @@
 """Seeds and the keys of public coins, the same on both sides; `streams` draws the coins."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

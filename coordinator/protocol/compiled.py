@@ -1,7 +1,5 @@
 """How inner loops are compiled: typed for the type checker, cached on disk, free of the interpreter lock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 

@@ -1,7 +1,5 @@
 """What blindrec raises: typed errors whose text names the thing, its value and the remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 The same compiled code runs on the server, for public users, and on private devices.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Finding: the modules of a room declare what they hold, and nobody keeps a list of them."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable

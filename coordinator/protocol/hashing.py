@@ -1,7 +1,5 @@
 """Hashes under every coin, compiled: SipHash, streams of public coins, uniform whole numbers, ones in words."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint64
 

@@ -1,7 +1,5 @@
 """What devices apply to their own ratings: item-item models, directions of taste, and public features of items."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

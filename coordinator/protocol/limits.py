@@ -1,7 +1,5 @@
 """Limits: what memory this machine, its container and this process leave, and files that are read to an end."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -3,8 +3,6 @@
 docs/survival.md has the same table. A test compares both with `ray.exceptions` of the version that is installed.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The three things that cross the boundary: a query to the devices, their release, and the learned item model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field

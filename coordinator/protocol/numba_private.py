@@ -1,7 +1,5 @@
 """What is private in numba, tried with its version 0.68: kernels that count no references to arrays."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 

@@ -1,7 +1,5 @@
 """What public coins decide of a question, compiled: sets, signs, pairs, partitions, hashes, rows; values as bits."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The public half of a mechanism: which queries it answers, through which exact channel, and what that promises."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from coordinator.protocol.channels import ExactChannel, IndependentBits, Likelihood, flipped_bits

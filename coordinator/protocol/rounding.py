@@ -5,8 +5,6 @@ such numbers go onto a grid much coarser than that. Two processors then get diff
 lies on the other side of the middle between two points of the grid: with probability difference over step.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What crosses in the two-tier model: one question to a private device, and its one second-order release."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field

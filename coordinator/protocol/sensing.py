@@ -11,8 +11,6 @@ bits are below the entry's threshold the entry's own number counts, else its ali
 multiplication (Lemire, 2019). Halves that would make it uneven are no item's place; as many more are drawn in the mean.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Channels of one value or a set of values: k-ary randomized response, choices, and subset selection."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

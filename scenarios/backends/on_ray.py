@@ -1,7 +1,5 @@
 """A run on Ray: devices, their ledger and the coordinator are actors, and a coordinator that dies is replaced."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle

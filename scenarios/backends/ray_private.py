@@ -1,7 +1,5 @@
 """All that is private to Ray and used: an instance of this process listens on loopback only, with its own token."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import tempfile

@@ -1,7 +1,5 @@
 """The files that are sent with a job, without data, runs, caches, keys, tokens and passwords."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

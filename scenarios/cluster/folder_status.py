@@ -1,7 +1,5 @@
 """The status of a run's folder, read from outside without locking anything, and shown on a terminal."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

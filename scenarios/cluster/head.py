@@ -1,7 +1,5 @@
 """A Ray head, reached by its dashboard's job service: every request has a time limit, every failure is one line."""
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

@@ -5,8 +5,6 @@ their number and the digest of all, so that a loss is noticed. ``python -m scena
 folder of the cluster into the log of its job.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

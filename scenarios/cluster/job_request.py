@@ -1,7 +1,5 @@
 """The request for a cluster: a command of blindrec, checked here before anything is sent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

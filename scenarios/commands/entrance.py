@@ -1,7 +1,5 @@
 """The entrance of the command line: commands load when they are called, and every end is one line and an exit code."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import inspect

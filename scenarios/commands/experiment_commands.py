@@ -1,7 +1,5 @@
 """The commands of experiments: `run`, `online` and `two-tier`, the first run that one sees, and going on with one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Flags: those that commands share, and those that the fields of scenarios describe."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping

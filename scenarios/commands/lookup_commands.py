@@ -1,7 +1,5 @@
 """The commands that run nothing: `bounds`, `data`, what is in a file of ratings, and `report`, a page of results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The commands of scrutiny: `blindrec check` and `audit` of mechanisms, `adversary` of online recommenders."""
 
-from __future__ import annotations
-
 import math
 from itertools import groupby
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The commands of studies: `blindrec plan`, what designs need, and `blindrec compare`, what trust models are worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Admission of a custom mechanism: it gets a name, and its question, its channel and its sampler are checked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Custom mechanisms and policies: imported by path, and identified by a digest of their source files and settings."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib

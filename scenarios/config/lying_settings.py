@@ -1,7 +1,5 @@
 """What a scenario says of devices that lie, checked: how many, what they want, and what they may know beforehand."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

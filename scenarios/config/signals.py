@@ -4,8 +4,6 @@ The code is 2 for what cannot be used, 3 where something is stored that can be g
 130 for other interruptions.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

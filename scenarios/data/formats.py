@@ -1,7 +1,5 @@
 """The formats of rating files: opened, plain or inside a zip archive, recognised from their first bytes and line."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Files that describe items: their public features and their titles."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Scores of results: item clusterings against the truth, lists against likes, and the worth of devices' advice."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

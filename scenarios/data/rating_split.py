@@ -1,7 +1,5 @@
 """Likes: ratings judged as liked or not, liked ratings held out for evaluation, and a description of a table."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

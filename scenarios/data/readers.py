@@ -1,7 +1,5 @@
 """Readers of rating files: columns in the file's own order, from lines of text or from Parquet."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """A page of one or several results: what it says of each by its family, as HTML that loads nothing and as PDF."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What people were promised: by the record's own words, and what epsilon means for one person."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

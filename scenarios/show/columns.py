@@ -1,7 +1,5 @@
 """The columns of an experiment's record: what each is called in tables, and what several seeds say of it together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

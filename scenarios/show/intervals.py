@@ -3,8 +3,6 @@
 Quantiles of laws come from `scipy.special`, which has them without the half second that `scipy.stats` takes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Records: a run's folder and its JSON, written after everything else; and as one level of numbers and texts."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import shlex

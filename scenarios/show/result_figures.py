@@ -1,7 +1,5 @@
 """Pictures of one result: of experiments, plans, files of ratings, audits, bounds, adversaries and comparisons."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

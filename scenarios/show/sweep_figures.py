@@ -1,7 +1,5 @@
 """Pictures of sweeps of all kinds: what was measured against what varies, beside predictions and bounds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The journal of a run: every round is stored as soon as it is over, after all its answers are charged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import fields
 from fractions import Fraction

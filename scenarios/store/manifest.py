@@ -1,7 +1,5 @@
 """The manifest of a run's folder names the run, its scenario and its code; a digest reveals any change of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """An experiment's folder: claimed for a new run or the rest of an interrupted one, and locked until the result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace

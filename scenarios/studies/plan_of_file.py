@@ -1,7 +1,5 @@
 """A plan, and for a file of ratings what private advice takes among people like its own."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

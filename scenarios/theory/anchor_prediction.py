@@ -1,7 +1,5 @@
 """Users that anchor sensing needs: its rounds, played with normal noise from the moments of what it asks."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import NamedTuple

@@ -8,8 +8,6 @@ middle between two levels is the border, a promoted item of the lower one passes
 delta half the gap. Source: ours (spec "Lying devices", sections 1 to 3).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

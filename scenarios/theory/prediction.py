@@ -1,7 +1,5 @@
 """What share of the items k-means should put right, from the exact moments of a design's scores."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

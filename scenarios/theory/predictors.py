@@ -4,8 +4,6 @@ The server does not know the levels. Where that costs more than about one item i
 labels are wrong or items are few, estimates are drawn and decoded as the server does it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How many users are enough for MaxSense, and which clusters a mechanism cannot tell apart with any number."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

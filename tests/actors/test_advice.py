@@ -1,7 +1,5 @@
 """Advice on the device against brute force in plain Python: clusters by own share of likes, items by public score."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Anchor sensing's private bits and counts are the oracle's, bit for bit, and follow their exact moments."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 from math import comb

@@ -1,7 +1,5 @@
 """Devices and cohorts release the oracle's bits, bit for bit, however the population is cut."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A mechanism is a public half and a device half: where a channel draws, the device half says the sketch only."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

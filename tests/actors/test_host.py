@@ -1,7 +1,5 @@
 """The plain class behind the actor: several cohorts in one host answer as they would alone. No Ray is started."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import partial
 from pathlib import Path

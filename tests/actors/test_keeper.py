@@ -1,7 +1,5 @@
 """The keeper's log: charged before answered, read by whoever embodies the device next, torn lines never answered."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Ledgers: device ranges against a dictionary a device, free repeats, refusals, and that nothing is ever given back."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Devices that lie: who does, that the others do not notice, and the worst answer to a mechanism of one's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Multi-MaxSense on devices: bits of random partitions against the oracle, however devices are cut; what it costs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

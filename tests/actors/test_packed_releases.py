@@ -1,7 +1,5 @@
 """Unary encoding's bits are coins of 64 bits held against a threshold, drawn 64 at a time."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Pairs among public rated items: who can answer, about which pair, with which bit, and what that gives away."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Ratings that devices draw for themselves follow the block model, and are the same whoever asks and when."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Coins of different devices, questions, queries, purposes and seeds are the oracle's, and unrelated to each other."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The set mechanism's private sets: exactly as many values on every device, its likes or some of them, and dummies."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Sign sensing's sums and bits are the oracle's, bit for bit, whatever the pool and however the devices are cut."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ratings told as they are: whose and which follow the flags, and bits stand where they belong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

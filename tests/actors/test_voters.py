@@ -1,7 +1,5 @@
 """Voters' opinions against the oracle's streams, what services cost voters' devices, and the client's own device."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace

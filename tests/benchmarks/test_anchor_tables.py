@@ -1,7 +1,5 @@
 """Emulated sums of anchor sensing have the distribution of what real devices' releases add up to."""
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import replace

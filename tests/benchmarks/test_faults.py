@@ -1,7 +1,5 @@
 """The simulation of faults: its histories hold, it replays them, and it finds bugs that are planted."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

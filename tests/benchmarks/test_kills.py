@@ -1,7 +1,5 @@
 """What `benchmarks.kills` makes of its runs: who is killed follows from the seed, and any loss is told. No Ray."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field

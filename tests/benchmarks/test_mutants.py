@@ -1,7 +1,5 @@
 """What `benchmarks.mutants` makes of mutants: what is tested again, which tests are near, what runs in which tree."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json

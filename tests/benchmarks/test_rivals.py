@@ -1,7 +1,5 @@
 """Rivals and their frequency oracles: what they compute is what we compute."""
 
-from __future__ import annotations
-
 import ast
 import math
 import os

@@ -1,7 +1,5 @@
 """The documentation site, not built, which `make docs` does: navigation, links, and what a browser would load."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

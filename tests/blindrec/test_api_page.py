@@ -1,7 +1,5 @@
 """docs/api.md: every public name has a section with examples; these run, and sessions of all other pages."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import sys

@@ -1,7 +1,5 @@
 """``import blindrec``: what it loads, what it shows, its types, and what it says of another project's packages."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

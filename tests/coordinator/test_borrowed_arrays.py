@@ -1,7 +1,5 @@
 """Functions that borrow arrays make none, and count no references to those that they are given; where kernels lie."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

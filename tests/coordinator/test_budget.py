@@ -1,7 +1,5 @@
 """Privacy parameters are read exactly, refused in one line, and add up without rounding."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """The exact channels of a bit and of a choice: within their epsilon, and as close to it as 64-bit coins allow."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Completion by EM, models as they are announced, and what two-tier mechanisms' releases are folded to."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

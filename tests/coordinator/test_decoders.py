@@ -1,7 +1,5 @@
 """Decoders of scores, pairs and open ratings, and the trusted curator's noise."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """A design turns its public parameters into queries, and refuses parameters outside their ranges by name."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

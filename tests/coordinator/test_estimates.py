@@ -1,7 +1,5 @@
 """Estimates are right on average, and stray as far as they say: from devices, and from exact moments."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

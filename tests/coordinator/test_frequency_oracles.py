@@ -1,7 +1,5 @@
 """Frequency oracles: exact supports and rates, and beside other people's libraries."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

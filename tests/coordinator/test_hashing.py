@@ -1,7 +1,5 @@
 """Hashes under every coin: published vectors, and the oracle for the rest."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import struct

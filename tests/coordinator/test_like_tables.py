@@ -1,7 +1,5 @@
 """Anchor sensing: its tables of like rates, and runs of its policies from the first pair to the last decided item."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, permutations

@@ -1,7 +1,5 @@
 """Each error of Ray has a fate, and versions of libraries that nobody has tried are refused in a line."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

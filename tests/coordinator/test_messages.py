@@ -1,7 +1,5 @@
 """Queries are told apart by everything they ask; bits travel packed, most significant first."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle

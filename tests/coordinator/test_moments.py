@@ -1,7 +1,5 @@
 """Moments of answers, counts and probabilities: exact, by hand, by enumeration, and as SciPy has them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Processes of devices that die and forget, without Ray: nobody spends or answers otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial

@@ -1,7 +1,5 @@
 """Open ratings: item queries and full reveal."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Pairs of liked items: groups of devices, sizes of sets, and the item-item model of noisy shares."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pairwise-Preference: its statistic, and its exact moments."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

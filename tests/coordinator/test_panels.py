@@ -1,7 +1,5 @@
 """The fleet: panels of a question, layouts of devices, and devices that rounds reach again in turn."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Policies: adaptive ones decide what they should, and stray ones are stopped in a line."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from collections.abc import Callable, Sequence

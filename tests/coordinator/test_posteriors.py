@@ -1,7 +1,5 @@
 """Mixtures behind noisy estimates, and posteriors: labels are decided as rarely wrong as is promised."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction

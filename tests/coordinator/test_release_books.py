@@ -1,7 +1,5 @@
 """Folding of releases: each device once, in its own order, decoded as it was coded; what it does to features."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

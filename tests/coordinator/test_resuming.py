@@ -1,7 +1,5 @@
 """Interrupted runs: with the rounds of before a run goes on as if nothing had happened, and devices remember them."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Sequence

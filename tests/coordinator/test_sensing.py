@@ -1,7 +1,5 @@
 """Sensing sets and random partitions: their exact laws, the samplers tied to them, and Multi-MaxSense's sums."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from decimal import Decimal, localcontext

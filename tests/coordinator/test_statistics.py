@@ -1,7 +1,5 @@
 """Statistics add up what devices release: item scores, columns, subsets and signs, whatever the order of merging."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

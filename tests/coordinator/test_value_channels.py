@@ -1,7 +1,5 @@
 """k-ary randomized response in closed form: its sampler's coins are counted, and values as bits are read back."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

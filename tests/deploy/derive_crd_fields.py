@@ -7,8 +7,6 @@ The definitions (ray-operator/config/crd/bases/ray.io_rayclusters.yaml and ray.i
 and those nested ones that the manifests fill as well: a JSON schema in which any other field is an error.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Every command of the deploy page, of the manifests and of the launcher's file is one that blindrec and Ray know."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

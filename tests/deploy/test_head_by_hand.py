@@ -1,7 +1,5 @@
 """The deploy page's commands for a head by hand, pasted as they stand: they wait for the head, and end it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The Dockerfile copies what exists, installs what is pinned, and is of a Python that the project allows."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Manifests hold only fields that KubeRay knows, the launcher's file those of Ray's schema; planted faults show."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

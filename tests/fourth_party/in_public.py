@@ -1,7 +1,5 @@
 """Unary encoding in public: a bit for each item and each rating of it, one of them 1 at most (Wang et al., 2017)."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

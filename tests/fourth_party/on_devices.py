@@ -1,7 +1,5 @@
 """Unary encoding on devices: one of the device's ratings, drawn at random."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from actors.device_half import DeviceHalf, Sketch

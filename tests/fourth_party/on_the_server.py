@@ -1,7 +1,5 @@
 """Unary encoding on the server: how often each bit was told, debiased."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

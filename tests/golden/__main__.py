@@ -1,7 +1,5 @@
 """Makes the golden file anew, or tells how far this machine is from it: `python -m tests.golden [--write]`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

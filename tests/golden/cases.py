@@ -1,7 +1,5 @@
 """The command lines whose results are golden: every design, decoder, policy, mechanism, recommender, kind of sweep."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What counts of a result, how it is written, and how two of them differ."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Where a command line fails and these hold, the server's half changed; where an id fails, the protocol did.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """A policy of one's own, as a user writes one in a file: it asks about what is still in doubt."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.server.rounds.setting import Setting

@@ -1,7 +1,5 @@
 """The golden file: where it lies, what stands in it, and how it is made."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """README and docs: every command that they show is listed, and figures of quick ones are measured."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """README, CONTRIBUTING, docs and deploy: every file, module and heading of ours that they name exists."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page of guarantees: every promise names a module that enforces it and a test that would fail, and both exist."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The README: its policy is short and runs as it stands, and what it says of worth is what was measured."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

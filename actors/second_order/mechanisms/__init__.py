@@ -1,7 +1,5 @@
 """The devices' halves of two-tier mechanisms, a module each: completed vectors become the bytes of releases."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

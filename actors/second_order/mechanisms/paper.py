@@ -1,7 +1,5 @@
 """PMC and PMD, as a device does them: a sign vector or its opposite, and one of K candidate vectors; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import int64, uint64
 

@@ -1,7 +1,5 @@
 """Two-tier rivals, as a device does them: exact vectors, Laplace noise, PrivUnit and SSLP."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The public halves of mechanisms, a module each, found by themselves; and the one entrance of queries."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from coordinator.protocol.custom import public_of

@@ -16,8 +16,6 @@ In both a private fair coin decides where the sum is 0, and randomized response 
 bit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.protocol.checked import require_array, require_range

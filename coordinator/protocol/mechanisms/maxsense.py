@@ -1,7 +1,5 @@
 """MaxSense in public, and Multi-MaxSense: a bit for a sensing set, or for each set of a random partition."""
 
-from __future__ import annotations
-
 from coordinator.protocol.channels import IndependentBits, flipped_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import OneBit, PublicHalf, require_whole_parameter

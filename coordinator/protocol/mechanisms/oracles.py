@@ -5,8 +5,6 @@ j-th item is a random one of those that it liked, and M if it liked none. One th
 random item was liked, M + j if it was disliked, and 2 M if it rated none.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.protocol.arrays import Indices

@@ -1,7 +1,5 @@
 """Pairwise-Preference in public: whether a device agrees about a public pair of items (Banerjee et al., Figure 1)."""
 
-from __future__ import annotations
-
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import OneBit

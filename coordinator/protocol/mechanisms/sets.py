@@ -1,7 +1,5 @@
 """The set mechanism in public: all that a device liked, or pairs of it, padded, and a subset."""
 
-from __future__ import annotations
-
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, OneItem, Subset, pool_size
 from coordinator.protocol.messages import Query

@@ -9,8 +9,6 @@ item's centre.
 A device's answer is a signed vector: the bit of its sign first, then the vector's number, highest bit first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.protocol.arrays import Bits2, Bools, Ints

@@ -1,7 +1,5 @@
 """Open ratings in public: item queries, full reveal, and what devices send to a trusted curator."""
 
-from __future__ import annotations
-
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import NOT_PRIVATE, PublicHalf, require_whole_parameter

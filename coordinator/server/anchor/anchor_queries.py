@@ -1,7 +1,5 @@
 """What anchor sensing asks and stores: signs of a pool's pairs, its spectral start, then turned signs of all items."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The learner of several classes and clusters: tables of like rates given the guess, fitted to all rounds at once."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

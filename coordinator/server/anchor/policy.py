@@ -1,7 +1,5 @@
 """Anchor sensing's policies: pairs until they stand out, then turned signs or tables; and what learns from them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The learner of two mirrored classes: what turned signs say of items, and how often the guess is right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Unpack

@@ -4,8 +4,6 @@ A public user's row is ``V u`` with the observed residuals kept: low rank plus s
 user's u and ``e = y - V_phi u`` only.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Trace-norm regularised completion by EM, and folding in second-order releases: every device counts once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

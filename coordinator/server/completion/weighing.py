@@ -1,7 +1,5 @@
 """Errors of features, and the weight of releases, chosen on public users who are held out."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

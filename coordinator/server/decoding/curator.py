@@ -1,7 +1,5 @@
 """The trusted curator's noise: Laplace's mechanism on whole numbers, for totals of everybody's ratings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

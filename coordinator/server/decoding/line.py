@@ -1,7 +1,5 @@
 """Decoders: from a statistic of scores, of pairs or of open ratings to item clusters, by name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Mixtures: the clusters' levels and shares behind noisy estimates, by maximum likelihood; compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

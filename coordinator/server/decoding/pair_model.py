@@ -1,7 +1,5 @@
 """From noisy shares of items and pairs to an item-item model, and from signs of pairs to directions of taste."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Ray calls: carried out as a panel decides, and repeated after a process or a node died."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence

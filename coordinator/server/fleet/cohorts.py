@@ -1,7 +1,5 @@
 """Which host answers for which device addresses, and how many a call asks: speed changes by it, and never an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

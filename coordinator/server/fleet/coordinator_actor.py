@@ -1,7 +1,5 @@
 """The untrusted server as a Ray actor: it conducts a plan's rounds, and shows how far it has come."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The panel of one question: which block of devices is asked next, and how often a lost call is repeated."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple

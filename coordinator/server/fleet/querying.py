@@ -1,7 +1,5 @@
 """Rounds of queries on Ray: aggregators add up every block's release on the node where it is stored."""
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence

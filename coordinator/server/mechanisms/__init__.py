@@ -1,7 +1,5 @@
 """The server's half of each mechanism, a module each, found by what they declare; and releases become statistics."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exact moments under the block model, of scores by sums over subsets of the items, and of pairs of items."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

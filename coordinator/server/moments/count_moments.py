@@ -1,7 +1,5 @@
 """Exact moments of frequency oracles and of the set mechanism: probabilities of values, and variances of counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

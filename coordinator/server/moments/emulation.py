@@ -6,8 +6,6 @@ in general and with an item in the set. Given the bits, two items' counts are un
 effects, so they are drawn independently.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Binomial and hypergeometric probabilities and roots of functions, without a second of loading SciPy's own."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

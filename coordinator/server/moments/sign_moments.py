@@ -6,8 +6,6 @@ more often. Given X, a term v decides the sign of ``v + X`` with probability
 ``reach(|v|) = P(|X| < |v|) + P(|X| = |v|) / 2``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

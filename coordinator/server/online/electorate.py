@@ -1,7 +1,5 @@
 """The coordinator's record of voters: who survives, and everybody's strikes, weights and exposure; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from coordinator.protocol.arrays import Bits, Bools, Floats, Indices

@@ -4,8 +4,6 @@ Source: Gilbert, Liu, Yu, *On Differentially Private Online Collaborative Recomm
 RecommendByWeight; constants as the spec's section 2 reconstructs them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One loop for everything that a server learns in rounds: run a round, store it, report progress, go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar

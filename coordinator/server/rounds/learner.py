@@ -1,7 +1,5 @@
 """What the server makes of answers to queries: which rounds it can read, and the item model after the last."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Policies: how they are asked and checked, schedules, elimination by doubt, and verification; made by name."""
 
-from __future__ import annotations
-
 import copy
 import math
 import traceback

@@ -1,7 +1,5 @@
 """What a policy knows before the first round, with the two operations of most policies: ask and believe."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Counts that add up: of reported values, of the answers of groups, and of agreements about pairs of items."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple

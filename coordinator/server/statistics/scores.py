@@ -1,7 +1,5 @@
 """Scores of items: mergeable sums of releases, in whole numbers; and sums of open ratings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """Statistics of public signs: how often they agreed with devices' bits, for items, for pairs and for turned signs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Counting columns of bits, or listed numbers, in packed releases with bit slices; compiled."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import uint64
 

@@ -1,7 +1,5 @@
 """What liars of a run agree on, from what the experimenter knows: their items, their share, and what they make up."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from actors.lying.lies import ANSWERS, RATINGS, SKETCHES, Collusion, lie_about

@@ -1,7 +1,5 @@
 """The main job as an experiment, `blindrec run`: its record's columns, what makes a run the same, and one seed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

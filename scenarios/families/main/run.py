@@ -1,7 +1,5 @@
 """The main job: a population answers, the untrusted server learns a model of the items, devices take advice from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace

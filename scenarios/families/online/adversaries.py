@@ -1,7 +1,5 @@
 """Adversaries against the loss and against epsilon, and what each does beside the bound, in rows that are printed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

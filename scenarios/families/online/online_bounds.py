@@ -4,8 +4,6 @@ All functions take T rounds of m objects, at most N voters, of whom at least P a
 diversity D and radius R, and refuse numbers that no client and no voters can have. Epsilons are in nats.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """One online run: a world, its clients served one after the other, each kept as soon as it is over."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """One seed of an online experiment, from its world to the flat record that `--json` prints."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable

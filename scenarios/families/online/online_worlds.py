@@ -1,7 +1,5 @@
 """Worlds of online runs: voters, clients, and what the experimenter knows of them; planted, of a file, or by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

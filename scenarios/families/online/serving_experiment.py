@@ -1,7 +1,5 @@
 """Online recommendation as an experiment, `blindrec online`: a coordinator hides voters from clients."""
 
-from __future__ import annotations
-
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.experiment.experiment import Experiment, Record, Running
 from scenarios.families.online.online_scenario import PLANTED, RECORD_COLUMNS, OnlineScenario

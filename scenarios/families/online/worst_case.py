@@ -1,7 +1,5 @@
 """Exact worst cases of p-REC_sim, over all voters, clients and recommendations: epsilon, and expected loss."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

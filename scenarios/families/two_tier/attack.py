@@ -1,7 +1,5 @@
 """What one release reveals: an honest but curious server, calibrated on public users, guesses private ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Two tiers as an experiment, `blindrec two-tier`: its record's columns, and one seed of it."""
 
-from __future__ import annotations
-
 from scenarios.experiment.experiment import Experiment, Record, Running
 from scenarios.families.two_tier.two_tier_scenario import TwoTier
 from scenarios.show.columns import Average, Column

@@ -1,7 +1,5 @@
 """A run on a backend: the server's share of it, private devices, and what is stored of every batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The two-tier experiment: split, settings, the mechanism's course, errors, advice, and the record of a seed."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@ server has is used: public ratings. The weight of releases is another matter: se
 `coordinator.server.completion.weighing`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

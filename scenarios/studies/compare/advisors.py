@@ -1,7 +1,5 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

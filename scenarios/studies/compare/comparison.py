@@ -1,7 +1,5 @@
 """A comparison as a sweep: its units, their summary, and how both are shown."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

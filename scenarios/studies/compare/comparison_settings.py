@@ -1,7 +1,5 @@
 """The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

@@ -4,8 +4,6 @@ Worth rises with the logarithm of people, and flatly where 95 % of popularity is
 apart interpolation was wrong by up to seven; so the place is bracketed by numbers of people within a factor of two.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How many people like a file's private advice takes: simulated for more and more people until its worth suffices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 The coordinator's panel is what `blindrec sweep online --ratings` measures, on the ratings of the other rows.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Exact laws of the sums of devices' answers, for more people than can be simulated one by one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

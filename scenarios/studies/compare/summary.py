@@ -1,7 +1,5 @@
 """The summary of a comparison over all seeds, and its tables on a terminal."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

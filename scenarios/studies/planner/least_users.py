@@ -1,7 +1,5 @@
 """Inverse questions: the smallest number of users, or the smallest epsilon, that meets a target, for all candidates."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping

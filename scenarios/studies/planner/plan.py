@@ -1,7 +1,5 @@
 """Plans: what every design would need in a world, the lower bounds that apply, and which design to use."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

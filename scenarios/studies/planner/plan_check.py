@@ -1,7 +1,5 @@
 """What a simulation would cost, and a plan's own check: predicted beside measured at the planned number of users."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Any

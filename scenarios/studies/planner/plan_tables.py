@@ -1,7 +1,5 @@
 """Plans as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any

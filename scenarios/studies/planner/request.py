@@ -1,7 +1,5 @@
 """The request for a plan, by flags or from Python, in a world or in the shape of a file of ratings; checked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Promotions lower an attacked item's signal from ``delta`` to ``(1 - f) delta - f
 of signals. Small pools of sign sensing cost users, and let each liar move less. Source: ours (spec, sections 5 and 6).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The attacks on answers to queries and on releases of two tiers: scores of two inputs, and the epsilon they bound."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass

@@ -1,7 +1,5 @@
 """Audits of a mechanism, by its name or a custom one: every attack is run, and compared with claim and channel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The checks that every mechanism must pass, of its releases and of its server half; none stops the others."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import pickle

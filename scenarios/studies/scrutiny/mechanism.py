@@ -1,7 +1,5 @@
 """The mechanism under test: its three halves with one choice of its settings, and its queries in small worlds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The tables of a grid and the settings that they expand to, and what settings are called in tables."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Thresholds: the number of users from which one seed's run succeeds, and exponents that are fitted to thresholds."""
 
-from __future__ import annotations
-
 import math
 import time
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """A private device answers one query about one announced model: the same bytes in any layout, and ever after."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import warnings

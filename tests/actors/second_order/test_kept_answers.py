@@ -1,7 +1,5 @@
 """Answers outlive the process: kept before they are sent, resent as they were, whatever cohort asks for them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """PMC's bits: the sign vector or its opposite, fair at every item alone, with fair coins where there is no sign."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

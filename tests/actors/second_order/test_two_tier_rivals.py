@@ -1,7 +1,5 @@
 """Laplace noise on a grid: what the channel is, and that the sampler follows it coin by coin."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Recommenders: their rules, the voters' record, recommendation by weight, and all readings and rivals."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

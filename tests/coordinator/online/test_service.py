@@ -1,7 +1,5 @@
 """A client's service round by round, and services of voters that move."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

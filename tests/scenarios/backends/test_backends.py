@@ -1,7 +1,5 @@
 """Commands choose their backend by the work that they predict, and say why; runs take the workers they gain from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

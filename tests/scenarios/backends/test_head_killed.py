@@ -1,7 +1,5 @@
 """Ray's head is killed under a run: it ends in a line with what is kept, and goes on to the same end as others."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

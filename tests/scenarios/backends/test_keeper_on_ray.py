@@ -1,7 +1,5 @@
 """The keeper on Ray: a device process that somebody starts anew has no fresh budget, and none answers without it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction

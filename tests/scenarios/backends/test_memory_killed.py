@@ -1,7 +1,5 @@
 """Ray kills processes of a run because its node runs out of memory: they were lost, like any others."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Two Ray nodes on this machine, one of them killed in the middle of a round: the same releases, nobody spends more."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

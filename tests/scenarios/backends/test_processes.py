@@ -1,7 +1,5 @@
 """`blindrec` as a process: Ctrl-C ends what the run started, no more."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 Each processor is a process of its own, see `benchmarks.last_bits`. Each takes some ten seconds of processor time.
 """
 
-from __future__ import annotations
-
 import platform
 
 import numpy as np

@@ -1,7 +1,5 @@
 """On Ray: the same answers as in this process, errors as they were raised, and no actor left behind."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

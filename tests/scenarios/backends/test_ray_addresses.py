@@ -1,7 +1,5 @@
 """Ray addresses that lead nowhere are refused at once, in one line, before any device is asked."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

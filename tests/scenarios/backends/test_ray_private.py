@@ -1,7 +1,5 @@
 """What is private to Ray stands in one file; what a local run starts is reached from here only, with a token."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

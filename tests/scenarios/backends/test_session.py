@@ -1,7 +1,5 @@
 """In process: one device an answerer or all of them, one thread or three, both sides in one loop: the same releases."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Heads that do not answer, refuse the token, run other versions or know no such job: one line each, exit code 2."""
 
-from __future__ import annotations
-
 import json
 import platform
 import socket

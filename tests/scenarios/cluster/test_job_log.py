@@ -1,7 +1,5 @@
 """What a job's log brings: whole, among lines of others, or not at all; how it is followed, and the ends of jobs."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import random

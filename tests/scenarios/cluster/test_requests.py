@@ -1,7 +1,5 @@
 """Commands for the cluster are checked here: their flags, and the files that they name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What travels with a job: code and settings; no data, no runs, no caches."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """The job's side of a submission, without a cluster: what it refuses, and what it puts into the log."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -3,8 +3,6 @@
 The head starts once, and commands that do not disturb each other run there at the same time.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

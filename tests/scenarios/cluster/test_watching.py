@@ -1,7 +1,5 @@
 """Watching a run's folder: what it says while the run goes on, when it was killed and when it is over."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The command line, as a stranger uses it: runs, folders, JSON and files of every format."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

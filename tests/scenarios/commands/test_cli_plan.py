@@ -1,7 +1,5 @@
 """`blindrec plan` and `blindrec bounds`: what they print, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

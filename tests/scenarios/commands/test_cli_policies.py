@@ -1,7 +1,5 @@
 """Policies on the command line: ours and a stranger's, in process and on Ray, and what is told when they go astray."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

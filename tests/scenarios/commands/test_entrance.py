@@ -1,7 +1,5 @@
 """The entrance: commands load when they are called, and what ended in a trace, or not at all, ends in one line."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

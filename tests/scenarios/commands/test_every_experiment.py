@@ -1,7 +1,5 @@
 """What holds for every experiment: flags from its fields, TOML, seeds, folders, tables, and the same run again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every flag of every command with values that nobody means: one short line, exit code 2, no trace, no hang."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A table of mistakes that users make: each ends with its exit code and this one line, before any device is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

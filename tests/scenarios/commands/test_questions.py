@@ -1,7 +1,5 @@
 """`questions = "auto"`: the number of questions that needs the fewest users, by going through all of them."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

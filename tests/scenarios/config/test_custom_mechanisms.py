@@ -1,7 +1,5 @@
 """Custom mechanisms in this process: what they report, one answer on every layout, and what goes wrong with them."""
 
-from __future__ import annotations
-
 import re
 import threading
 from dataclasses import replace

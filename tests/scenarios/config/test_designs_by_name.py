@@ -1,7 +1,5 @@
 """Designs by name: what each fills in, builds, promises and asks devices, and what settings it does not know."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

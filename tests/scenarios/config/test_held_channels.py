@@ -1,7 +1,5 @@
 """What devices draw from is held against every query's epsilon, not only what was shown before the run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal, localcontext

@@ -1,7 +1,5 @@
 """A mechanism is its source and its settings, not its import path, folder or process; a run is known by its code."""
 
-from __future__ import annotations
-
 import importlib
 import linecache
 import shutil

@@ -1,7 +1,5 @@
 """Foreign mechanisms by the command line: named by import path, with settings, and named again to go on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Foreign mechanisms on Ray: they travel by value, each side holds what is its own, and releases are the same."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

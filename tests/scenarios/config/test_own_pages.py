@@ -1,7 +1,5 @@
 """The pages of custom mechanisms and policies: their classes are short, and run as they stand on every layout."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

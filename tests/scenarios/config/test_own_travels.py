@@ -1,7 +1,5 @@
 """Foreign mechanisms from a folder of one's own on Ray: by the command, with a helper package, and from a script."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Resumed runs and their policies: what was asked stands in the journal, and another policy is refused."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Scenarios from flags and TOML: flags win, and whatever is wrong is reported in one line."""
 
-from __future__ import annotations
-
 import re
 import sys
 from fractions import Fraction

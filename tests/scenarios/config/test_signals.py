@@ -1,7 +1,5 @@
 """Signals: a signal, a full disk, a cleanup that hangs; each is one line with what is kept, and one exit code."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Devices die and what they wrote is gone, as on another node: budgets hold, and nobody answers otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from fractions import Fraction
 

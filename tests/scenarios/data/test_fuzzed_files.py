@@ -1,7 +1,5 @@
 """Files that nobody means, mutated or of another kind: one short line, exit code 2, no trace, no hang."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

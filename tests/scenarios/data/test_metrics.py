@@ -1,7 +1,5 @@
 """Scores of clusterings, rankings and advice, held against other ways to compute them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

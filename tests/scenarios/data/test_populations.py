@@ -1,7 +1,5 @@
 """Populations: exact sizes, one seed one world, and files with fewer, as many or more users than the file."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

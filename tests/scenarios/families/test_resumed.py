@@ -1,7 +1,5 @@
 """Runs that end early go on after the last client or batch that they stored, and end as if nothing had happened."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Results that somebody has changed or damaged: a page, or one line that names the place; never a trace."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

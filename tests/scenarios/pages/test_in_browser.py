@@ -1,7 +1,5 @@
 """A report in Chromium: it asks nobody for anything, says nothing on the console, prints, and fits 400 pixels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

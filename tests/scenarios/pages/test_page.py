@@ -3,8 +3,6 @@
 It says loudly what is not private, names the command that repeats a run, and refuses what it cannot tell of.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

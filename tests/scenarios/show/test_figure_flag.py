@@ -1,7 +1,5 @@
 """`--figure` reaches every command that ends in numbers, refuses before any work, and is what `.plot()` draws."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals of quantiles, medians, means, shares and ratios against direct computations."""
 
-from __future__ import annotations
-
 import math
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """Every family of results has pictures that can be read, in colours that can be told apart, and the same every time."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Records: where they may be written, nothing written is lost, means over seeds, and one level of numbers and texts."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Tables and progress: what they show and leave out, and that every number stands whole at 80 columns."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

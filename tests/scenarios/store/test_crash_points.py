@@ -1,7 +1,5 @@
 """Runs, resumptions, sweeps, online and two-tier runs that are cut off at a file operation end alike."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

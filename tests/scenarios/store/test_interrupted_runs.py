@@ -1,7 +1,5 @@
 """What a run keeps, and `blindrec resume`: its folder is enough to go on; an edit, or a file of another, is refused."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

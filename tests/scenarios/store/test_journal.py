@@ -1,7 +1,5 @@
 """The journal: rounds come back as they were, damage is told in a line, and killed runs end like all others."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """An output folder belongs to one run at a time, a full disk is told in a line, and nothing that was kept is lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A sweep's store: any operation on files may fail, what is kept is not measured again, damage is told in a line."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Lower bounds on users, information per user and counts of clusterings: exact integers, planted constants."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict
 from fractions import Fraction

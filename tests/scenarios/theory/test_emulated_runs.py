@@ -1,7 +1,5 @@
 """Emulated runs: numbers recorded elsewhere, devices at random settings, intervals that cover, and the toys by hand."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import islice, product

@@ -1,7 +1,5 @@
 """Exact mutual information of tiny models: planted answers, and below every bound that applies."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

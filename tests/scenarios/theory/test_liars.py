@@ -1,7 +1,5 @@
 """How far liars move the items that they promote, by devices, against what is derived; N = 100, w = 10, epsilon 1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Predicted accuracy against recorded figures, closed forms and k-means: of simulated scores, few items, devices."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Predictors by scenario, the curator's law and sign sensing's: by hand, by simulation, and every design has one."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Theorem 15's users, and the clusters that no number of users tells apart."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PMC and PMD at the server: sign vectors and candidate vectors, on any side of their devices' own."""
 
-from __future__ import annotations
-
 from coordinator.server.completion.mechanisms import HALF, SecondOrderServer
 
 SERVER = (

@@ -1,7 +1,5 @@
 """Rivals of p-REC: DSybil, multiplicative weights, naive composition, plurality, and random choice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

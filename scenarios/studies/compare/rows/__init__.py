@@ -1,7 +1,5 @@
 """The rows of a comparison, collected from what the modules here declare: a new row is a class and a line in `ROWS`."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from coordinator.protocol.finding import by_name, declared

@@ -1,7 +1,5 @@
 """Rows where nobody is trusted: each device answers one query, and ranks items by scores, pairs or taste directions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache

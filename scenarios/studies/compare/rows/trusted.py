@@ -1,7 +1,5 @@
 """Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

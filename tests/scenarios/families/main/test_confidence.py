@@ -1,7 +1,5 @@
 """What `--confidence` promises of few items in unequal clusters: levels hardly known must not count as known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

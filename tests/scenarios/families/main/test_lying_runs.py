@@ -1,7 +1,5 @@
 """What attacks do to whole runs, and what defences do to attacks: small catalogues, devices in this process."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Popularity: true shares counted by hand, ties settled as stated, and what runs and tables tell of lists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

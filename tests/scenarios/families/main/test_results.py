@@ -1,7 +1,5 @@
 """Results: the fields that are promised, null where there is no truth, means with intervals, prediction and measure."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

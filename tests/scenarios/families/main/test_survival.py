@@ -1,7 +1,5 @@
 """Processes of a run are killed in the middle of a round: it ends with the same releases, and nobody spends more."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Real catalogues: what planted clusters follow: popularity, taste, or nothing."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

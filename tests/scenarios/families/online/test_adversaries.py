@@ -1,7 +1,5 @@
 """Chains of adjacent patterns, each step of which is within epsilon, and Theorem 15's random configuration."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Bounds on loss and epsilon: the spec's constants and tables, special cases, and that none contradicts another."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Results of online runs: the flat record, means and intervals over seeds, and tables."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

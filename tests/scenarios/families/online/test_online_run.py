@@ -1,7 +1,5 @@
 """Online runs: the same recommendations on every layout and after faults, bounds that hold, budgets, and liars."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

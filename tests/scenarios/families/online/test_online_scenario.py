@@ -1,7 +1,5 @@
 """An online scenario, as a value and as it is typed: what it fills in, results and folders, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One more recommender is one more file: bounds, sweeps, figures, tables and help follow from what it declares."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

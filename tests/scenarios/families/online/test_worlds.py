@@ -1,7 +1,5 @@
 """Worlds, planted, of ratings and written down, and what is measured in them, against counting by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, NamedTuple

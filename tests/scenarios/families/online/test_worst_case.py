@@ -1,7 +1,5 @@
 """Exact worst cases of loss and epsilon: check values, plain searches that know no symmetry, and the bounds."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

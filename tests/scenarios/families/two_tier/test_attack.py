@@ -1,7 +1,5 @@
 """The attack on small planted data: it finds what a release tells, and nothing where there is nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import io

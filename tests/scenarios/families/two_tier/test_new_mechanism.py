@@ -3,8 +3,6 @@
 Here Warner's randomized response on the sign of every residual, without PMC's common flip.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`blindrec two-tier` as a user meets it: a result, the same on every layout, and one line where something is wrong."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A two-tier run: what crosses between devices and server, the same models everywhere, and liars among the devices."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from collections.abc import Iterator

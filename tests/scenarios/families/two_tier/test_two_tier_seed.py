@@ -1,7 +1,5 @@
 """Splits, validation, weights, scores and theorems of two tiers, each against what it must be."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

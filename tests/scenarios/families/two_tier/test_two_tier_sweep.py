@@ -1,7 +1,5 @@
 """`blindrec sweep two-tier`: figures, intervals, going on where it stopped, and the attack."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

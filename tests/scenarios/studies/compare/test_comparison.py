@@ -1,7 +1,5 @@
 """`blindrec compare` as it runs: rows, the panel, custom mechanisms, going on, tables at 80 columns, and refusals."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

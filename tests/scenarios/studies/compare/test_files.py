@@ -1,7 +1,5 @@
 """Files as people have them: ratings given twice, times, few ratings, no line of names, and no ratings at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The recipe: how many people like a file's private advice takes, held against people that are counted and drawn."""
 
-from __future__ import annotations
-
 from io import StringIO
 from pathlib import Path
 

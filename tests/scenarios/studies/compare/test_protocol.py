@@ -1,7 +1,5 @@
 """The protocol of comparisons: what is held out, lists and their scores by hand, models, and intervals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

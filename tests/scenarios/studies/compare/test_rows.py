@@ -1,7 +1,5 @@
 """Rows of a comparison: what they know, learn from and spend, and that devices of a run rank as they do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sums of devices' answers and sums that are drawn from their law agree, and a wrong law does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What rows say together: people who reach plain popularity, how sure that number is, and the points of the figure."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

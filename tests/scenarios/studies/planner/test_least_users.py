@@ -1,7 +1,5 @@
 """Inverse questions: known numbers of users, and that what is found is the smallest that meets the target."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

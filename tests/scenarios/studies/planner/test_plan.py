@@ -1,7 +1,5 @@
 """Plans: their rows, what they recommend, what they need with liars, and what they load."""
 
-from __future__ import annotations
-
 import io
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """The shape of ratings files: planted tastes come back, luck is no taste, and files without a shape are told."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Audits: verdicts that are exact, bounds that hold as often as they say, planted leaks and their honest twins."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

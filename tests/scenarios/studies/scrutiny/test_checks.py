@@ -1,7 +1,5 @@
 """The checks of `blindrec check` see what lies, by a percent, in one round or one pool, and let pass what does not."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """The adaptive sweep as it runs: from end to end, interrupted and resumed, emulated, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Sweeps of results: rows are what runs of several seeds tell, of any experiment, one's own mechanisms included."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sweeps as they run: what is finished stays, Ctrl-C and crashes lose nothing else, and the same command goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

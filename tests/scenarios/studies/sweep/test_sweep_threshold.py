@@ -1,7 +1,5 @@
 """Thresholds: prefixes are runs bit for bit, bisection finds planted crossings, emulated statistics are devices'."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 from fractions import Fraction

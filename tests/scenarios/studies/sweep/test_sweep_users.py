@@ -1,7 +1,5 @@
 """The sweep over users: grids and what is wrong with them, summaries, the planner beside them, and the figure."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every kind of sweep must keep: it goes on where it stopped, refuses other folders, fits 80 columns."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
