@@ -128,8 +128,7 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": 
 @contextmanager
 def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -> Iterator[OnRay]:
     """Join the Ray instance at ``address``, or start one that only this machine can reach and end it at exit."""
-    if ray.is_initialized():  # by somebody else, whose instance would end with the run
-        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
+    _require_none_here()
     target = address or os.environ.get("RAY_ADDRESS")
     for name, value in (_ONE_THREAD | _QUIET).items():
         os.environ.setdefault(name, value)
@@ -139,7 +138,7 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             session = None
         else:
             session = _start(workers or os.cpu_count() or 1, measured=metrics)
-        with _without_folder(session), HeadWatch(str(ray.get_runtime_context().gcs_address)) as watch:
+        with _without_folder(session), HeadWatch(_head()) as watch:
             try:
                 cpus = int(cpus_of_cluster())
                 if target and not cpus:
@@ -158,6 +157,17 @@ def on_ray(*, address: str | None, workers: int | None, metrics: bool = False) -
             finally:
                 watch.stop()
                 ray.shutdown()
+
+
+def _head() -> str:
+    """Return the address of the head that this process has joined or started."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def _require_none_here() -> None:
+    """Refuse to run if somebody else has started Ray in this process, because it would end with the run."""
+    if ray.is_initialized():
+        raise InputError("Ray runs in this process already, and would end with the run; call ray.shutdown() first")
 
 
 def _alone() -> AbstractContextManager[None]:

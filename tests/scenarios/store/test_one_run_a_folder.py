@@ -155,6 +155,7 @@ def test_a_disk_that_is_full_from_the_start_is_told(
 ) -> None:
     for module in (records, manifest):
         monkeypatch.setattr(module, "write_json", full)
+    monkeypatch.setattr(records, "write_bytes", full)
     ended, out = blindrec(*RUN, "--out", tmp_path / "out"), tmp_path / "out"
     assert (ended.code, ended.out) == (3, "")
     line = f"output folder {out} cannot be written (No space left on device); free space there"

@@ -76,7 +76,7 @@ def test_a_sweep_goes_on_with_what_it_has_and_attacks(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ("--figures 3", ["figure is '3'", "1-left"]),
+        ("--figures 3", ["figure '3' is unknown", "1-left"]),
         ("--seeds 0", ["seeds is 0"]),
         ("--every 0", ["every is 0"]),
         ("--mechanisms none,pmx", ["'pmx'", "laplace"]),

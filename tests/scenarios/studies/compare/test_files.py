@@ -162,7 +162,7 @@ def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
     monkeypatch.setattr(
         "scenarios.studies.planner.plan.candidates",
-        lambda world: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})],
+        lambda world, *_: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})],
     )
 
 
