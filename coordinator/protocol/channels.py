@@ -41,9 +41,13 @@ class LogRatio:
 
     It equals no rational epsilon but 0, because e to the power of any other rational number is irrational (Lambert,
     1761). So bounds of enough digits decide whether it is within one.
+
+    Attributes
+    ----------
+    factors : tuple of (int, Fraction), or None
+        The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite.
     """
 
-    # The ratio as a product: how often a factor above 1 comes in it, and that factor; None: the ratio is infinite
     factors: tuple[tuple[int, Fraction], ...] | None
 
     @classmethod
@@ -226,9 +230,14 @@ class BitChannel(ExactChannel):
     """Randomized response on one bit: flip it when the device's 64-bit coin is below ``flips``.
 
     Source: Banerjee, Hegde, Massoulié, Proposition 4 [2.4]; Warner (1965).
+
+    Attributes
+    ----------
+    flips : int
+        Number of the 2**64 coins that flip the bit, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise.
     """
 
-    flips: int  # Of the 2**64 coins those that flip, ``2**64 / (1 + e**epsilon)`` rounded up: towards more noise
+    flips: int
 
     @property
     def flip_probability(self) -> Fraction:
@@ -277,12 +286,21 @@ class IndependentBits(ExactChannel):
     """Every bit is released as 1 with one of two probabilities, by its private value: flips, or unary encoding.
 
     Source: Wang, Blocki, Li and Jha (2017), section 4.2, where ``count`` bits hold at most one 1.
+
+    Attributes
+    ----------
+    count : int
+        Number of bits.
+    if_one, if_zero : int
+        Number of the 2**64 coins that release 1, of a private 1 and of a private 0; the second is not above the first.
+    ones : int or None
+        A private sketch has at most so many ones; None: any number.
     """
 
-    count: int  # Number of bits
-    if_one: int  # Of the 2**64 coins those that release a private 1 as 1
-    if_zero: int  # Of the 2**64 coins those that release a private 0 as 1, not more of them
-    ones: int | None = None  # Largest number of ones in a private sketch; None: any
+    count: int
+    if_one: int
+    if_zero: int
+    ones: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no channel, or releases the opposite."""
@@ -404,9 +422,15 @@ def worst_of_bits(count: int, high: Fraction, low: Fraction, ones: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class UnaryChannel(ExactChannel):
-    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`."""
+    """Optimized unary encoding: `IndependentBits` with one 1, at the private value's place. See `unary_channel`.
 
-    encoded: IndependentBits  # The channel of the bits
+    Attributes
+    ----------
+    encoded : IndependentBits
+        The channel of the bits.
+    """
+
+    encoded: IndependentBits
 
     @property
     def log_ratio(self) -> LogRatio:
@@ -456,9 +480,15 @@ _SCALE = 256  # Stated probabilities are held in units of two to minus this, far
 
 @dataclass(frozen=True, slots=True)
 class MatrixChannel(ExactChannel):
-    """One of a few private values becomes one of a few releases, by one coin."""
+    """One of a few private values becomes one of a few releases, by one coin.
 
-    rows: tuple[tuple[int, ...], ...]  # Of the 2**64 coins those of every release, a row for each private value
+    Attributes
+    ----------
+    rows : tuple of tuples of int
+        Number of the 2**64 coins of every release, a row for each private value; each row sums to 2**64.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
         """Refuse what is no channel."""
@@ -507,15 +537,24 @@ class MatrixChannel(ExactChannel):
 class Likelihood:
     """A channel that its author states as a likelihood, given a device's public coins, with the author's own sampler.
 
-    Its epsilon is claimed, not checked, but where `matrix` compares it with an enumeration.
+    Its epsilon is claimed, not checked, but where `matrix` holds it against an enumeration.
+
+    Attributes
+    ----------
+    claimed : Fraction or None
+        Epsilon that the author claims [nats].
+    bits : int
+        Number of released bits.
+    likelihood : callable
+        From one device's private sketch and its public stream to the probability of every release, in the order of
+        `ExactChannel.chances`, floats or Fractions.
+    sampler : callable
+        From private sketches of a block of devices, their public streams, and their coins to the released bits.
     """
 
-    claimed: Epsilon  # Epsilon that the author claims [nats]
-    bits: int  # Number of released bits
-    # From one device's private sketch and its public stream to the probability of every release, as in
-    # `ExactChannel.chances`
+    claimed: Epsilon
+    bits: int
     likelihood: Callable[[Ints, np.uint64], Sequence[float | Fraction]]
-    # From private sketches of a block of devices, their public streams, and their coins to the released bits
     sampler: Callable[[Bits2 | Indices2, Words, CoinOf], Bits2]
 
     def __post_init__(self) -> None:

@@ -46,21 +46,49 @@ MOST_BITS_RELEASED = 1 << 32  # Bits that a device releases at most
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Query(Checked):
-    """What the server asks of every device of one round; all of it is public."""
+    """What the server asks of every device of one round; all of it is public.
 
-    design: str  # Name of the sketch that is requested, e.g. ``"maxsense"``
-    items: int  # Number of items N of the catalogue
-    round: int  # Round number, from 0; with the public seed it keys the public coins
-    public_seed: bytes  # Sixteen bytes
-    epsilon: Epsilon  # Of the whole answer, all questions together [nats]; None for no noise
-    questions: int = 1  # Questions that a device answers
-    parameters: dict[str, float] = field(default_factory=dict)  # The design's own numbers, e.g. ``{"sensing": 0.03}``
-    # The items that are asked about, ascending, where a design asks about some of them only
+    Attributes
+    ----------
+    design : str
+        Name of the sketch that is requested, e.g. ``"maxsense"``.
+    items : int
+        Number of items N of the catalogue.
+    round : int
+        Round number, from 0; with the public seed it keys the public coins.
+    public_seed : bytes
+        Sixteen bytes.
+    epsilon : Fraction or None
+        Privacy parameter of the whole answer, all questions together [nats]; None for no noise.
+    questions : int
+        Questions that a device answers.
+    parameters : dict of str to float
+        The design's own numbers, e.g. ``{"sensing": 0.03}``.
+    pool : ndarray of int32, or None
+        The items that are asked about, ascending, where a design asks about some of them only.
+    answer_bits : int
+        Bits of one question's answer.
+    centres : ndarray of int32, shape as ``pool``, or None
+        What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``.
+    arrays : dict of str to ndarray
+        The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or out of range, for any design; see `coordinator.protocol.mechanisms`.
+    """
+
+    design: str
+    items: int
+    round: int
+    public_seed: bytes
+    epsilon: Epsilon
+    questions: int = 1
+    parameters: dict[str, float] = field(default_factory=dict)
     pool: Indices | None = field(default=None, repr=False)
-    answer_bits: int = 1  # Bits of one question's answer
-    # What ratings of the pool's items are counted from, where a design has it: in units of ``1 / CENTRE_UNIT``
+    answer_bits: int = 1
     centres: Indices | None = field(default=None, repr=False)
-    # The design's own public arrays by name: int32, int64, uint64 or finite float64, of one or two dimensions
     arrays: dict[str, PublicArray] = field(default_factory=dict, repr=False)
 
     def reals(self) -> dict[str, object]:
@@ -165,19 +193,41 @@ def _digest(array: Indices) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(Checked):
-    """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device."""
+    """What a block of devices lets out: a few bits a device, packed; nothing else leaves a device.
 
-    query_id: bytes  # Which query it answers
-    first: int  # First device; a device's index is public, it is how it is addressed
-    count: int  # Number of devices
-    width: int  # Bits a device
-    # Bits of device after device, packed most significant bit first, padded with 0; 0 where a device did not answer
+    Attributes
+    ----------
+    query_id : bytes
+        Which query it answers.
+    first, count : int
+        The devices: ``first`` to ``first + count - 1``. A device's index is public, it is how it is addressed.
+    width : int
+        Bits a device.
+    bits : bytes
+        ``count * width`` bits, device by device, packed most significant bit first, padded with 0. The bits
+        of a device that did not answer are 0.
+    answered : bytes or None
+        ``count`` packed bits, 1 where the device answered; None where all did.
+    refused : int
+        Devices that refused, for lack of budget or because their keeper did not answer; they are among those that did
+        not answer.
+    pairs : bytes or None
+        Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32,
+        -1 of devices without a pair. None where public coins alone decide the question.
+
+    Raises
+    ------
+    InputError
+        If a field is of another type, or there are more or fewer bytes than it should have.
+    """
+
+    query_id: bytes
+    first: int
+    count: int
+    width: int
     bits: bytes
-    answered: bytes | None = None  # ``count`` packed bits, 1 where the device answered; None where all did
-    # Those among the silent devices that refused, for lack of budget or because their keeper did not answer
+    answered: bytes | None = None
     refused: int = 0
-    # Where rated items are public: ``count`` public pairs of items that the bits are about, little-endian int32, -1 of
-    # devices without a pair. None where public coins alone decide the question
     pairs: bytes | None = None
 
     def check(self) -> None:
@@ -217,14 +267,33 @@ class Release(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model(Checked):
-    """The learned item model, public: what every device draws its own recommendations from."""
+    """The learned item model, public: what every device draws its own recommendations from.
 
-    cluster: Indices  # Cluster of every item, 0 to L - 1; cluster 0 has the highest mean score; shape (N,)
-    score: Floats  # The items' public scores, shape (N,); larger is liked more
-    error: Floats  # Standard errors of the scores, shape (N,)
-    clusters: int  # Number of clusters L
-    near: ItemToItem | None = None  # What a like of one item says about others, after answers about pairs
-    tastes: Tastes | None = None  # Along which directions tastes differ
+    Attributes
+    ----------
+    cluster : ndarray of int32, shape (N,)
+        Cluster of every item, 0 to L - 1; cluster 0 has the highest mean score.
+    score : ndarray of float64, shape (N,)
+        The item's public score; larger is liked more.
+    error : ndarray of float64, shape (N,)
+        Standard error of the score.
+    clusters : int
+        Number of clusters L.
+    near, tastes : ItemToItem or None, Tastes or None
+        What a like of one item says about others, after answers about pairs; or along which directions tastes differ.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not fit each other, a cluster is none of the L, or a score is no number.
+    """
+
+    cluster: Indices
+    score: Floats
+    error: Floats
+    clusters: int
+    near: ItemToItem | None = None
+    tastes: Tastes | None = None
 
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""

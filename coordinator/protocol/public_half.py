@@ -11,18 +11,34 @@ NOT_PRIVATE = "none: this design is not private, ratings are told as they are"
 
 
 class PublicHalf:
-    """What anyone may know of one kind of query; both sides check a query by it before they use it."""
+    """What anyone may know of one kind of query; both sides hold a query against it before they use it.
 
-    name: str  # What queries of this kind are called, `Query.design`
-    promise: ClassVar[str] = LOCAL  # What a device is promised at a finite epsilon, in words
-    # Whether answers go through a local randomizer; what is not private is asked without an epsilon only
+    Attributes
+    ----------
+    name : str
+        What queries of this kind are called, `Query.design`.
+    promise : str
+        What a device is promised at a finite epsilon, in words.
+    private : bool
+        Whether answers go through a local randomizer; what is not private is asked without an epsilon only.
+    names_rated : bool
+        Whether the release names items that the device rated; only where that is public.
+    parameters, arrays : frozenset of str
+        Names of the numbers and of the public arrays that a query must bring, no more and no less.
+    pooled : bool or None
+        Whether the query must name a pool of items (True), must not (False), or may (None).
+    centred : bool
+        Whether the query may bring centres that ratings of the pool's items are counted from.
+    """
+
+    name: str
+    promise: ClassVar[str] = LOCAL
     private: ClassVar[bool] = True
-    names_rated: bool = False  # Whether the release names items that the device rated; only where that is public
-    # Names of the numbers and of the public arrays that a query must bring, no more and no less
+    names_rated: bool = False
     parameters: ClassVar[frozenset[str]] = frozenset()
     arrays: ClassVar[frozenset[str]] = frozenset()
-    pooled: ClassVar[bool | None] = False  # Whether the query must name a pool of items (True), must not, or may (None)
-    centred: ClassVar[bool] = False  # Whether it may bring centres that ratings of the pool's items are counted from
+    pooled: ClassVar[bool | None] = False
+    centred: ClassVar[bool] = False
 
     def check(self, query: Query) -> None:
         """Refuse a query whose numbers no device can answer; names of parameters and the pool are checked before."""

@@ -4,12 +4,15 @@ import doctest
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import blindrec
 from benchmarks.pages import blocks, folder_of_pages, pages, read
+from coordinator.protocol.messages import Query, Release
 
 PAGE = read("docs/api.md")
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
@@ -67,3 +70,12 @@ def test_every_public_name_has_an_example() -> None:
 
 def test_every_error_is_told() -> None:
     assert all(name in SECTIONS["errors"] for name in blindrec.errors.__all__)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [blindrec.Question, blindrec.Catalogue, blindrec.Tally, blindrec.Likelihood, blindrec.Setting, Query, Release],
+)
+def test_help_lists_all_fields(kind: type[Any]) -> None:
+    """As the page of mechanisms promises of Python's `help`, which shows docstrings and no comments."""
+    assert {one.name for one in fields(kind)} <= set(re.findall(r"\w+", kind.__doc__ or ""))
