@@ -282,16 +282,19 @@ class LogRatios:
         return np.clip(np.round(ratios, 6), -SURE, SURE)
 
     def likeliest(self, sketches: Sketches) -> Bits2 | None:
-        """Return the likeliest release of each sketch, shape (devices, bits): itself where that is one; or None."""
+        """Return the likeliest release of each sketch, shape (devices, bits); None where the law does not say it.
+
+        A sketch of bits is its own likeliest release where there are too many releases to enumerate.
+        """
         bits = self._law.query.bits
-        if sketches.shape[1] == bits and sketches.max(initial=0) <= 1:
+        if self._law.enumerable and self.alike(sketches):
+            places = self._places(sketches)
+            best = np.array([int(np.argmax(row)) for row in self._rows])
+            releases: Bits2 = ((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8)
+            return releases
+        if sketches.shape[1] == bits and np.isin(sketches, (0, 1)).all():
             return sketches.astype(np.uint8)
-        if not (self._law.enumerable and self.alike(sketches)):
-            return None
-        places = self._places(sketches)
-        best = np.array([int(np.argmax(row)) for row in self._rows])
-        releases: Bits2 = ((best[places][:, None] >> np.arange(bits)[::-1]) & 1).astype(np.uint8)
-        return releases
+        return None
 
     def _places(self, sketches: Sketches) -> Ints:
         """Return the place of each sketch's law in the table, which grows by those that are new."""

@@ -30,7 +30,7 @@ from scenarios.studies.scrutiny import release_laws as sampling
 from scenarios.studies.scrutiny.attacks import at_least, best_event, frequency_scores, model, parts_of, smallest_leak
 from scenarios.studies.scrutiny.audit import audit, every_name
 from scenarios.studies.scrutiny.mechanism import SECRET, TINY, stored, subjects
-from scenarios.studies.scrutiny.release_laws import ClaimedLaw
+from scenarios.studies.scrutiny.release_laws import ClaimedLaw, LogRatios
 from scenarios.studies.scrutiny.verdicts import Audit
 
 KEYS = {"design", "guarantee", "claimed", "exact", "excess", "measured", "confidence", "held", "failures", "attacks"}
@@ -241,6 +241,21 @@ def test_inputs_are_searched_for_among_devices_whose_noise_measures_nothing(monk
     ratings, law = stored([()], [0] * 1000, TINY.items), ClaimedLaw(subject, query)
     one, other = (sampling.answers([law], ratings, secret)[0].bits for secret in (SECRET, asked[0]))
     assert 0 < (one == other).all(axis=1).mean() < 0.9
+
+
+@pytest.mark.parametrize("design", ["maxsense", "sign", "anchor", "pairwise", "grr", "oue", "subset", "set"])
+def test_no_release_is_likelier_than_the_likeliest(design: str) -> None:
+    """Sign sensing's sketches are -1 and 1, which were once taken for bits."""
+    subject = subjects(design, {})[0]
+    law = ClaimedLaw(subject, subject.query(TINY, Fraction(1)))
+    sketches, able = law.sketch(stored([((0, True),), ((0, False),)], [0, 1] * 32, TINY.items))
+    sketches = sketches[able]
+    likeliest = LogRatios(law).likeliest(sketches)
+    assert likeliest is not None
+    assert set(np.unique(likeliest)) <= {0, 1}
+    for sketch, bits in zip(sketches, likeliest, strict=True):
+        chances = law.chances(sketch, np.uint64(0))
+        assert chances[int("".join(map(str, bits.tolist())), 2)] == max(chances)
 
 
 @pytest.mark.parametrize(
