@@ -23,7 +23,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import among_files, crossings, over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
-from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import TOP, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
@@ -62,7 +62,7 @@ class Forecast:
             coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
             people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
             request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0, seed=seed)
-            plain = _worth(world, Popularity().advise(world, request), request, people, features=False)
+            plain = _worth(world, popularity(world), request, people, features=False)
             if not plain[0]:
                 raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
             splits.append(

@@ -34,14 +34,13 @@ from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
 SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
-ORDER = 1000
 
 
 @cache
 def _row(custom: OwnSettings) -> LocalRow:
     mechanism, helpers = custom.mechanism(), custom.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
-    return LocalRow(name, ORDER, mechanism, None, lambda *_: {"helpers": helpers})
+    return LocalRow(name, mechanism, None, lambda *_: {"helpers": helpers})
 
 
 def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:

@@ -18,7 +18,7 @@ from scenarios.studies.compare.crossing import NORMAL
 from scenarios.studies.compare.people_needed import BEATS, NOISE, Forecast, by_formula, needs, show_needs
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows.local import SET, LocalRow
-from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import mechanism_of
@@ -76,7 +76,7 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
             asked = RowRequest(settings=wanted, epsilon=ONE, users=users, public=0, seed=split.seed)
             advised = SET.advise(split.world, asked)
             told = score(split.world, advised, asked, features=False)
-            plain = score(split.world, Popularity().advise(split.world, asked), asked, features=False)
+            plain = score(split.world, popularity(split.world), asked, features=False)
             shares.append(told.ndcg / plain.ndcg)
         return float(np.mean(shares))
 

@@ -26,10 +26,10 @@ from coordinator.server.decoding.pair_model import ease
 from scenarios.families.two_tier.two_tier_scenario import needs_scale
 from scenarios.studies.compare.advisors import pair_design
 from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RATES, Comparison
-from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import local, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
-from scenarios.studies.compare.rows.public_users import CompletionRow, PublicModelRow, ratings_left, split_people
+from scenarios.studies.compare.rows.public_users import CompletionRow, ratings_left, split_people
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
@@ -91,11 +91,9 @@ def test_a_row_without_budget_is_worth_what_chance_is(name: str, devices: int, o
     assert (gaps.mean() > normal_radius(error)) == name.startswith(PUBLIC_RATES)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in registered_rows().values() if isinstance(row, PublicModelRow)], ids=lambda row: row.mechanism
-)
-def test_what_is_learned_from_public_people_knows_nothing_of_others(row: Row, ordered: Comparison) -> None:
-    asked, world = request(ordered, public=0.2), world_of(ordered, 0)
+@pytest.mark.parametrize("name", ["popularity", "item kNN", "EASE"])
+def test_what_is_learned_from_public_people_knows_nothing_of_others(name: str, ordered: Comparison) -> None:
+    row, asked, world = registered_rows()[f"two-tier: {name}"], request(ordered, public=0.2), world_of(ordered, 0)
     public, private = split_people(world, asked)
     matrices, own = [world.matrix.copy(), world.matrix.copy()], world.matrix[private]
     for changed, people in zip(matrices, (private, public), strict=True):
