@@ -184,10 +184,6 @@ def _items(value: Any) -> Any:
     return tuple(sorted(items))
 
 
-def _schemes(value: Any) -> Any:
-    return names_among(value, SCHEMES, "scheme")
-
-
 Units = Mapping[SchemeKey, SchemeMeasurement]
 Row = Mapping[str, Any]
 
@@ -216,7 +212,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
     statistic: Literal["devices", "moments"] = Field(
         DEVICES, description="devices answer, or moments: sign sensing is emulated [devices]."
     )
-    schemes: Annotated[tuple[str, ...], BeforeValidator(_schemes)] = Field(
+    schemes: Annotated[tuple[str, ...], BeforeValidator(partial(names_among, choices=SCHEMES, what="scheme"))] = Field(
         tuple(SCHEMES), description="Some of them, by ',' [all]."
     )
 
@@ -351,9 +347,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         if scheme.adaptive and every:
             right = share_interval(sum(bool(one.right) for one in every), len(every))
         row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
-        row |= {"adaptive": scheme.adaptive, "seeds": len(every)}
         return {
             **row,
+            "adaptive": scheme.adaptive,
+            "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
             **named(right, "right"),
             "rounds": sum(one.rounds for one in every) / len(every) if every else None,

@@ -21,8 +21,8 @@ from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
 from scenarios.show.columns import Average, Column, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
-from scenarios.show.tables import interval_of, is_number, number, remark, show_table
-from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded
+from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
+from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
 from scenarios.studies.sweep.threshold import BisectionRange
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
@@ -203,15 +203,9 @@ class ResultsSweep(GridSweep):
         remark(console, f"{title}: blindrec {result['experiment']}, {how} over {seeds} seed{'s' if seeds > 1 else ''}")
         texts = [one for one in varied if not all(is_number(row[one]) for row in result["settings"])]
         for name, words in result["columns"].items():
-            rows = [
-                [*(_text(row[one]) for one in varied), number(row[name]), interval_of(row, name)]
-                for row in result["settings"]
-            ]
-            show_table(console, [*varied, name, "95 %"], rows, title=words, words=texts, names=len(varied))
+            columns: list[tuple[str, Cell]] = [(one, partial(setting_text, one)) for one in varied]
+            columns += [(name, name), ("95 %", partial(interval_of, name=name))]
+            show_rows(console, columns, result["settings"], title=words, words=texts, names=len(varied))
 
 
 ResultsSweep.fields = ResultsSweep.model_fields
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -27,10 +27,9 @@ SEEDS = (0, 1, 2)
 
 def unit(ndcg: float, *samples: float) -> CompareMeasurement:
     same: tuple[float, ...] = (ndcg,) * 3
-    resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), samples or same)
-    one = ListScores(
-        features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled
-    )
+    names = ("hit_rate", "ndcg", "recall")
+    resampled, means = dict.fromkeys(names, samples or same), dict.fromkeys(names, ndcg)
+    one = ListScores(features=False, **means, coverage=0.5, people=50, resampled=resampled)
     return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
 
 

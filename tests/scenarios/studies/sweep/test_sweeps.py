@@ -38,29 +38,18 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "adaptive": {"items": [30], "rated": 10, "epsilon": 4, "schemes": ["paper", "sign", "adaptive-sign"]},
     "online": {
-        "rounds": 30,
-        "voters": 16,
-        "peers": 2,
-        "diversity": 1,
-        "radius": 1,
-        "axes": {"rounds": [30], "ratio": []},
+        "rounds": 30, "voters": 16, "peers": 2, "diversity": 1, "radius": 1, "axes": {"rounds": [30], "ratio": []},
     },
     "two-tier": {
-        "planted": "80,30,2000",
-        "rank": 2,
-        "regularisation": 1,
-        "public": 20,
-        "private": 20,
-        "every": 20,
-        "mechanisms": "none,exact",
-        "figures": "1-right,2",
+        "planted": "80,30,2000", "rank": 2, "regularisation": 1, "public": 20, "private": 20, "every": 20,
+        "mechanisms": "none,exact", "figures": "1-right,2",
     },
     "results": {
         "columns": ["accuracy", "exact", "answered"],
         "base": {"users": 300, "rated": 5, "dropout": 0.1, "like": [[0.9, 0.1]]},
         "grid": [{"design": ["maxsense", "sign"], "epsilon": [1, 4]}, {"design": "sign", "epsilon": 4, "items": 1000}],
     },
-}
+}  # fmt: skip
 CHANGED: dict[str, dict[str, Any]] = {
     "users": {"share": 0.8},
     "adaptive": {"vectors": 4},
