@@ -30,7 +30,7 @@ class RowRequest:
     settings: Comparison  # The constants
     epsilon: Epsilon  # Every person's privacy budget [nats]; None for no noise
     users: int  # People who contribute
-    public: float  # Share of the file's people whose ratings are public; 0 outside two-tier
+    public: float = 0  # Share of the file's people whose ratings are public; 0 outside two-tier
     seed: int  # The seed of the split and of all coins
 
     @cached_property

@@ -68,9 +68,7 @@ def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
             )
         hows = []
         for epsilon in settings.epsilon:
-            request = RowRequest(
-                settings=settings, epsilon=epsilon, users=people_at_least, public=0, seed=settings.seed
-            )
+            request = RowRequest(settings=settings, epsilon=epsilon, users=people_at_least, seed=settings.seed)
             if checked := RunSpec(row.scenario_of(items, request)).own:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in custom.values().items())

@@ -39,7 +39,7 @@ from scenarios.show.intervals import (
     ratio_interval,
     share_interval,
 )
-from scenarios.show.tables import interval, ratio, remark, show_table, whole
+from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
 from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
@@ -445,8 +445,7 @@ def whom(row: Row) -> str:
 
 
 def _reach(row: Row, name: str, write: Callable[[Any], str]) -> str:
-    low, high = (row[f"{name}{end}"] for end in ("low", "high"))
-    return interval(low, high, write, missing="open") or "[open, open]"
+    return interval_of(row, name, write, missing="open") or "[open, open]"
 
 
 def _users_reach(row: Row) -> str:
@@ -468,5 +467,5 @@ _COLUMNS: dict[str, Callable[[Row], str]] = {
     "rounds": lambda row: "" if row["rounds"] is None else f"{row['rounds']:.3g}",
     "planned": lambda row: "" if row["predicted"] is None else whole(row["predicted"]),
     "ratio": _ratio,
-    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio_", ratio),
+    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio", ratio),
 }

@@ -364,14 +364,13 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         remark(console, f"{title}: means over {result['seeds']} seeds")
         for name in result["axes"]:
             rows = [row for row in result["points"] if row["axis"] == name]
-            columns: list[tuple[str, Cell]] = [
-                (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
-                ("recommender", partial(_starred, rows[0]["environment"])),
-                *_POINT_COLUMNS,
-            ]
+            # With a star where it met another environment than most
+            stars = {row["environment"]: "" if row["environment"] == rows[0]["environment"] else " *" for row in rows}
             lines: list[Row | None] = []
             for _, group in itertools.groupby(rows, lambda row: row["x"]):
-                lines += [*group, None]
+                lines += [*({**row, "name": row["recommender"] + stars[row["environment"]]} for row in group), None]
+            x: tuple[str, Cell] = (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}")
+            columns = [x, ("recommender", "name"), *_POINT_COLUMNS]
             show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
         remark(
             console,
@@ -494,11 +493,6 @@ def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
     return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
 
 
-def _starred(environment: str, row: Row) -> str:
-    """Return a row's recommender, with a star where it met another environment than most."""
-    return f"{row['recommender']}{'' if row['environment'] == environment else ' *'}"
-
-
 _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("loss", "loss"),
     ("s.e.", "loss_se"),
@@ -542,10 +536,8 @@ def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str,
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 
-@functools.lru_cache(maxsize=1)
-def world_of(scenario: OnlineScenario) -> OnlineWorld:
-    """Return a scenario's world; the last one is cached, since all recommenders serve the same clients."""
-    return build_world(scenario)
+world_of = functools.lru_cache(maxsize=1)(build_world)
+"""A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
 def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:

@@ -19,7 +19,7 @@ from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
-from scenarios.show.columns import Average, Column, mean_of
+from scenarios.show.columns import Average, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
 from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
 from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
@@ -173,7 +173,9 @@ class ResultsSweep(GridSweep):
         places = range(len(self.settings))
         every = [[one.record for key, one in units.items() if key.setting == place] for place in places]
         means = [mean_of(self.runs.columns, records) for records in every]
-        shown = [] if self.threshold is not None else self._columns()
+        by_name = {column.name: column for column in self.runs.columns}
+        shown = [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
+        shown = shown if self.threshold is None else []
         columns = [column for column in shown if any(one.get(column.name) is not None for one in means)]
         rows = []
         for place, (mean, varied) in enumerate(zip(means, self.varied, strict=True)):
@@ -191,10 +193,6 @@ class ResultsSweep(GridSweep):
                 row.update(named(quantile_interval(numbers, 0.5), self.threshold.field))
         shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": words}
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
-
-    def _columns(self) -> list[Column]:
-        by_name = {column.name: column for column in self.runs.columns}
-        return [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
 
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print all settings of one column after the other."""

@@ -122,9 +122,7 @@ _ANY: dict[str, Any] = {
 """What a table does not depend on."""
 
 
-@lru_cache(maxsize=1)
-def _table(scenario: TwoTier) -> RatingTable:
-    return read_table(scenario)
+_table = lru_cache(maxsize=1)(read_table)
 
 
 def _users_for(scenario: TwoTier, table: RatingTable, budget: int) -> int:

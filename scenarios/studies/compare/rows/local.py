@@ -123,7 +123,7 @@ def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, setting
 def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
     """Return the pool and its directions in the limit of infinitely many answers without noise, with public rates."""
     world = world_of(settings, seed)
-    query = question(RowRequest(settings=settings, epsilon=None, users=0, public=0, seed=seed), public_rates(world))
+    query = question(RowRequest(settings=settings, epsilon=None, users=0, seed=seed), public_rates(world))
     pool = pool_of(query)
     with one_thread():
         return pool, subspace(pair_matrix(laws.pair_means(query, world.fold), pool.size), 0.0)

@@ -62,8 +62,8 @@ def test_who_knows_public_totals_is_no_part_of_a_best_of_or_of_people_needed(res
     points = compared_points(result)
     assert "directions" not in {*points["mechanism"]}
     assert points["y"].max() < 0.9
-    documents = {"result": result}
-    told = section_of_comparison(Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents=documents))
+    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": result})
+    told = section_of_comparison(subject)
     assert "directions" not in str(told.result)
     assert 'mechanism">set<' in str(told.result)
 
@@ -87,11 +87,8 @@ def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) ->
 def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any]) -> None:
     points = compared_points(result)
     mine = points[(points["label"] == "local") & (points["epsilon"] == "1.0")]
-    assert list(zip(mine["x"], mine["y"].round(9), mine["mechanism"], strict=True)) == [
-        (50, 0.2, "sign"),
-        (500, 0.2, "set"),
-        (5000, 0.4, "set"),
-    ]
+    curve = list(zip(mine["x"], mine["y"].round(9), mine["mechanism"], strict=True))
+    assert curve == [(50, 0.2, "sign"), (500, 0.2, "set"), (5000, 0.4, "set")]
     assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
     figure = Figure()
     draw_picture(pictures_of("compare", result)[0], figure)

@@ -67,10 +67,9 @@ def test_a_unit_is_what_runs_tell(whole: Path) -> None:
     every = pd.read_parquet(whole / "units.parquet").set_index(["scheme", "seed"]).to_dict("index")
     for name in ("adaptive-sign", "adaptive-maxsense"):
         finished = run_of(design=SCHEMES[name].design, policy="eliminate", users=10**6, seed=1)
-        unit = every[name, 1]
-        assert unit["users"] == finished.outcome.state.answers_asked
-        assert unit["rounds"] == len(finished.outcome.state.asked)
-        assert unit["right"] == right(finished)
+        unit, state = every[name, 1], finished.outcome.state
+        asked = state.answers_asked, len(state.asked), right(finished)
+        assert (unit["users"], unit["rounds"], unit["right"]) == asked
     planned = {name: row["predicted"] for name, row in rows_of(result_in(whole)).items()}
     for name, kind in (("sign", {"design": "sign"}), ("paper", {"decoder": "paper"})):
         for seed in range(3):

@@ -32,7 +32,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import clustering_scores
+from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
@@ -62,6 +62,13 @@ SCENARIOS = [
 ]
 
 
+def labels_of(finished: MainResult) -> ClusteringScores:
+    """How right a run's labels are."""
+    truth = finished.population.truth
+    assert truth is not None
+    return clustering_scores(finished.outcome.model.cluster, truth)
+
+
 def equal(one: Statistic, other: Statistic) -> bool:
     """Whether two statistics are the same, number by number."""
     return type(one) is type(other) and all(
@@ -81,9 +88,7 @@ def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.M
         finished = run_with(scenario, users)
         assert equal(grown.statistic(users), finished.statistic)
         assert not equal(grown.statistic(users), run_with(scenario, users, seed=9).statistic)
-        truth = finished.population.truth
-        assert truth is not None
-        assert grown.scores(users, scenario.decoder) == clustering_scores(finished.outcome.model.cluster, truth)
+        assert grown.scores(users, scenario.decoder) == labels_of(finished)
 
 
 def test_a_larger_population_asks_new_devices_only_and_the_same_one_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +176,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
     for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
-            finished = run_with(scenario, size, decoder=decoder)
-            truth = finished.population.truth
-            assert truth is not None
-            scores = clustering_scores(finished.outcome.model.cluster, truth)
+            scores = labels_of(run_with(scenario, size, decoder=decoder))
             return scores.exact if criterion == "exact" else scores.accuracy >= 0.9
 
         assert users == BisectionRange(start=3000, most=10**6, resolution=0.1).crossing(right)
@@ -354,7 +356,7 @@ def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
         assert not fits(scores + shared, scenario, query)[2]
 
 
-def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
+def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_design_is_emulated() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
     statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
@@ -366,6 +368,8 @@ def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
     assert not told.scores[~inside].any()
     assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
+    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
+        emulated_devices(populate(small(design="pairwise")))
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
@@ -447,9 +451,3 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     exact = maxsense_moments(block, sensing=query.parameters["sensing"], epsilon=1.0)
     assert rate == pytest.approx(exact.answer_rate, rel=1e-9)
     np.testing.assert_allclose(given, exact.given_sensed[population.truth], rtol=1e-9)
-
-
-def test_what_is_no_pool_design_is_not_emulated() -> None:
-    scenario = small(design="pairwise")
-    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
-        emulated_devices(populate(scenario))

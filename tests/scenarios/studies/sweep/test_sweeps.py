@@ -57,6 +57,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "two-tier": {"rank": 3},
     "results": {"base": {"users": 301, "rated": 5}},
 }
+Whole = Callable[[str], tuple[Path, Swept]]
 every_kind = pytest.mark.parametrize("name", KINDS)
 
 
@@ -76,7 +77,7 @@ def same(result: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Swept]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A kind's finished sweep, and its folder."""
     done: dict[str, tuple[Path, Swept]] = {}
 
@@ -106,9 +107,7 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @every_kind
-def test_an_interrupted_sweep_goes_on(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     with monkeypatch.context() as patch:
         counted(name, units - 2, patch)
@@ -124,7 +123,7 @@ def test_an_interrupted_sweep_goes_on(
 
 @every_kind
 def test_more_seeds_go_on_and_another_sweep_is_refused(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     measured = counted(name, 2 * units, monkeypatch)
@@ -139,9 +138,7 @@ def test_more_seeds_go_on_and_another_sweep_is_refused(
 
 
 @every_kind
-def test_the_folder_holds_units_rows_figures_and_the_result(
-    name: str, whole: Callable[[str], tuple[Path, Swept]]
-) -> None:
+def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
     rows = pd.read_csv(out / done.sweep.tables[1])
@@ -159,14 +156,13 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
 
 
 def shown(done: Swept, width: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width)
-    done.sweep.show(console, done.result, f"sweep {type(done.sweep).__name__}")
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    written = io.StringIO()
+    done.sweep.show(Console(file=written, width=width), done.result, f"sweep {type(done.sweep).__name__}")
+    return written.getvalue().splitlines()
 
 
 @every_kind
-def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str], tuple[Path, Swept]]) -> None:
+def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> None:
     done = whole(name)[1]
     narrow, wide = shown(done, 80), shown(done, 400)
     assert max(map(len, narrow)) <= 80
@@ -178,9 +174,7 @@ def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", sample(list(KINDS), 2))
-def test_on_ray_it_is_the_same_sweep(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], ray_session: OnRay, tmp_path: Path
-) -> None:
+def test_on_ray_it_is_the_same_sweep(name: str, whole: Whole, ray_session: OnRay, tmp_path: Path) -> None:
     sweep = sweep_of(grid(name))
     claim(tmp_path, sweep.content())
     found = measure_units(sweep, ray_session, tmp_path, QUIET)
