@@ -257,13 +257,8 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         losses = client_rows(panel_sweep(settings).scenario(key.mechanism, key.seed), clients_of(settings, key.seed))
         return CompareMeasurement(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
     world, row = world_of(settings, key.seed), rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
-    request = RowRequest(
-        settings=settings,
-        epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,
-        users=key.users,
-        public=float(key.public or 0),
-        seed=key.seed,
-    )
+    epsilon, public = parse_epsilon(key.epsilon) if key.epsilon else None, float(key.public or 0)
+    request = RowRequest(settings=settings, epsilon=epsilon, users=key.users, public=public, seed=key.seed)
     learned = row.advise(world, request)
     variants = (False, True) if world.features is not None and row.featured else (False,)
     scores = tuple(score(world, learned, request, features=features) for features in variants)

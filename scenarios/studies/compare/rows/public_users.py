@@ -137,9 +137,7 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
     """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
     world, table = world_of(settings, seed), table_of(settings)
-    people = split_people(
-        world, RowRequest(settings=settings, epsilon=None, users=world.people, public=public, seed=seed)
-    )
+    people = public_people(world.people, public, seed)
     rows = ratings_left(table, world)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])

@@ -17,8 +17,6 @@ from scenarios.studies.sweep.adaptive_sweep import SCHEMES
 
 SWEEP = ("adaptive", "--items", 30, "--rated", 10, "--epsilon", 4)
 SHARED = {"items": 30, "rated": 10, "epsilon": 4}
-WRITTEN = {FOLDER, "result.json", "versions.json", "units.parquet", "table.csv"}
-WRITTEN |= {"users.png", "users.csv", "trajectory.png", "trajectory.csv"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,6 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     words = [*(one.label.format(vectors=32) for one in SCHEMES.values()), "lower bound, any protocol (capacity)"]
     words += ["sweep adaptive, inprocess", "probability 0.95", "3 of 3", "open]", "too few seeds"]
     assert [word for word in words if word not in shown] == []
-    assert {path.name for path in whole.iterdir()} == WRITTEN
     again = swept("--seeds", 3, "--out", whole, "--json", "-")
     assert (again.code, again.err) == (0, "18 of 18 units were done before; going on\n")
     assert again.result == result_in(whole)

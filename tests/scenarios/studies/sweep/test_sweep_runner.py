@@ -36,8 +36,6 @@ per = ["log items"]
 expected = 2
 """
 HERE = ("--backend", "inprocess", "--workers", 1)
-WRITTEN = {FOLDER, "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
-WRITTEN |= {"figure.png", "figure.csv"}
 
 
 @pytest.fixture
@@ -70,7 +68,6 @@ def out(whole: Path, tmp_path: Path) -> Path:
 def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     assert all(word in shown for word in ("sweep grid, inprocess", "U*", "exponents", "paper over", "reach 50.0%"))
-    assert {path.name for path in whole.iterdir()} == WRITTEN
     told = swept("--out", whole, "--json", "-")
     assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
     assert told.result == result_in(whole)

@@ -21,6 +21,7 @@ from scenarios.backends.selection import InProcess, opened
 from scenarios.config.signals import InterruptedRunError
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of, rendered
+from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
 from scenarios.studies.sweep.sweeps import KINDS, load_sweep, sweep_of
@@ -143,9 +144,12 @@ def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Wh
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
     rows = pd.read_csv(out / done.sweep.tables[1])
     assert len(rows) == len(done.sweep.rows(done.result)) > 0
-    assert (out / done.sweep.tables[0]).exists()
     pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
     assert pictures
+    files = {FOLDER, "result.json", "versions.json", *done.sweep.tables, *(f"{one.name}.png" for one in pictures)}
+    assert {path.name for path in out.iterdir()} == files | {
+        f"{one.name}.csv" for one in pictures if one.points is not None
+    }
     for picture in pictures:
         figure = Figure()
         draw_picture(picture, figure)
