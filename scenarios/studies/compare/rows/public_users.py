@@ -1,6 +1,6 @@
 """Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -32,7 +32,7 @@ from scenarios.families.two_tier.two_tier_scenario import (
 from scenarios.families.two_tier.two_tier_worlds import UserSplit
 from scenarios.studies.compare.advisors import MODELS, of_gram, pair_advice
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, Row, RowRequest, TabledRow
+from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.local import SET
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
@@ -53,7 +53,7 @@ def public_model(name: str | None, world: FileWorld, request: RowRequest) -> Lea
     return LearnedScores(popularity=counts, floor=floor, scorer=scorer, people=private)
 
 
-def weighted(world: FileWorld, request: RowRequest, *, lifts: bool) -> LearnedScores:
+def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> LearnedScores:
     """Ask private devices by the set mechanism, and weight their estimates and public people's by their precision.
 
     With ``lifts`` public people's co-occurrences, as lifts, are multiplied by this popularity and EASE applied.
@@ -94,39 +94,33 @@ def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
     return table.valued(np.asarray(table.values, np.float64)).where(in_training)
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRow(Row):
-    """Ratings predicted from public people's, and one release by each private device about its completed ratings."""
+def can_complete(how: str, table: RatingTable) -> bool:
+    """Return whether ratings differ, and have a finite scale where devices sample a rating."""
+    levels = np.unique(table.values).size
+    return levels > 1 and (not needs_scale(how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
 
-    mechanism: str
-    how: str  # The mechanism of `blindrec two-tier`; `NONE` where private devices release nothing
-    trust_model: str = "two-tier"
-    asks: frozenset[str] = BY_PUBLIC
 
-    def fits(self, table: RatingTable) -> bool:
-        """Return whether ratings differ, and have a finite scale where devices sample a rating."""
-        levels = np.unique(table.values).size
-        return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
+def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Fit public people's ratings, and absorb what each private device releases about its completed ratings."""
+    dealt, fitting = settled(request.settings, request.public, request.seed)
+    plan = experiment.plan_of(replace(dealt, settings=_two_tier_settings(request.settings, request.seed, how)), fitting)
+    features = follow(plan, InProcess(1)).outcome.features
+    rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
+    rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
+    spread = max(float(np.std(public_rows.values)), 1e-9)
 
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Fit public people's ratings, and absorb what private devices release."""
-        dealt, fitting = settled(request.settings, request.public, request.seed)
-        plan = experiment.plan_of(
-            replace(dealt, settings=_two_tier_settings(request.settings, request.seed, self.how)), fitting
-        )
-        features = follow(plan, InProcess(1)).outcome.features
-        rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
-        rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
-        spread = max(float(np.std(public_rows.values)), 1e-9)
+    def scores(own: Any) -> Floats2:
+        means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
+        chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+        return chances
 
-        def scores(own: Any) -> Floats2:
-            means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
-            chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
-            return chances
+    holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
+    _, private = split_people(world, request)
+    return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
 
-        holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
-        _, private = split_people(world, request)
-        return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+
+COMPLETIONS = {"trace norm": NONE, "PMC": "pmc", "PMD": "pmd"}
+"""Rows of completed ratings, by their mechanism of `blindrec two-tier`; with `NONE` private devices release nothing."""
 
 
 def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
@@ -159,9 +153,10 @@ ROWS = (
     TabledRow("two-tier", "popularity", partial(public_model, None), BY_PUBLIC),
     TabledRow("two-tier", "item kNN", partial(public_model, "item kNN"), BY_PUBLIC),
     TabledRow("two-tier", "EASE", partial(public_model, "EASE"), BY_PUBLIC),
-    TabledRow("two-tier", "popularity with set", partial(weighted, lifts=False), BY_PUBLIC | {"epsilon"}),
-    TabledRow("two-tier", "lifts with set", partial(weighted, lifts=True), BY_PUBLIC | {"epsilon"}),
-    CompletionRow("trace norm", NONE),
-    CompletionRow("PMC", "pmc"),
-    CompletionRow("PMD", "pmd"),
+    TabledRow("two-tier", "popularity with set", partial(set_popularity, lifts=False), BY_PUBLIC | {"epsilon"}),
+    TabledRow("two-tier", "lifts with set", partial(set_popularity, lifts=True), BY_PUBLIC | {"epsilon"}),
+    *(
+        TabledRow("two-tier", name, partial(completion, how), BY_PUBLIC, suits=partial(can_complete, how))
+        for name, how in COMPLETIONS.items()
+    ),
 )

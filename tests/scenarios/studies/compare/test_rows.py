@@ -30,7 +30,7 @@ from scenarios.studies.compare.comparison_settings import COORDINATOR, PUBLIC_RA
 from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, RowRequest
 from scenarios.studies.compare.rows import local, registered_rows, trusted
 from scenarios.studies.compare.rows.local import PAIRS, Directions, LocalRow, people_of
-from scenarios.studies.compare.rows.public_users import CompletionRow, ratings_left, split_people
+from scenarios.studies.compare.rows.public_users import COMPLETIONS, ratings_left, split_people
 from scenarios.studies.compare.rows.trusted import contributors, item_change, laplace_noise, limited_likes, pair_change
 from scenarios.studies.compare.scoring import SERVED, TOP, ListScores, _lists, score
 from scenarios.studies.compare.sum_laws import pair_agreements, pair_means
@@ -181,7 +181,7 @@ def test_a_librarys_factors_find_what_the_houses_models_find(tmp_path: Path) -> 
 
 # Ratings that are completed in two tiers
 
-COMPLETED = [row for row in registered_rows().values() if isinstance(row, CompletionRow)]
+COMPLETED = {how: registered_rows()[f"two-tier: {name}"] for name, how in COMPLETIONS.items()}
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_completed_ratings_find_taste_where_popularity_cannot(two_tastes: Compar
     popular = scores_of("two-tier: popularity", world, lambda: asked)
     assert popular.people == 42
     scores = []
-    for row in COMPLETED:
+    for row in COMPLETED.values():
         learned = row.advise(world, asked)
         assert learned.scorer is not None
         assert score(world, learned, asked, features=False).ndcg > 1.3 * popular.ndcg
@@ -223,10 +223,10 @@ def test_files_without_ratings_have_no_completed_rows(tmp_path: Path) -> None:
     lines = "".join(f"{user},{item}\n" for user, item, _ in planted_ratings(users=20, items=30, each=12))
     (tmp_path / "seen.csv").write_text(lines)
     table = table_of(Comparison(ratings=tmp_path / "seen.csv", columns=("1", "2")))
-    assert not any(row.fits(table) for row in COMPLETED)
+    assert not any(row.fits(table) for row in COMPLETED.values())
     continuous = replace(table, values=np.linspace(-10, 10, table.ratings))
-    without_scale = [row.how for row in COMPLETED if not needs_scale(row.how)]
-    assert [row.how for row in COMPLETED if row.fits(continuous)] == without_scale
+    without_scale = [how for how in COMPLETED if not needs_scale(how)]
+    assert [how for how, row in COMPLETED.items() if row.fits(continuous)] == without_scale
     assert len(without_scale) < len(COMPLETED)
 
 
