@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 from runs import Command, Ended, planted_ratings, refused
 from thoroughness import sample
@@ -77,13 +78,11 @@ def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
 
 
 def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
-    import pandas as pd  # noqa: PLC0415 (only this test writes Parquet)
-
     table = pd.DataFrame({"user": [1, 2], "item": [3, 3], "rating": [4.0, 5.0], "time": [7, 5]})
     table.to_parquet(tmp_path / "x.parquet")
     movielens = written(tmp_path / "ratings.dat", "1::3::4::7\n2::3::5::5\n")
-    found = [read_dated(path) for path in (tmp_path / "x.parquet", movielens)]
-    assert [one.times.tolist() for one in found if one.times is not None] == [[7, 5], [7, 5]]
+    times = [read_dated(path).times for path in (tmp_path / "x.parquet", movielens)]
+    assert [one.tolist() for one in times if one is not None] == [[7, 5], [7, 5]]
 
 
 def test_people_of_few_ratings_are_left_out(tmp_path: Path) -> None:
@@ -256,8 +255,6 @@ def test_of_many_bad_lines_ten_are_named(tmp_path: Path) -> None:
 
 
 def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
-    import pandas as pd  # noqa: PLC0415 (few tests write Parquet)
-
     def jester(*ratings: str, count: int = 2) -> str:
         return ",".join([str(count), *ratings, *["99"] * (100 - len(ratings))]) + "\n"
 

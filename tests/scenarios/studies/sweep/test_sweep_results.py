@@ -103,15 +103,13 @@ def test_a_threshold_over_any_field_of_another_experiment(tmp_path: Path) -> Non
     grid = [{"recommender": ["p-rec", "plurality"]}]
     done = run(tmp_path, experiment="online", seeds=2, threshold=target, base=base, grid=grid)
     for row in done.result["settings"]:
-        every = []
+        every = list[int]()
         for seed in range(2):
             shared = {**base, "recommender": row["recommender"], "seed": seed}
             scenarios = [OnlineScenario(**shared, peers=peers) for peers in range(1, 17)]
             losses = [EXPERIMENTS["online"].once(one, QUIETLY).values["loss"] for one in scenarios]
-            every.append(
-                {peers + 1 for peers in range(16) if losses[peers] <= 20 and (not peers or losses[peers - 1] > 20)}
-            )
-        assert row["peers"] in set.union(*every)
+            every += [peers + 1 for peers in range(16) if losses[peers] <= 20 < (losses[peers - 1] if peers else 21)]
+        assert row["peers"] in every
     target["most"] = -1
     done = run(tmp_path / "never", experiment="online", seeds=2, threshold=target, base=base, grid=grid)
     assert {row["peers"] for row in done.result["settings"]} == {None}

@@ -58,13 +58,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep_into(folder, "sample-complexity", folder / "grid.toml")
 
 
-@pytest.fixture
-def out(whole: Path, tmp_path: Path) -> Path:
-    """A copy of that sweep's grid and units."""
-    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
-    return tmp_path / "sweep"
-
-
 def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
     assert all(word in shown for word in ("sweep grid, inprocess", "U*", "exponents", "paper over", "reach 50.0%"))
@@ -92,7 +85,11 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     assert (measured["users"] > measured["x"].map(best)).all()
 
 
-def test_a_folder_is_held_until_all_is_written(swept: Command, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_held_until_all_is_written(
+    swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER).parent
+
     def drawn(*_: object) -> None:
         with pytest.raises(InputError, match="is in use by another blindrec"):
             locked_folder(out).__enter__()
