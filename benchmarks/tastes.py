@@ -24,7 +24,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows import registered_rows
 from scenarios.studies.compare.rows.local import Directions, limit_of
-from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.worlds import world_of
 
@@ -80,7 +80,7 @@ def measure(comparison: Comparison, row: Directions, epsilon: Epsilon, users: in
     assert model.tastes is not None  # perhaps without any direction
     first, three, same = likenesses(model.tastes.vectors, in_catalogue(pool, limit.vectors, world.items))
     without = replace(model, tastes=replace(model.tastes, vectors=np.zeros((world.items, 0))))
-    plain = score(world, Popularity().advise(world, request()), request(), features=False).ndcg
+    plain = score(world, popularity(world), request(), features=False).ndcg
     names = ("directions", "cosine", "of three", "signs", "popularity", "rates", "with directions")
     figures = (model.tastes.vectors.shape[1], first, three, same, plain, worth(without), worth(model))
     return dict(zip(names, figures, strict=True))

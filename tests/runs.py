@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from actors.durable_log import files_of
+from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import RowTable
 from scenarios import cli
 from scenarios.backends.selection import InProcess
@@ -69,12 +70,26 @@ def refused(command: Command, *arguments: object) -> str:
     return ended.err.removeprefix("blindrec: ")
 
 
+def line_of(call: Callable[[], object]) -> str:
+    """The one line that a call from Python is refused with."""
+    with pytest.raises(InputError) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
 def sweep_into(folder: Path, *arguments: object) -> Path:
     """Run a sweep into a folder's ``out``; the text that it shows stands beside it."""
     command = ["sweep", *arguments, "--backend", "inprocess", "--workers", 1, "--out", folder / "out"]
     with (folder / "shown.txt").open("w") as shown, redirect_stdout(shown), pytest.raises(SystemExit):
         cli.main([*map(str, command)])
     return folder / "out"
+
+
+def result_in(out: Path) -> dict[str, Any]:
+    """The result that a folder holds, in strict JSON."""
+    result: dict[str, Any] = json.loads((out / "result.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    return result
 
 
 def small(**changes: Any) -> Scenario:

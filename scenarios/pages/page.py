@@ -36,7 +36,7 @@ from scenarios.show.picture import Picture
 from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES
-from scenarios.studies.compare.rows.trusted import CuratorPairs
+from scenarios.studies.compare.rows.trusted import DELTA, PAIRS_WITH_EASE
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
@@ -421,11 +421,7 @@ def _kind_of_row(row: Mapping[str, Any]) -> str:
     if model == "none" or epsilon == "inf":
         return "none"
     if model == "curator":
-        return (
-            "approximate"
-            if row.get("delta", CuratorPairs.delta if mechanism == CuratorPairs.mechanism else None)
-            else "curator"
-        )
+        return "approximate" if row.get("delta", DELTA if mechanism == PAIRS_WITH_EASE else None) else "curator"
     if model == PUBLIC_RATES:
         return "part"
     if model == "two-tier" and epsilon is None:

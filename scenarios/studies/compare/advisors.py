@@ -1,5 +1,6 @@
 """Item models that a device applies to its own likes: neighbours, a truncated decomposition, EASE, noisy pairs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,15 @@ def ease(likes: Any, ridge: float) -> Scorer:
         return item_scores
 
     return scores
+
+
+MODELS: dict[str, Callable[[Any, Comparison], Scorer]] = {
+    "item kNN": lambda likes, settings: neighbours(likes, settings.neighbours),
+    "SVD": lambda likes, settings: decomposed(likes, settings.rank),
+    "EASE": lambda likes, settings: ease(likes, settings.ridge),
+    "ALS": lambda likes, settings: alternating(likes, settings.rank, 1.0),
+}
+"""Models of items that are fitted to likes with the constants, by their names in tables."""
 
 
 def of_gram(gram: Floats2, ridge: float) -> Floats2:

@@ -1,6 +1,6 @@
 """The settings of a comparison: a file, its split, privacy, numbers of people, and constants that are public."""
 
-from pathlib import Path
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -55,28 +55,23 @@ def _epsilons(value: Any) -> Any:
     return tuple(sorted(epsilons, key=lambda epsilon: (epsilon is None, epsilon)))
 
 
-def _scales(value: Any) -> Any:
-    try:
-        scales = {int(part) for part in parts_of(value)}
-    except (TypeError, ValueError):
-        scales = {0}
-    if min(scales, default=0) < 1:
-        raise InputError(f"scale is {brief(value)}, no list of whole numbers from 1 on; write it like 1,10,100")
-    return tuple(sorted(scales))
+def _numbers(name: str, number: type[float], most: float, what: str) -> BeforeValidator:
+    """Return what reads a list of numbers above 0 and below ``most``."""
+
+    def read(value: Any) -> tuple[float, ...]:
+        try:
+            numbers = {number(part) for part in parts_of(value)}
+        except (TypeError, ValueError):
+            numbers = set()
+        if not numbers or not all(0 < one < most for one in numbers):
+            raise InputError(f"{name} is {brief(value)}, no list of {what}")
+        return tuple(sorted(numbers))
+
+    return BeforeValidator(read)
 
 
-def _shares(value: Any) -> Any:
-    try:
-        shares = {float(part) for part in parts_of(value)}
-    except (TypeError, ValueError):
-        shares = {0.0}
-    if not all(0 < share < 1 for share in shares) or not shares:
-        raise InputError(f"public is {brief(value)}, no list of shares between 0 and 1; write it like 0.01,0.05")
-    return tuple(sorted(shares))
-
-
-def _models(value: Any) -> Any:
-    return names_among(value, EVERY_MODEL, "trust model")
+_SCALES = _numbers("scale", int, math.inf, "whole numbers from 1 on; write it like 1,10,100")
+_SHARES = _numbers("public", float, 1, "shares between 0 and 1; write it like 0.01,0.05")
 
 
 def _seeds(number: Any) -> Any:
@@ -89,10 +84,6 @@ def _seeds(number: Any) -> Any:
 
 def _names(value: Any) -> Any:
     return None if value is None else tuple(EARLIER_NAMES.get(name, name) for name in parts_of(value))
-
-
-def _designs(value: Any) -> Any:
-    return own_designs(parts_of(value))
 
 
 class Comparison(BaseModel):
@@ -119,21 +110,23 @@ class Comparison(BaseModel):
     epsilon: Annotated[tuple[Epsilon, ...], BeforeValidator(_epsilons)] = Field(
         default="0.5,1,2,4,8,inf", validate_default=True, description="Privacy in nats, by ',' [0.5,1,2,4,8,inf]."
     )
-    scale: Annotated[tuple[int, ...], BeforeValidator(_scales)] = Field(
+    scale: Annotated[tuple[int, ...], _SCALES] = Field(
         default=(1, 10, 100, 1000),
         description="People, as multiples of the file's, drawn with replacement [1,10,100,1000].",
     )
-    trust_models: Annotated[tuple[str, ...], BeforeValidator(_models)] = Field(
+    trust_models: Annotated[
+        tuple[str, ...], BeforeValidator(lambda value: names_among(value, EVERY_MODEL, "trust model"))
+    ] = Field(
         default=(*TRUST_MODELS, COORDINATOR),
         description=f"Some of {', '.join(EVERY_MODEL)}, by ',' [all but {PUBLIC_RATES}].",
     )
     mechanisms: Annotated[tuple[str, ...] | None, BeforeValidator(_names)] = Field(
         default=None, description="Rows to measure, by ',', such as set or EASE [all]."
     )
-    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(_designs)] = Field(
+    design: Annotated[tuple[OwnSettings, ...], BeforeValidator(lambda value: own_designs(parts_of(value)))] = Field(
         default=(), description=f"Custom mechanisms, each measured as one more row: {OWN}, by ','."
     )
-    public: Annotated[tuple[float, ...], BeforeValidator(_shares)] = Field(
+    public: Annotated[tuple[float, ...], _SHARES] = Field(
         default=(0.01, 0.05, 0.2), description="Two-tier: shares of people whose ratings are public [0.01,0.05,0.2]."
     )
     seeds: Annotated[int, Field(ge=SEEDS), BeforeValidator(_seeds)] = Field(
@@ -186,26 +179,13 @@ class Comparison(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """Return the settings that every row depends on, as JSON values; they do not say which rows there are."""
-        names = (
-            "like_from",
-            "held_out",
-            "duplicates",
-            "bad_lines",
-            "min_ratings",
-            "split_by",
-            "devices",
-            "clients",
-            *PUBLIC,
-        )
-        shared = {name: getattr(self, name) for name in names}
-        digests = {"ratings_sha256": _digest(self.ratings), "features_sha256": _digest(self.features)}
+        names = ("like_from", "held_out", "duplicates", "bad_lines", "min_ratings", "split_by", "devices", "clients")
+        shared = {name: getattr(self, name) for name in (*names, *PUBLIC)}
+        files = {"ratings": self.ratings, "features": self.features}
+        digests = {f"{name}_sha256": path and file_sha256(path, "file") for name, path in files.items()}
         columns = None if self.columns is None else list(self.columns)
         return {"sweep": "compare", "columns": columns, **digests, **shared}
 
     def includes(self, trust_model: str, mechanism: str) -> bool:
         """Return whether a row is to be measured."""
         return trust_model in self.trust_models and (self.mechanisms is None or mechanism in self.mechanisms)
-
-
-def _digest(path: Path | None) -> str | None:
-    return None if path is None else file_sha256(path, "file")

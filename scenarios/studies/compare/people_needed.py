@@ -23,7 +23,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import among_files, crossings, over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.local import PAIRS, SET, LocalRow
-from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import TOP, score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import epsilon_text, mechanism_of
@@ -61,8 +61,8 @@ class Forecast:
             world = world_of(self.settings, seed)
             coins = np.random.default_rng(int.from_bytes(derive(seed, "people of a forecast")))
             people = np.sort(coins.permutation(world.fold.evaluated)[:EVALUATED])
-            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, public=0, seed=seed)
-            plain = _worth(world, Popularity().advise(world, request), request, people, features=False)
+            request = RowRequest(settings=self.settings, epsilon=None, users=world.people, seed=seed)
+            plain = _worth(world, popularity(world), request, people, features=False)
             if not plain[0]:
                 raise InputError("popularity is worth nothing among this file's people; nothing can be set beside it")
             splits.append(
@@ -114,7 +114,7 @@ def _shares(forecast: Forecast, row: LocalRow, epsilon: Epsilon, users: int) -> 
     settings = forecast.settings.model_copy(update={"devices": 0})
     shares: dict[bool, list[Floats]] = {}
     for split in forecast.splits:
-        request = RowRequest(settings=settings, epsilon=epsilon, users=users, public=0, seed=split.seed)
+        request = RowRequest(settings=settings, epsilon=epsilon, users=users, seed=split.seed)
         learned = row.advise(split.world, request)
         for features in (False, True) if split.world.features is not None else (False,):
             worth = _worth(split.world, learned, request, split.people, features=features)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class RowRequest:
     settings: Comparison  # The constants
     epsilon: Epsilon  # Every person's privacy budget [nats]; None for no noise
     users: int  # People who contribute
-    public: float  # Share of the file's people whose ratings are public; 0 outside two-tier
+    public: float = 0  # Share of the file's people whose ratings are public; 0 outside two-tier
     seed: int  # The seed of the split and of all coins
 
     @cached_property
@@ -72,17 +72,20 @@ class LearnedScores:
         return cls(popularity=popularity, floor=floor_of(noise), noise=noise, simulated=simulated)
 
 
+BY_PEOPLE, BY_PUBLIC = frozenset({"epsilon", "scale"}), frozenset({"public"})
+"""Settings that many rows depend on."""
+
+
 class Row:
     """A row; subclasses define `advise`."""
 
-    trust_model: ClassVar[str]  # Its name, without commas: lists of names have these between them
-    mechanism: str
-    order: int  # Its position in tables, within its trust model
+    trust_model: str
+    mechanism: str  # Its name, without commas: lists of names have these between them
     # The settings that it depends on, among ``epsilon``, ``scale`` (of people) and ``public`` (their share)
-    asks: ClassVar[frozenset[str]] = frozenset()
+    asks: frozenset[str] = frozenset()
     # The probability that its guarantee fails; None where it never does, or where there is none
-    delta: ClassVar[float | None] = None
-    featured: ClassVar[bool] = True  # Whether it is also shown with public features
+    delta: float | None = None
+    featured: bool = True  # Whether it is also shown with public features
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Learn from a world the scores that devices rank items by."""
@@ -99,3 +102,24 @@ class Row:
     def remarks(self, settings: Comparison) -> tuple[str, ...]:  # noqa: ARG002 (rows override it)
         """Return sentences about the row that stand below the tables; by default none."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class TabledRow(Row):
+    """A row that a function learns."""
+
+    trust_model: str
+    mechanism: str
+    learn: Callable[[FileWorld, RowRequest], LearnedScores]
+    asks: frozenset[str] = frozenset()
+    delta: float | None = None
+    featured: bool = True
+    suits: Callable[[RatingTable], bool] = lambda _: True
+
+    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
+        """Learn by the function."""
+        return self.learn(world, request)
+
+    def fits(self, table: RatingTable) -> bool:
+        """Return whether the function can learn from such a file."""
+        return self.suits(table)

@@ -34,14 +34,13 @@ from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 from scenarios.studies.sweep.online_sweep import BESIDE, RatingsSweep, client_rows
 
 SHOWN = 8  # Digits of the digest of source and settings that a row's name carries: changed code is another row
-ORDER = 1000
 
 
 @cache
 def _row(custom: OwnSettings) -> LocalRow:
     mechanism, helpers = custom.mechanism(), custom.helpers
     name = f"{type(mechanism).__name__}@{identity(mechanism, helpers)[:SHOWN]}"
-    return LocalRow(name, ORDER, mechanism, None, lambda *_: {"helpers": helpers})
+    return LocalRow(name, mechanism, None, lambda *_: {"helpers": helpers})
 
 
 def custom_rows(settings: Comparison) -> Mapping[str, LocalRow]:
@@ -69,9 +68,7 @@ def check_custom(settings: Comparison, people: int, items: int) -> list[str]:
             )
         hows = []
         for epsilon in settings.epsilon:
-            request = RowRequest(
-                settings=settings, epsilon=epsilon, users=people_at_least, public=0, seed=settings.seed
-            )
+            request = RowRequest(settings=settings, epsilon=epsilon, users=people_at_least, seed=settings.seed)
             if checked := RunSpec(row.scenario_of(items, request)).own:
                 hows.append(checked[1].how)
         values = "".join(f", {name} {value}" for name, value in custom.values().items())
@@ -260,13 +257,8 @@ def measure(settings: Comparison, key: CompareKey) -> CompareMeasurement:
         losses = client_rows(panel_sweep(settings).scenario(key.mechanism, key.seed), clients_of(settings, key.seed))
         return CompareMeasurement(scores=(), simulated=DEVICES, losses=losses, seconds=time.perf_counter() - begin)
     world, row = world_of(settings, key.seed), rows_of(settings)[f"{key.trust_model}: {key.mechanism}"]
-    request = RowRequest(
-        settings=settings,
-        epsilon=parse_epsilon(key.epsilon) if key.epsilon else None,
-        users=key.users,
-        public=float(key.public or 0),
-        seed=key.seed,
-    )
+    epsilon, public = parse_epsilon(key.epsilon) if key.epsilon else None, float(key.public or 0)
+    request = RowRequest(settings=settings, epsilon=epsilon, users=key.users, public=public, seed=key.seed)
     learned = row.advise(world, request)
     variants = (False, True) if world.features is not None and row.featured else (False,)
     scores = tuple(score(world, learned, request, features=features) for features in variants)

@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from coordinator.protocol.arrays import Floats
+from coordinator.protocol.budget import as_json, parse_epsilon
 from scenarios.data.datasets import RatingTable
 from scenarios.show.intervals import CONFIDENCE
 from scenarios.show.tables import Cell, interval_of, percent, ratio, remark, short, show_rows, show_table, whole
@@ -41,22 +42,20 @@ def summarize(
     for key, unit in units.items():
         for one in unit.scores:
             grouped[(*key[:-1], one.features)].append((key, unit, one))
-    plain = {key.seed: one for key, _, one in grouped.get(_plain_of(units), ())}
+    scores = [(key, one) for key, unit in units.items() for one in unit.scores]
+    plain = {key.seed: one for key, one in scores if key[:2] == ("none", "popularity") and not one.features}
     deltas = {(row.trust_model, row.mechanism): row.delta for row in rows_of(settings).values()}
     rows = [
         _row(of, plain) | _promised(of[0][0], deltas)
         for of in grouped.values()
         if of[0][0].users % table.users == 0  # others were measured for the numbers of people alone
     ]
-    constants = {name: getattr(settings, name) for name in PUBLIC}
     return {
         "ratings": settings.ratings.name,
         "people_in_file": table.users,
         "items": table.count,
-        "split_by": settings.split_by,
-        "held_out": settings.held_out,
-        "like_from": settings.like_from,
-        "public_constants": constants,
+        **{name: getattr(settings, name) for name in ("split_by", "held_out", "like_from")},
+        "public_constants": {name: getattr(settings, name) for name in PUBLIC},
         "from_the_file": ["items"],
         "duplicates": settings.duplicates,
         "min_ratings": settings.min_ratings,
@@ -106,11 +105,6 @@ def _taken(settings: Comparison) -> str:
     return f"constants of mechanisms are declared{group}; {of_file}"
 
 
-def _plain_of(units: Mapping[CompareKey, CompareMeasurement]) -> tuple[Any, ...]:
-    keys = [key for key in units if key[:2] == ("none", "popularity")]
-    return (*keys[0][:-1], False) if keys else ()
-
-
 def _row(
     of: Sequence[tuple[CompareKey, CompareMeasurement, ListScores]], plain: Mapping[int, ListScores]
 ) -> dict[str, Any]:
@@ -152,10 +146,7 @@ def _named(
 
 
 def _number(epsilon: str) -> float | str | None:
-    if not epsilon or epsilon == "inf":
-        return epsilon or None
-    over, _, under = epsilon.partition("/")
-    return float(over) / float(under or 1)
+    return as_json(parse_epsilon(epsilon)) if epsilon else None
 
 
 def _reached(

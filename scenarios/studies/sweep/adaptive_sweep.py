@@ -39,7 +39,7 @@ from scenarios.show.intervals import (
     ratio_interval,
     share_interval,
 )
-from scenarios.show.tables import interval, ratio, remark, show_table, whole
+from scenarios.show.tables import interval_of, ratio, remark, show_table, whole
 from scenarios.store.round_store import InMemoryRounds, NoStore, RoundStore
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.sweep.sweeps import Sweep
@@ -184,10 +184,6 @@ def _items(value: Any) -> Any:
     return tuple(sorted(items))
 
 
-def _schemes(value: Any) -> Any:
-    return names_among(value, SCHEMES, "scheme")
-
-
 Units = Mapping[SchemeKey, SchemeMeasurement]
 Row = Mapping[str, Any]
 
@@ -216,7 +212,7 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
     statistic: Literal["devices", "moments"] = Field(
         DEVICES, description="devices answer, or moments: sign sensing is emulated [devices]."
     )
-    schemes: Annotated[tuple[str, ...], BeforeValidator(_schemes)] = Field(
+    schemes: Annotated[tuple[str, ...], BeforeValidator(partial(names_among, choices=SCHEMES, what="scheme"))] = Field(
         tuple(SCHEMES), description="Some of them, by ',' [all]."
     )
 
@@ -351,9 +347,10 @@ class AdaptiveSweep(BaseModel, Sweep[SchemeKey, SchemeMeasurement]):
         if scheme.adaptive and every:
             right = share_interval(sum(bool(one.right) for one in every), len(every))
         row = {"items": items, "rated": setting.rated, "scheme": name, "label": self.label(name)}
-        row |= {"adaptive": scheme.adaptive, "seeds": len(every)}
         return {
             **row,
+            "adaptive": scheme.adaptive,
+            "seeds": len(every),
             **dict(zip(("users", "low", "high"), users, strict=True)),
             **named(right, "right"),
             "rounds": sum(one.rounds for one in every) / len(every) if every else None,
@@ -448,8 +445,7 @@ def whom(row: Row) -> str:
 
 
 def _reach(row: Row, name: str, write: Callable[[Any], str]) -> str:
-    low, high = (row[f"{name}{end}"] for end in ("low", "high"))
-    return interval(low, high, write, missing="open") or "[open, open]"
+    return interval_of(row, name, write, missing="open") or "[open, open]"
 
 
 def _users_reach(row: Row) -> str:
@@ -471,5 +467,5 @@ _COLUMNS: dict[str, Callable[[Row], str]] = {
     "rounds": lambda row: "" if row["rounds"] is None else f"{row['rounds']:.3g}",
     "planned": lambda row: "" if row["predicted"] is None else whole(row["predicted"]),
     "ratio": _ratio,
-    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio_", ratio),
+    "its 95 %": lambda row: "" if row["ratio"] in (None, 1.0) else _reach(row, "ratio", ratio),
 }

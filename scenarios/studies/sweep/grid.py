@@ -105,6 +105,12 @@ def variant(setting: Scenario) -> str:
     return " ".join(words)
 
 
+def setting_text(name: str, row: Mapping[str, Any]) -> str:
+    """Return a field of a row's setting as tables show it; nothing where a setting does not say it."""
+    value = row[name]
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def fields_of(setting: Scenario) -> dict[str, Any]:
     """Return the fields of a setting that tables show, as JSON values."""
     return {

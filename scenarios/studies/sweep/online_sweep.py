@@ -42,7 +42,7 @@ from scenarios.log import console
 from scenarios.show.columns import finite
 from scenarios.show.intervals import CONFIDENCE, mean_interval, named, standard_error
 from scenarios.show.tables import Cell, interval_of, number, percent, remark, show_rows
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.sweep.sweeps import Sweep, values_of
 
 RANDOM, HALVING = "random", "halving"
 WORLDS: dict[str, Callable[[OnlineScenario], OnlineWorld]] = {RANDOM: build_world, HALVING: halving_world}
@@ -195,6 +195,9 @@ class PlantedMeasurement:
     recommendations_sha256: str  # Equal on every backend
 
 
+PlantedUnits = Mapping[PlantedKey, PlantedMeasurement]
+
+
 def measure_planted(scenario: OnlineScenario, environment: str) -> PlantedMeasurement:
     """Serve the client of a planted world."""
     world = WORLDS[environment](scenario)
@@ -268,10 +271,8 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         for name in wrong:
             if values.get(name) is not None:
                 raise InputError(f"{name} is {values[name]!r}, which is about {why}")
-        options = validated(
-            OnlineSweepOptions, None, {name: values.get(name) for name in OnlineSweepOptions.model_fields}
-        )
-        scenario = {name: values.get(name) for name in _SCENARIO}
+        options = validated(OnlineSweepOptions, None, values_of(OnlineSweepOptions.model_fields, values))
+        scenario = values_of(_SCENARIO, values)
         if ratings is not None:
             return RatingsSweep.of(Path(ratings), scenario, options)
         one = validated(OnlineScenario, None, scenario)
@@ -289,8 +290,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         for recommender in self.recommenders or ():
             if recommender not in {point.recommender for point in self.points}:
                 kind = recommender_of(recommender)
-                why = "" if kind.promised else ": it needs D = R = 0"
-                why = ": it has two objects only" if kind.sharp else why
+                why = ": it has two objects only" if kind.sharp else "" if kind.promised else ": it needs D = R = 0"
                 raise InputError(
                     f"recommender {recommender} applies on none of the axes {', '.join(self.axes)}{why}; leave it out, "
                     "or add an axis"
@@ -323,9 +323,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         """Return what makes it another sweep, as JSON values: its base, not which units there are."""
         return {"sweep": "online", **self.base._asdict()}
 
-    def units(
-        self, done: Mapping[PlantedKey, PlantedMeasurement]
-    ) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
+    def units(self, done: PlantedUnits) -> dict[PlantedKey, Callable[[], PlantedMeasurement]]:
         """Return a unit each point and seed, those of several axes once."""
         return {
             PlantedKey(point.recommender, *point.setting, seed): partial(
@@ -335,7 +333,7 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
             for point in self.points
         }
 
-    def result(self, units: Mapping[PlantedKey, PlantedMeasurement]) -> dict[str, Any]:
+    def result(self, units: PlantedUnits) -> dict[str, Any]:
         """Return what was asked for, what each axis shows (``panels``), and a row for every point.
 
         None: not known, or not proved; "inf": no finite number. ``loss`` is the mean over seeds, ``loss_se`` its
@@ -366,14 +364,13 @@ class OnlineSweep(Sweep[PlantedKey, PlantedMeasurement]):
         remark(console, f"{title}: means over {result['seeds']} seeds")
         for name in result["axes"]:
             rows = [row for row in result["points"] if row["axis"] == name]
-            columns: list[tuple[str, Cell]] = [
-                (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}"),
-                ("recommender", partial(_starred, rows[0]["environment"])),
-                *_POINT_COLUMNS,
-            ]
+            # With a star where it met another environment than most
+            stars = {row["environment"]: "" if row["environment"] == rows[0]["environment"] else " *" for row in rows}
             lines: list[Row | None] = []
             for _, group in itertools.groupby(rows, lambda row: row["x"]):
-                lines += [*group, None]
+                lines += [*({**row, "name": row["recommender"] + stars[row["environment"]]} for row in group), None]
+            x: tuple[str, Cell] = (AXES[name].label.rpartition(" ")[2], lambda row: f"{row['x']:,}")
+            columns = [x, ("recommender", "name"), *_POINT_COLUMNS]
             show_rows(console, columns, lines[:-1], title=f"{name}: {AXES[name].same(rows)}", **_NAMED, names=2)
         remark(
             console,
@@ -496,11 +493,6 @@ def rows_table(rows: Sequence[Row]) -> pd.DataFrame:
     return table.astype({str(name): float for name in table if table[name].map(lambda value: value == "inf").any()})
 
 
-def _starred(environment: str, row: Row) -> str:
-    """Return a row's recommender, with a star where it met another environment than most."""
-    return f"{row['recommender']}{'' if row['environment'] == environment else ' *'}"
-
-
 _POINT_COLUMNS: tuple[tuple[str, Cell], ...] = (
     ("loss", "loss"),
     ("s.e.", "loss_se"),
@@ -544,10 +536,8 @@ def client_rows(scenario: OnlineScenario, world: OnlineWorld) -> tuple[dict[str,
     return tuple({name: record[name] for name in CLIENT_COLUMNS} for record in records)
 
 
-@functools.lru_cache(maxsize=1)
-def world_of(scenario: OnlineScenario) -> OnlineWorld:
-    """Return a scenario's world; the last one is cached, since all recommenders serve the same clients."""
-    return build_world(scenario)
+world_of = functools.lru_cache(maxsize=1)(build_world)
+"""A scenario's world; the last one is cached, since all recommenders serve the same clients."""
 
 
 def measure_clients(scenario: OnlineScenario) -> ClientsMeasurement:
@@ -650,13 +640,11 @@ class RatingsSweep(Sweep[ClientsKey, ClientsMeasurement]):
         seeds = result["seeds"]
         remark(console, f"{title}: {result['distinct_clients']} clients, {seeds} seed{'s' if seeds > 1 else ''}")
         first = "measured of clients"
-        world = [{"label": label, **result["world"][name]} for name, label in _SHOWN.items()]
+        world = [{"label": label, **result["world"][name]} for name, label in _WORLD.items() if label]
         spread = [(which, which) for which in _SPREAD]
-        show_rows(console, [(first, lambda row: row["label"]), *spread], world, words=(first,))
+        show_rows(console, [(first, "label"), *spread], world, words=(first,))
         for columns in (_LOSSES, _SIZE_COLUMNS):
-            show_rows(
-                console, [("recommender", lambda row: row["recommender"]), *columns], result["recommenders"], **_NAMED
-            )
+            show_rows(console, [("recommender", "recommender"), *columns], result["recommenders"], **_NAMED)
         remark(
             console,
             "share: of the rounds; less random, less plurality: differences of shares, client by client, below 0 is "
@@ -696,13 +684,12 @@ def _interval(name: str, values: pd.Series[float]) -> dict[str, float | None]:
     return named(mean_interval(list(values)), name)
 
 
-_WORLD = ("rounds", "skipped", "voters", "peers", "diversity", "radius", "loss_random", "radius_share", "random_share")
-"""What is measured of each client."""
-_SHOWN = {
+_WORLD = {
     "rounds": "rounds T", "skipped": "rounds skipped", "voters": "voters N", "peers": "peers P",
-    "diversity": "diversity D", "radius": "radius R", "radius_share": "R / T",
+    "diversity": "diversity D", "radius": "radius R", "loss_random": "", "radius_share": "R / T",
     "random_share": "random's loss / T",
 }  # fmt: skip
+"""What is measured of each client, and what it is called where it is shown."""
 
 
 def _with_interval(heading: str, name: str, write: Callable[[Any], str]) -> tuple[tuple[str, Cell], ...]:

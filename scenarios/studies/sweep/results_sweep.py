@@ -19,10 +19,10 @@ from scenarios.config.files import brief
 from scenarios.config.settings import validated
 from scenarios.experiment.experiment import Experiment, Running
 from scenarios.experiments import EXPERIMENTS
-from scenarios.show.columns import Average, Column, mean_of
+from scenarios.show.columns import Average, mean_of
 from scenarios.show.intervals import CONFIDENCE, named, quantile_interval
-from scenarios.show.tables import interval_of, is_number, number, remark, show_table
-from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded
+from scenarios.show.tables import Cell, interval_of, is_number, remark, show_rows
+from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, setting_text
 from scenarios.studies.sweep.threshold import BisectionRange
 
 MEASURED = (Average.MEAN, Average.COUNT, Average.SHARE)
@@ -173,7 +173,9 @@ class ResultsSweep(GridSweep):
         places = range(len(self.settings))
         every = [[one.record for key, one in units.items() if key.setting == place] for place in places]
         means = [mean_of(self.runs.columns, records) for records in every]
-        shown = [] if self.threshold is not None else self._columns()
+        by_name = {column.name: column for column in self.runs.columns}
+        shown = [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
+        shown = shown if self.threshold is None else []
         columns = [column for column in shown if any(one.get(column.name) is not None for one in means)]
         rows = []
         for place, (mean, varied) in enumerate(zip(means, self.varied, strict=True)):
@@ -192,10 +194,6 @@ class ResultsSweep(GridSweep):
         shared = {"experiment": self.experiment, "varied": list(self.varied[0]), "columns": words}
         return {"sweep": "results", **shared, "interval": CONFIDENCE, "settings": rows}
 
-    def _columns(self) -> list[Column]:
-        by_name = {column.name: column for column in self.runs.columns}
-        return [by_name[name] for name in self.columns] or [one for one in by_name.values() if one.average in MEASURED]
-
     def show(self, console: Console, result: Mapping[str, Any], title: str) -> None:
         """Print all settings of one column after the other."""
         varied: list[str] = result["varied"]
@@ -203,15 +201,9 @@ class ResultsSweep(GridSweep):
         remark(console, f"{title}: blindrec {result['experiment']}, {how} over {seeds} seed{'s' if seeds > 1 else ''}")
         texts = [one for one in varied if not all(is_number(row[one]) for row in result["settings"])]
         for name, words in result["columns"].items():
-            rows = [
-                [*(_text(row[one]) for one in varied), number(row[name]), interval_of(row, name)]
-                for row in result["settings"]
-            ]
-            show_table(console, [*varied, name, "95 %"], rows, title=words, words=texts, names=len(varied))
+            columns: list[tuple[str, Cell]] = [(one, partial(setting_text, one)) for one in varied]
+            columns += [(name, name), ("95 %", partial(interval_of, name=name))]
+            show_rows(console, columns, result["settings"], title=words, words=texts, names=len(varied))
 
 
 ResultsSweep.fields = ResultsSweep.model_fields
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

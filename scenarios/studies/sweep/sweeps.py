@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -111,6 +111,11 @@ unit), {rows} and every figure as a picture; all its points, bounds included, st
         return pd.DataFrame([self.line(key, one) for key, one in units.items()])
 
 
+def values_of(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a grid's values of these names; None where it does not say one."""
+    return {name: values.get(name) for name in names}
+
+
 BUILT_IN = Path(__file__).parent / "grids"
 KINDS = {
     "users": "scenarios.studies.sweep.users_sweep:UsersSweep",
@@ -147,17 +152,16 @@ def load_sweep(
     grid: str | Path | Mapping[str, Any], *, seeds: int | None = None, allow_code: bool = False
 ) -> Sweep[Any, Any]:
     """Return the sweep of a built-in grid by its name, of a TOML file, or of what such a file holds."""
-    values = dict(grid) if isinstance(grid, Mapping) else _file(str(grid))
-    if not (allow_code or isinstance(grid, Mapping)):
-        refuse_code(values, f"grid file {grid}")
+    if isinstance(grid, Mapping):
+        values = dict(grid)
+    else:
+        names, path = built_in_grids(), Path(grid)
+        if str(grid) not in names and not path.suffix and not path.exists():
+            raise InputError(f"grid {str(grid)!r} is unknown; name a TOML file or one of {', '.join(names)}")
+        values = read_toml(BUILT_IN / f"{grid}.toml" if str(grid) in names else path, "grid file")
+        if not allow_code:
+            refuse_code(values, f"grid file {grid}")
     return sweep_of(values if seeds is None else {**values, "seeds": seeds})
-
-
-def _file(name: str) -> dict[str, Any]:
-    built_in = name in built_in_grids()
-    if not built_in and not Path(name).suffix and not Path(name).exists():
-        raise InputError(f"grid {name!r} is unknown; name a TOML file or one of {', '.join(built_in_grids())}")
-    return read_toml(BUILT_IN / f"{name}.toml" if built_in else Path(name), "grid file")
 
 
 def built_in_grids() -> list[str]:

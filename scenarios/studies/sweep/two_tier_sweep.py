@@ -28,7 +28,7 @@ from scenarios.log import console
 from scenarios.show.intervals import mean_interval, named
 from scenarios.show.records import versions
 from scenarios.show.tables import interval_of, show_attack, show_table
-from scenarios.studies.sweep.sweeps import Sweep
+from scenarios.studies.sweep.sweeps import Sweep, values_of
 
 LEFT, RIGHT, SECOND, ATTACK, SETTINGS = "1-left", "1-right", "2", "attack", "settings"
 FIGURES = (LEFT, RIGHT, SECOND, ATTACK)
@@ -66,12 +66,7 @@ class TwoTierMeasurement:
 
 
 def measure_two_tier(
-    scenario: TwoTier,
-    *,
-    every: int = 0,
-    budget: int | None = None,
-    settings_only: bool = False,
-    attacks: bool = False,
+    scenario: TwoTier, *, every: int = 0, budget: int | None = None, settings_only: bool = False, attacks: bool = False
 ) -> TwoTierMeasurement:
     """Follow one course in this process, on one thread, with ``every`` private devices between two points.
 
@@ -127,9 +122,7 @@ _ANY: dict[str, Any] = {
 """What a table does not depend on."""
 
 
-@lru_cache(maxsize=1)
-def _table(scenario: TwoTier) -> RatingTable:
-    return read_table(scenario)
+_table = lru_cache(maxsize=1)(read_table)
 
 
 def _users_for(scenario: TwoTier, table: RatingTable, budget: int) -> int:
@@ -168,10 +161,7 @@ class TwoTierSweep(Sweep[TwoTierKey, TwoTierMeasurement]):
     ratings: int
     every: int  # Private devices between two points of Figure 2
     key, measurement, rows_in, tables = TwoTierKey, TwoTierMeasurement, "summary", ("points.csv", "summary.csv")
-    fields: ClassVar = {
-        **TwoTierSweepOptions.model_fields,
-        **{name: TwoTier.model_fields[name] for name in _SCENARIO},
-    }
+    fields: ClassVar = {**TwoTierSweepOptions.model_fields, **{name: TwoTier.model_fields[name] for name in _SCENARIO}}
     help: ClassVar = """Draw the paper's figures over seeds: errors against public users, and against private devices \
 that answer.
 
@@ -184,10 +174,8 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> TwoTierSweep:
         """Check everything that can be checked before a unit runs."""
-        options = validated(
-            TwoTierSweepOptions, None, {name: values.get(name) for name in TwoTierSweepOptions.model_fields}
-        )
-        base = validated(TwoTier, None, {**{name: values.get(name) for name in _SCENARIO}, "mechanism": NONE})
+        options = validated(TwoTierSweepOptions, None, values_of(TwoTierSweepOptions.model_fields, values))
+        base = validated(TwoTier, None, {**values_of(_SCENARIO, values), "mechanism": NONE})
         figures = names_among(options.figures, FIGURES, "figure")
         curves = tuple(options.mechanisms.split(","))
         for curve in curves:
@@ -232,10 +220,8 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
             if RIGHT in self.figures:
                 for by in ("most", "random"):
                     for budget in (round(share * self.ratings) for share in SHARES):
-                        yield (
-                            TwoTierKey(RIGHT, by, budget, seed),
-                            self._course(alone | {"public_by": by}, budget=budget),
-                        )
+                        course = self._course(alone | {"public_by": by}, budget=budget)
+                        yield TwoTierKey(RIGHT, by, budget, seed), course
             if SECOND in self.figures:
                 yield TwoTierKey(SETTINGS, "", 0, seed), self._course(alone, settings_only=True)
 
@@ -294,9 +280,8 @@ Rank, regularisation and the weights of noisy releases are chosen on held-out pu
         lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for row in sorted(result["summary"], key=lambda row: row["x"]):
             lines.setdefault((row["figure"], row["curve"]), []).append(row)
-        rows = [
-            _ends(*curve, lines[curve]) for curve in dict.fromkeys((r["figure"], r["curve"]) for r in result["summary"])
-        ]
+        curves = dict.fromkeys((row["figure"], row["curve"]) for row in result["summary"])
+        rows = [_ends(*curve, lines[curve]) for curve in curves]
         columns = ("figure", "curve", "from", "RMSE", "to", "its RMSE", "95 %", "gain", "its 95 %")
         if rows:
             show_table(console, columns, rows, title=title, words=("figure", "curve"), names=2)

@@ -24,7 +24,7 @@ from scenarios.data.populations import cluster_sizes, populate, settle
 from scenarios.show.intervals import CONFIDENCE, median_interval, paired_ratio, standard_error
 from scenarios.show.tables import Cell, interval_of, ratio, remark, show_rows, show_table, whole
 from scenarios.studies.planner.least_users import Target
-from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, fields_of
+from scenarios.studies.sweep.grid import FIRST_SEED, GridSweep, SettingKey, expanded, fields_of, setting_text
 from scenarios.studies.sweep.threshold import (
     LABELS,
     TOP,
@@ -332,7 +332,7 @@ class UsersSweep(GridSweep):
         settings: Sequence[Row] = result["settings"]
         share = float(result["share"])
         shown = [name for name in _SETTING if name in AXES or len({row[name] for row in settings}) > 1]
-        fields: list[tuple[str, Cell]] = [(name, partial(_field, name)) for name in shown]
+        fields: list[tuple[str, Cell]] = [(name, partial(setting_text, name)) for name in shown]
         how: dict[str, Any] = {"words": _WORDS, "names": len(shown) + 1}
         success = ("success", partial(_success, share))
         columns = [*fields, success, *_USERS_COLUMNS]
@@ -500,10 +500,6 @@ def _planned(row: Row) -> str:
     """Return the planner's number, marked where the measured interval does not hold it."""
     predicted = row.get("predicted")
     return "" if predicted is None else f"{whole(predicted)}{' !' if row['inside'] is False else ''}"
-
-
-def _field(name: str, row: Row) -> str:
-    return f"{row[name]:,}" if isinstance(row[name], int) else str(row[name])
 
 
 def _success(share: float, row: Row) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -37,7 +37,7 @@ from scenarios.families.main.run import run
 from scenarios.studies.compare import sum_laws as laws
 from scenarios.studies.compare.advisors import pair_advice, pair_constants
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES, Comparison
-from scenarios.studies.compare.row import AGGREGATE, DEVICES, LearnedScores, Row, RowRequest
+from scenarios.studies.compare.row import AGGREGATE, BY_PEOPLE, DEVICES, LearnedScores, Row, RowRequest
 from scenarios.studies.compare.worlds import FileWorld, world_of
 
 PRIOR = 1.0  # Likes and dislikes that are added to every item's public ones (a beta prior)
@@ -123,7 +123,7 @@ def model_of_sums(query: Query, sums: AnchorStatistic, rates: ItemRates, setting
 def limit_of(settings: Comparison, seed: int) -> tuple[Indices, Subspace]:
     """Return the pool and its directions in the limit of infinitely many answers without noise, with public rates."""
     world = world_of(settings, seed)
-    query = question(RowRequest(settings=settings, epsilon=None, users=0, public=0, seed=seed), public_rates(world))
+    query = question(RowRequest(settings=settings, epsilon=None, users=0, seed=seed), public_rates(world))
     pool = pool_of(query)
     with one_thread():
         return pool, subspace(pair_matrix(laws.pair_means(query, world.fold), pool.size), 0.0)
@@ -152,15 +152,14 @@ class LocalRow(Row):
     """A mechanism of `blindrec run` that ranks items by its estimates, not by their clusters."""
 
     mechanism: str
-    order: int
     design: str | Mechanism  # The mechanism's name there, or a custom mechanism
     # It samples the sum of this many answers, see `sum_laws`; with None only devices can answer
     law: laws.Law | None
     # Its settings from the comparison's public constants and the number of items
     settings: Callable[[Comparison, int], Mapping[str, Any]] = lambda *_: {}
 
-    trust_model: ClassVar[str] = "local"
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+    trust_model: str = "local"
+    asks: frozenset[str] = BY_PEOPLE
 
     def reaches(self, users: int, settings: Comparison) -> bool:
         """Return whether there is a law to sample from, where there are too many people to answer one by one."""
@@ -231,21 +230,23 @@ def pair_settings(settings: Comparison, items: int) -> Mapping[str, Any]:
     return pair_constants(settings, items) | ({"counted_group": settings.counted} if settings.counted else {})
 
 
-SET = LocalRow("set", 40, "set", laws.set_counts, set_sizes)
-SIGN = LocalRow("sign", 20, "sign", laws.sign_agreements)
-PAIRS = LocalRow("pairs", 50, "pairs", laws.group_counts, pair_settings)
+SET = LocalRow("set", "set", laws.set_counts, set_sizes)
+SIGN = LocalRow("sign", "sign", laws.sign_agreements)
+PAIRS = LocalRow("pairs", "pairs", laws.group_counts, pair_settings)
 
 
 LIKING, JUDGING = 0.3, 0.15
 """Shares of devices that report which items they like, and how they rate all items, where rates are not public."""
 
 
+@dataclass(frozen=True, slots=True)
 class Directions(Row):
     """Directions of taste by signs of pairs."""
 
-    trust_model, mechanism, order = "local", "directions", 60
-    rates_public: ClassVar[bool] = False  # Whether rates of single items are public; otherwise devices report them
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
+    trust_model: str
+    rates_public: bool  # Whether rates of single items are public; otherwise devices report them
+    mechanism: str = "directions"
+    asks: frozenset[str] = BY_PEOPLE
 
     def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
         """Let devices answer, or sample the sums of their answers; devices apply directions to their own ratings."""
@@ -311,12 +312,6 @@ class Directions(Row):
         return tuple(f"{self.trust_model}: {self.mechanism}: {sentence}" for sentence in (limit, *public))
 
 
-class WithPublicRates(Directions):
-    """The same where rates of single items are public."""
-
-    trust_model, order, rates_public = PUBLIC_RATES, 10, True
-
-
 def _groups(users: int) -> list[int]:
     """Return how many devices report which items they like, and how many report how they rate all."""
     return [max(1, round(share * users)) for share in (LIKING, JUDGING)]
@@ -327,11 +322,11 @@ def _rated(world: FileWorld, request: RowRequest) -> float:
 
 
 ROWS = (
-    LocalRow("subset", 10, "subset", laws.subset_counts),
+    LocalRow("subset", "subset", laws.subset_counts),
     SIGN,
-    LocalRow("MaxSense", 30, "maxsense", laws.sensed_scores, lambda settings, _: {"theta": settings.sensed}),
+    LocalRow("MaxSense", "maxsense", laws.sensed_scores, lambda settings, _: {"theta": settings.sensed}),
     SET,
     PAIRS,
-    Directions(),
-    WithPublicRates(),
+    Directions("local", rates_public=False),
+    Directions(PUBLIC_RATES, rates_public=True),
 )

@@ -1,9 +1,8 @@
 """Rows where some people's ratings are public: models learned from these, combined with private devices' answers."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, ClassVar
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -31,9 +30,9 @@ from scenarios.families.two_tier.two_tier_scenario import (
     scale_of,
 )
 from scenarios.families.two_tier.two_tier_worlds import UserSplit
-from scenarios.studies.compare.advisors import ease, neighbours, of_gram, pair_advice
+from scenarios.studies.compare.advisors import MODELS, of_gram, pair_advice
 from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
+from scenarios.studies.compare.row import BY_PUBLIC, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.rows.local import SET
 from scenarios.studies.compare.worlds import FileWorld, table_of, world_of
 
@@ -45,56 +44,34 @@ def split_people(world: FileWorld, request: RowRequest) -> tuple[Ints, Ints]:
     return public_people(world.people, request.public, request.seed)
 
 
-@dataclass(frozen=True, slots=True)
-class PublicModelRow(Row):
-    """A model of public people's likes alone, which private people apply to their own."""
-
-    mechanism: str
-    order: int
-    # Takes the public likes and the constants; None to rank items by how many public people like them
-    fit: Callable[[Any, Comparison], Scorer] | None = None
-
-    trust_model: ClassVar[str] = "two-tier"
-    asks: ClassVar[frozenset[str]] = frozenset({"public"})
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Learn from public people."""
-        public, private = split_people(world, request)
-        likes = world.matrix[public]
-        counts = likes.sum(axis=0).astype(np.float64)
-        scorer = None if self.fit is None else self.fit(likes, request.settings)
-        return LearnedScores(
-            popularity=counts, floor=0.5 if scorer is None else LEAST_SCORE, scorer=scorer, people=private
-        )
+def public_model(name: str | None, world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Fit a model to public people's likes alone, which private people apply to their own; None counts the likes."""
+    public, private = split_people(world, request)
+    likes = world.matrix[public]
+    scorer, floor = (None, 0.5) if name is None else (MODELS[name](likes, request.settings), LEAST_SCORE)
+    counts = likes.sum(axis=0).astype(np.float64)
+    return LearnedScores(popularity=counts, floor=floor, scorer=scorer, people=private)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedRow(Row):
-    """Popularity that combines public people's and private devices' estimates, weighted by their precision."""
+def set_popularity(world: FileWorld, request: RowRequest, *, lifts: bool) -> LearnedScores:
+    """Ask private devices by the set mechanism, and weight their estimates and public people's by their precision.
 
-    mechanism: str
-    order: int
-    lifts: bool  # Whether public people's co-occurrences, as lifts, are multiplied by it and EASE applied
-
-    trust_model: ClassVar[str] = "two-tier"
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "public"})
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Ask private devices by the set mechanism, and combine both estimates."""
-        public, private = split_people(world, request)
-        likes = world.matrix[public]
-        declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
-        model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
-        sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
-        of_public = PublicCounts(counts=counts, sizes=sizes)
-        popularity, _ = of_public.posterior(model.score, model.error, request.settings.likes)
-        if not self.lifts:
-            return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
-        pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
-        weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge)
-        lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
-        advice = pair_advice(lifts, popularity, request.coins.permutation(world.items), noise=0.0)
-        return replace(advice, people=private)
+    With ``lifts`` public people's co-occurrences, as lifts, are multiplied by this popularity and EASE applied.
+    """
+    public, private = split_people(world, request)
+    likes = world.matrix[public]
+    declared = request.settings.model_copy(update={"counted": 0.0})  # weights need a known w
+    model = SET.model_of_answers(world.of(private), replace(request, users=private.size, settings=declared))
+    sizes, counts = (np.rint(likes.sum(axis=axis)).astype(np.int64) for axis in (1, 0))
+    of_public = PublicCounts(counts=counts, sizes=sizes)
+    popularity, _ = of_public.posterior(model.score, model.error, request.settings.likes)
+    if not lifts:
+        return LearnedScores(popularity=popularity, floor=LEAST_SCORE, people=private)
+    pool = np.sort(request.ranked(popularity)[: request.settings.lift_items]).astype(np.int32)
+    weights = of_gram(lifted(likes[:, pool], popularity[pool]), request.settings.ridge)
+    model_of_lifts = ItemToItem(pool=pool, liked=popularity[pool], weights=weights)
+    advice = pair_advice(model_of_lifts, popularity, request.coins.permutation(world.items), noise=0.0)
+    return replace(advice, people=private)
 
 
 def lifted(likes: Any, popularity: Floats) -> Floats2:
@@ -117,41 +94,33 @@ def ratings_left(table: RatingTable, world: FileWorld) -> Rows:
     return table.valued(np.asarray(table.values, np.float64)).where(in_training)
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRow(Row):
-    """Ratings predicted from public people's, and one release by each private device about its completed ratings."""
+def can_complete(how: str, table: RatingTable) -> bool:
+    """Return whether ratings differ, and have a finite scale where devices sample a rating."""
+    levels = np.unique(table.values).size
+    return levels > 1 and (not needs_scale(how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
 
-    mechanism: str
-    order: int
-    how: str  # The mechanism of `blindrec two-tier`; `NONE` where private devices release nothing
 
-    trust_model: ClassVar[str] = "two-tier"
-    asks: ClassVar[frozenset[str]] = frozenset({"public"})
+def completion(how: str, world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Fit public people's ratings, and absorb what each private device releases about its completed ratings."""
+    dealt, fitting = settled(request.settings, request.public, request.seed)
+    plan = experiment.plan_of(replace(dealt, settings=_two_tier_settings(request.settings, request.seed, how)), fitting)
+    features = follow(plan, InProcess(1)).outcome.features
+    rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
+    rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
+    spread = max(float(np.std(public_rows.values)), 1e-9)
 
-    def fits(self, table: RatingTable) -> bool:
-        """Return whether ratings differ, and have a finite scale where devices sample a rating."""
-        levels = np.unique(table.values).size
-        return levels > 1 and (not needs_scale(self.how) or table.source in PUBLISHED or levels <= MOST_UNDECLARED)
+    def scores(own: Any) -> Floats2:
+        means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
+        chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
+        return chances
 
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Fit public people's ratings, and absorb what private devices release."""
-        dealt, fitting = settled(request.settings, request.public, request.seed)
-        plan = experiment.plan_of(
-            replace(dealt, settings=_two_tier_settings(request.settings, request.seed, self.how)), fitting
-        )
-        features = follow(plan, InProcess(1)).outcome.features
-        rows, public_rows, least = dealt.split.train, dealt.split.public_rows, request.settings.like_from
-        rated = np.bincount(public_rows.items, minlength=world.items).astype(np.float64)
-        spread = max(float(np.std(public_rows.values)), 1e-9)
+    holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
+    _, private = split_people(world, request)
+    return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
 
-        def scores(own: Any) -> Floats2:
-            means = own.sum(axis=1)[:, None] / np.maximum(np.diff(own.indptr), 1)[:, None]
-            chances: Floats2 = rated * ndtr((completed(features, own) - (means if least is None else least)) / spread)
-            return chances
 
-        holds = sparse.csr_array((rows.values, rows.items, rows.starts), shape=(rows.users, rows.count))
-        _, private = split_people(world, request)
-        return LearnedScores(popularity=rated, floor=LEAST_SCORE, scorer=scores, holds=holds, people=private)
+COMPLETIONS = {"trace norm": NONE, "PMC": "pmc", "PMD": "pmd"}
+"""Rows of completed ratings, by their mechanism of `blindrec two-tier`; with `NONE` private devices release nothing."""
 
 
 def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
@@ -162,9 +131,7 @@ def _two_tier_settings(settings: Comparison, seed: int, how: str) -> TwoTier:
 def settled(settings: Comparison, public: float, seed: int) -> tuple[experiment.TwoTierWorld, Fitting]:
     """Return who is public and how their ratings are fitted, which all rows share; rank and kappa are validated."""
     world, table = world_of(settings, seed), table_of(settings)
-    people = split_people(
-        world, RowRequest(settings=settings, epsilon=None, users=world.people, public=public, seed=seed)
-    )
+    people = public_people(world.people, public, seed)
     rows = ratings_left(table, world)
     order = np.random.default_rng(int.from_bytes(derive(seed, "devices that complete"))).permutation(people[1])
     split = UserSplit(train=rows, test=rows.block(0, 0), public=people[0], private=order[:PRIVATE])
@@ -183,12 +150,13 @@ def completed(features: ItemFeatures, own: Any) -> Floats2:
 
 
 ROWS = (
-    PublicModelRow("popularity", 10),
-    PublicModelRow("item kNN", 20, lambda likes, settings: neighbours(likes, settings.neighbours)),
-    PublicModelRow("EASE", 30, lambda likes, settings: ease(likes, settings.ridge)),
-    WeightedRow("popularity with set", 40, lifts=False),
-    WeightedRow("lifts with set", 50, lifts=True),
-    CompletionRow("trace norm", 60, NONE),
-    CompletionRow("PMC", 70, "pmc"),
-    CompletionRow("PMD", 80, "pmd"),
+    TabledRow("two-tier", "popularity", partial(public_model, None), BY_PUBLIC),
+    TabledRow("two-tier", "item kNN", partial(public_model, "item kNN"), BY_PUBLIC),
+    TabledRow("two-tier", "EASE", partial(public_model, "EASE"), BY_PUBLIC),
+    TabledRow("two-tier", "popularity with set", partial(set_popularity, lifts=False), BY_PUBLIC | {"epsilon"}),
+    TabledRow("two-tier", "lifts with set", partial(set_popularity, lifts=True), BY_PUBLIC | {"epsilon"}),
+    *(
+        TabledRow("two-tier", name, partial(completion, how), BY_PUBLIC, suits=partial(can_complete, how))
+        for name, how in COMPLETIONS.items()
+    ),
 )

@@ -1,10 +1,9 @@
 """Rows without privacy, or with a trusted curator who has everybody's ratings and publishes noisy totals."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -16,67 +15,27 @@ from coordinator.protocol.item_models import LEAST_SCORE
 from coordinator.server.decoding.curator import DiscreteLaplace
 from coordinator.server.decoding.pair_model import item_to_item
 from coordinator.server.decoding.threads import one_thread
-from scenarios.data.datasets import RatingTable
-from scenarios.studies.compare.advisors import alternating, decomposed, ease, neighbours, pair_advice, pair_design
-from scenarios.studies.compare.comparison_settings import Comparison
-from scenarios.studies.compare.row import LearnedScores, Row, RowRequest, Scorer
+from scenarios.studies.compare.advisors import MODELS, pair_advice, pair_design
+from scenarios.studies.compare.row import BY_PEOPLE, LearnedScores, RowRequest, TabledRow
 from scenarios.studies.compare.worlds import FileWorld
 
-MOST = 20_000  # Matrices of up to this many rows are inverted
+MOST = 20_000  # Matrices of up to this many rows, people or items, are inverted
 
 
-class Chance(Row):
-    """A random list of each person."""
-
-    trust_model, mechanism, order = "none", "chance", 10
-    featured = False
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Score items at random."""
-        return LearnedScores(
-            popularity=np.ones(world.items), floor=1.0, scorer=lambda own: request.coins.random(own.shape)
-        )
+def chance(world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Give each person a random list."""
+    return LearnedScores(popularity=np.ones(world.items), floor=1.0, scorer=lambda own: request.coins.random(own.shape))
 
 
-class Popularity(Row):
-    """Items by how many people like them."""
-
-    trust_model, mechanism, order = "none", "popularity", 20
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:  # noqa: ARG002 (no coins)
-        """Count likes."""
-        return LearnedScores(popularity=world.popularity, floor=0.5)
+def popularity(world: FileWorld) -> LearnedScores:
+    """Rank items by how many people like them."""
+    return LearnedScores(popularity=world.popularity, floor=0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow(Row):
-    """A model of items that is fitted to all likes."""
-
-    mechanism: str
-    order: int
-    fit: Callable[[Any, Comparison], Scorer]  # Takes the likes and the constants
-    inverts: bool = False  # Whether a matrix as large as people or items is inverted
-
-    trust_model: ClassVar[str] = "none"
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Fit the model."""
-        return LearnedScores(
-            popularity=world.popularity, floor=LEAST_SCORE, scorer=self.fit(world.matrix, request.settings)
-        )
-
-    def fits(self, table: RatingTable) -> bool:
-        """Return whether a matrix that is inverted is small enough."""
-        return not self.inverts or min(table.users, table.count) <= MOST
-
-
-MODELS = (
-    ModelRow("item kNN", 30, lambda likes, settings: neighbours(likes, settings.neighbours)),
-    ModelRow("SVD", 40, lambda likes, settings: decomposed(likes, settings.rank)),
-    ModelRow("EASE", 50, lambda likes, settings: ease(likes, settings.ridge), inverts=True),
-)
-CHECK = ModelRow("ALS", 60, lambda likes, settings: alternating(likes, settings.rank, 1.0))
-"""The model of an external library, for comparison; the row exists only where that package is installed."""
+def model(name: str, world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Fit a model of items to all likes."""
+    scorer = MODELS[name](world.matrix, request.settings)
+    return LearnedScores(popularity=world.popularity, floor=LEAST_SCORE, scorer=scorer)
 
 
 COPIES = 4  # Where a person is sampled more often, this many of its copies choose which likes count
@@ -142,57 +101,42 @@ def counts_of(likes: Any) -> Floats:
     return np.asarray(likes.power(2).sum(axis=0), np.float64)
 
 
-class CuratorCounts(Row):
-    """Counts of likes, with discrete Laplace noise: epsilon-private where a person's ratings are replaced."""
-
-    trust_model, mechanism, order = "curator", "popularity", 10
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Count at most ``curated`` likes of each person."""
-        most = request.settings.curated
-        noise = laplace_noise(request.epsilon, most)
-        counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
-        noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
-        return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
+def laplace_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Count at most ``curated`` likes of each person, with discrete Laplace noise: epsilon-private."""
+    most = request.settings.curated
+    noise = laplace_noise(request.epsilon, most)
+    counts = np.rint(counts_of(limited_likes(world, request, contributors(world, request), most))).astype(np.int64)
+    noisy = (counts + noise.draw(counts.size, request.coins)).astype(np.float64)
+    return LearnedScores.noisy(noisy, math.sqrt(noise.variance))
 
 
-class GaussianCounts(Row):
-    """Counts of likes with Gaussian noise, as pairs have it: (epsilon, 1e-6)-private."""
-
-    trust_model, mechanism, order, delta = "curator", "popularity (Gaussian)", 15, DELTA
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Count as many likes of each person as pairs do."""
-        most = pair_design(request.settings, world.items).device_likes
-        noise = gaussian_noise(request.epsilon, item_change(most))
-        counts = counts_of(limited_likes(world, request, contributors(world, request), most))
-        return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
+def gaussian_counts(world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Count as many likes of each person as pairs do, with Gaussian noise as theirs: (epsilon, 1e-6)-private."""
+    most = pair_design(request.settings, world.items).device_likes
+    noise = gaussian_noise(request.epsilon, item_change(most))
+    counts = counts_of(limited_likes(world, request, contributors(world, request), most))
+    return LearnedScores.noisy(counts + request.coins.normal(0, noise, counts.size), noise)
 
 
-class CuratorPairs(Row):
-    """Counts of pairs among the items liked most, with Gaussian noise, and EASE on them: (epsilon, 1e-6)-private."""
+def curated_pairs(world: FileWorld, request: RowRequest) -> LearnedScores:
+    """Choose the items liked most with a tenth of the budget, count their pairs with the rest, and apply EASE.
 
-    trust_model, mechanism, order, delta = "curator", "pairs with EASE", 20, DELTA
-    asks: ClassVar[frozenset[str]] = frozenset({"epsilon", "scale"})
-
-    def advise(self, world: FileWorld, request: RowRequest) -> LearnedScores:
-        """Choose items with a tenth of the budget, and count their pairs with the rest."""
-        people, design = contributors(world, request), pair_design(request.settings, world.items)
-        most = design.device_likes
-        # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
-        unit = gaussian_noise(request.epsilon, 1.0)
-        noise = unit * item_change(most) * math.sqrt(CHOICE)
-        deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
-        counts = counts_of(limited_likes(world, request, people, most))
-        counts += request.coins.normal(0, noise, counts.size)
-        pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
-        likes = limited_likes(world, request, people, most, pool)
-        gram = (likes.T @ likes).toarray() + symmetric(request.coins.normal(0, deviation, (pool.size, pool.size)))
-        with one_thread():
-            model = item_to_item(pool, np.diag(gram) / request.users, gram / request.users, deviation / request.users)
-        return pair_advice(model, counts, request.coins.permutation(world.items), noise=noise)
+    All noise is Gaussian: (epsilon, 1e-6)-private.
+    """
+    people, design = contributors(world, request), pair_design(request.settings, world.items)
+    most = design.device_likes
+    # Gaussian mechanisms compose by sums of (sensitivity / noise)^2, and exactly: Dong, Roth and Su 2022, cor. 3.3
+    unit = gaussian_noise(request.epsilon, 1.0)
+    noise = unit * item_change(most) * math.sqrt(CHOICE)
+    deviation = unit * pair_change(most) * math.sqrt(CHOICE / (CHOICE - 1))
+    counts = counts_of(limited_likes(world, request, people, most))
+    counts += request.coins.normal(0, noise, counts.size)
+    pool = np.sort(request.ranked(counts)[: design.top]).astype(np.int32)
+    likes = limited_likes(world, request, people, most, pool)
+    gram = (likes.T @ likes).toarray() + symmetric(request.coins.normal(0, deviation, (pool.size, pool.size)))
+    with one_thread():
+        pairs = item_to_item(pool, np.diag(gram) / request.users, gram / request.users, deviation / request.users)
+    return pair_advice(pairs, counts, request.coins.permutation(world.items), noise=noise)
 
 
 def laplace_noise(epsilon: Epsilon, most: int) -> DiscreteLaplace:
@@ -219,12 +163,16 @@ def symmetric(noise: Floats2) -> Floats2:
     return upper + np.triu(noise, 1).T
 
 
+PAIRS_WITH_EASE = "pairs with EASE"
 ROWS = (
-    Chance(),
-    Popularity(),
-    *MODELS,
-    *([CHECK] if find_spec("implicit") else []),
-    CuratorCounts(),
-    GaussianCounts(),
-    CuratorPairs(),
+    TabledRow("none", "chance", chance, featured=False),
+    TabledRow("none", "popularity", lambda world, _: popularity(world)),
+    TabledRow("none", "item kNN", partial(model, "item kNN")),
+    TabledRow("none", "SVD", partial(model, "SVD")),
+    TabledRow("none", "EASE", partial(model, "EASE"), suits=lambda table: min(table.users, table.count) <= MOST),
+    # The model of an external library, for comparison
+    *([TabledRow("none", "ALS", partial(model, "ALS"))] if find_spec("implicit") else []),
+    TabledRow("curator", "popularity", laplace_counts, BY_PEOPLE),
+    TabledRow("curator", "popularity (Gaussian)", gaussian_counts, BY_PEOPLE, DELTA),
+    TabledRow("curator", PAIRS_WITH_EASE, curated_pairs, BY_PEOPLE, DELTA),
 )

@@ -1,7 +1,7 @@
 """`blindrec compare` as it runs: rows, the panel, custom mechanisms, going on, tables at 80 columns, and refusals."""
 
 import io
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import foreign_mechanisms as foreign
 import numpy as np
 import pytest
 from rich.console import Console
-from runs import Command, lines_of_units, planted_ratings, refused, write_movielens
+from runs import Command, lines_of_units, planted_ratings, refused, result_in, write_movielens
 
 import blindrec as face
 from scenarios.cli import main
@@ -36,6 +36,15 @@ def write_files(folder: Path) -> tuple[Path, Path]:
     return write_movielens(folder / "ratings.csv", planted_ratings(users=50, items=30, each=16)), kinds
 
 
+def at_80_columns(shown: Callable[[Console], None]) -> list[str]:
+    """The lines that are shown, none of which is longer than 80 columns."""
+    written = io.StringIO()
+    shown(Console(file=written, width=80))
+    lines = written.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    return lines
+
+
 @pytest.fixture
 def ratings(tmp_path: Path) -> Path:
     return write_files(tmp_path)[0]
@@ -50,8 +59,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with pytest.raises(SystemExit) as end:
         main([str(word) for word in (*words, "--public", "0.2", "--json", folder / "result.json")])
     assert not end.value.code
-    value: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
-    return value
+    return result_in(folder)
 
 
 def test_every_row_is_there_with_its_columns(result: dict[str, Any]) -> None:
@@ -79,13 +87,9 @@ def test_what_is_learned_is_worth_more_than_chance(result: dict[str, Any]) -> No
 
 
 def test_every_table_fits_into_80_columns(result: dict[str, Any]) -> None:
-    written = io.StringIO()
-    show(Console(file=written, width=80), result, "blindrec compare")
-    lines = written.getvalue().splitlines()
-    assert max(map(len, lines)) <= 80
+    lines = at_80_columns(lambda console: show(console, result, "blindrec compare"))
     assert not any("…" in line for line in lines)
-    for model in TRUST_MODELS:
-        assert any(line.startswith(f"{model}: ") for line in lines)
+    assert all(any(line.startswith(f"{model}: ") for line in lines) for model in TRUST_MODELS)
 
 
 def test_rows_that_are_there_are_not_computed_again(
@@ -105,7 +109,7 @@ def test_rows_that_are_there_are_not_computed_again(
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert [row for row in second.result["rows"] if row["epsilon"] in (None, 1.0)] == first["rows"]
     monkeypatch.setattr(sweep.CompareSweep, "measure", None)
-    assert compared("--epsilon", "1,4").result == second.result == json.loads((out / "result.json").read_text())
+    assert compared("--epsilon", "1,4").result == second.result == result_in(out)
     assert "another sweep" in refused(blindrec, "compare", ratings, *FEW, *one, "--rank", 4)
 
 
@@ -162,10 +166,8 @@ def test_a_list_of_names_names_each_row(blindrec: Command, ratings: Path) -> Non
     """No name holds the comma between names: every row can be named, and a name selects that row alone."""
     assert not [row.mechanism for row in registered_rows().values() if "," in row.mechanism]
     one = (*HERE, "--epsilon", 1, "--scale", 1, "--public", 0.2, "--json", "-")
-    rows = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *one).result[
-        "rows"
-    ]
-    assert {(row["trust_model"], row["mechanism"]) for row in rows} == {
+    named = blindrec("compare", ratings, "--mechanisms", "popularity, pairs with EASE,lifts with set", *one).result
+    assert {(row["trust_model"], row["mechanism"]) for row in named["rows"]} == {
         *((model, "popularity") for model in ("none", "curator", "two-tier")),
         ("curator", "pairs with EASE"),
         ("two-tier", "lifts with set"),
@@ -186,11 +188,8 @@ def test_custom_mechanisms_stand_beside_the_others(blindrec: Command, ratings: P
     rows = [row for row in result["rows"] if row["trust_model"] == "local"]
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
     assert [name.partition("@")[0] for name in names] == ["GRR", "OUE"]
-    assert {(row["epsilon"], row["users"], row["simulated"]) for row in rows} == {
-        (epsilon, users, "devices")
-        for epsilon in (2.0, 4.0)
-        for users in (50, 200)  # no law for 5,000
-    }
+    measured = {(row["epsilon"], row["users"], row["simulated"]) for row in rows}
+    assert measured == {(epsilon, users, "devices") for epsilon in (2.0, 4.0) for users in (50, 200)}  # no law for more
     remarks = [remark for remark in result["remarks"] if "@" in remark]
     assert remarks[0] == f"{names[0]} is foreign_mechanisms:GRR, shift 1; its channel was checked exactly"
     assert remarks[1].startswith(f"{names[0]} is not measured with 5,000 people: it has no law")
@@ -223,9 +222,7 @@ def test_the_panel_is_what_the_sweep_of_recommenders_measures(blindrec: Command,
     online = ("sweep", "online", "--ratings", ratings, "--recommenders", ",".join(SERVED), "--clients", 4, "--out", out)
     assert panel["recommenders"] == blindrec(*online, *HERE, "--json", "-").result["recommenders"]
     assert [row["recommender"] for row in panel["recommenders"]] == list(SERVED)
-    written = io.StringIO()
-    show_panel(Console(file=written, width=80), panel)
-    assert max(map(len, written.getvalue().splitlines())) <= 80
+    assert at_80_columns(lambda console: show_panel(console, panel))
     by_name = {row["recommender"]: row for row in panel["recommenders"]}
     assert by_name["plurality"]["to_plurality_share"] == 0
     assert by_name["p-rec"]["epsilon_median"] > by_name["p-rec-sharp"]["epsilon_median"] > 0

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 from runs import Command, Ended, planted_ratings, refused
 from thoroughness import sample
@@ -59,8 +60,8 @@ def test_a_file_that_somebody_has_written_to_is_read_anew(tmp_path: Path, monkey
 def test_one_of_several_ratings_counts(
     duplicates: Literal["last", "first", "mean"], text: str, rating: float, tmp_path: Path
 ) -> None:
-    found = read_dated(written(tmp_path / "x.csv", text), duplicates=duplicates)
-    assert triples(found) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
+    dated = read_dated(written(tmp_path / "x.csv", text), duplicates=duplicates)
+    assert triples(dated) == [("a", "x", rating), ("a", "y", 2.0), ("b", "x", 3.0)]
 
 
 def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
@@ -77,13 +78,11 @@ def test_times_belong_to_their_ratings(tmp_path: Path) -> None:
 
 
 def test_times_of_parquet_and_movielens_are_read(tmp_path: Path) -> None:
-    import pandas as pd  # noqa: PLC0415 (only this test writes Parquet)
-
     table = pd.DataFrame({"user": [1, 2], "item": [3, 3], "rating": [4.0, 5.0], "time": [7, 5]})
     table.to_parquet(tmp_path / "x.parquet")
     movielens = written(tmp_path / "ratings.dat", "1::3::4::7\n2::3::5::5\n")
-    found = [read_dated(path) for path in (tmp_path / "x.parquet", movielens)]
-    assert [one.times.tolist() for one in found if one.times is not None] == [[7, 5], [7, 5]]
+    times = [read_dated(path).times for path in (tmp_path / "x.parquet", movielens)]
+    assert [one.tolist() for one in times if one is not None] == [[7, 5], [7, 5]]
 
 
 def test_people_of_few_ratings_are_left_out(tmp_path: Path) -> None:
@@ -156,13 +155,11 @@ SWEEPS = {
 @pytest.fixture
 def _reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans and descriptions end without what they forecast and compare, which takes long and reads nothing."""
+    settings, studies = {"design": "set", "decoder": "k-means"}, "scenarios.studies"
+    monkeypatch.setattr(f"{studies}.compare.people_needed.needs_or_why", lambda *_, **__: ([], "not forecast here"))
+    monkeypatch.setattr(f"{studies}.planner.request.learnable_of", lambda *_: [])
     monkeypatch.setattr(
-        "scenarios.studies.compare.people_needed.needs_or_why", lambda *_, **__: ([], "not forecast here")
-    )
-    monkeypatch.setattr("scenarios.studies.planner.request.learnable_of", lambda *_: [])
-    monkeypatch.setattr(
-        "scenarios.studies.planner.plan.candidates",
-        lambda world, *_: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})],
+        f"{studies}.planner.plan.candidates", lambda world, *_: [Candidate(world=world, settings=settings)]
     )
 
 
@@ -258,8 +255,6 @@ def test_of_many_bad_lines_ten_are_named(tmp_path: Path) -> None:
 
 
 def test_bad_lines_of_every_format_are_left_out(tmp_path: Path) -> None:
-    import pandas as pd  # noqa: PLC0415 (few tests write Parquet)
-
     def jester(*ratings: str, count: int = 2) -> str:
         return ",".join([str(count), *ratings, *["99"] * (100 - len(ratings))]) + "\n"
 
@@ -315,13 +310,9 @@ def test_counts_are_not_said_to_stand_apart(seed: int) -> None:
     random = np.random.default_rng(seed)
     for size in (60, 1000, 100_000):
         for counts in (
-            random.zipf(1.5, size),
-            random.zipf(2.0, size),
-            random.zipf(3.0, size),
-            random.geometric(0.1, size),
-            1 + random.poisson(2, size),
-            np.ceil(random.lognormal(2, 2, size)),
-            np.ceil(random.pareto(1, size)),
+            *(random.zipf(exponent, size) for exponent in (1.5, 2.0, 3.0)),
+            *(random.geometric(0.1, size), 1 + random.poisson(2, size)),
+            *(np.ceil(random.lognormal(2, 2, size)), np.ceil(random.pareto(1, size))),
         ):
             assert not stand_apart(np.minimum(counts, 1e9).astype(np.float64))
 
@@ -334,7 +325,5 @@ def test_warnings_are_printed_where_a_file_is_read(blindrec: Command, tmp_path: 
     for name in SHORT:
         ended = called(blindrec, name, path)
         assert not ended.code, ended.err
-        words = ended.result["remarks"] if name in ("compare", "data") else [ended.err]
-        assert any(
-            "warning: 1 rating of 99 stands apart from all others, which lie from 1.5 to 5.5" in one for one in words
-        )
+        words = "".join(ended.result["remarks"]) if name in ("compare", "data") else ended.err
+        assert "warning: 1 rating of 99 stands apart from all others, which lie from 1.5 to 5.5" in words

@@ -18,7 +18,7 @@ from scenarios.studies.compare.crossing import NORMAL
 from scenarios.studies.compare.people_needed import BEATS, NOISE, Forecast, by_formula, needs, show_needs
 from scenarios.studies.compare.row import RowRequest
 from scenarios.studies.compare.rows.local import SET, LocalRow
-from scenarios.studies.compare.rows.trusted import Popularity
+from scenarios.studies.compare.rows.trusted import popularity
 from scenarios.studies.compare.scoring import score
 from scenarios.studies.compare.sum_laws import mean_of_likers
 from scenarios.studies.compare.summary import mechanism_of
@@ -34,12 +34,12 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """A file of two tastes: half of the people like one half of the items; the first items are rated most."""
     folder, coins = tmp_path_factory.mktemp("needs"), np.random.default_rng(1)
     often = 1 / np.arange(1, 31)
+
+    def rating(liked: bool) -> float:
+        return float(coins.choice([4, 5] if liked or coins.random() < 0.3 else [1, 2]))
+
     rows = [
-        (
-            user,
-            int(item) + 30 * half,
-            float(coins.choice([4, 5] if half == user % 2 or coins.random() < 0.3 else [1, 2])),
-        )
+        (user, int(item) + 30 * half, rating(half == user % 2))
         for user in range(240)
         for half in (0, 1)
         for item in coins.choice(30, size=8, replace=False, p=often / often.sum())
@@ -73,11 +73,12 @@ def test_a_forecast_is_what_devices_reach(wanted: Comparison) -> None:
     def answered(users: int) -> float:
         shares = []
         for split in Forecast(wanted).splits:
-            asked = RowRequest(settings=wanted, epsilon=ONE, users=users, public=0, seed=split.seed)
-            advised = SET.advise(split.world, asked)
-            told = score(split.world, advised, asked, features=False)
-            plain = score(split.world, Popularity().advise(split.world, asked), asked, features=False)
-            shares.append(told.ndcg / plain.ndcg)
+            request = RowRequest(settings=wanted, epsilon=ONE, users=users, seed=split.seed)
+            private, plain = (
+                score(split.world, advice, request, features=False).ndcg
+                for advice in (SET.advise(split.world, request), popularity(split.world))
+            )
+            shares.append(private / plain)
         return float(np.mean(shares))
 
     assert low < answered(20_000) < high
@@ -138,11 +139,8 @@ def test_the_table_has_every_number_at_eighty_columns(wanted: Comparison) -> Non
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plans compare a single design of block models."""
-    monkeypatch.setattr(
-        plan,
-        "candidates",
-        lambda world, _=None: [Candidate(world=world, settings={"design": "set", "decoder": "k-means"})],
-    )
+    settings = {"design": "set", "decoder": "k-means"}
+    monkeypatch.setattr(plan, "candidates", lambda world, _=None: [Candidate(world=world, settings=settings)])
 
 
 @pytest.mark.usefixtures("quick")

@@ -13,6 +13,7 @@ import scipy
 from runs import planted_ratings, write_movielens
 from scipy import sparse
 
+from coordinator.protocol.arrays import Floats
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Held, RowTable
 from scenarios.data.datasets import RatingTable, read_ratings
@@ -22,7 +23,7 @@ from scenarios.studies.compare.comparison_settings import Comparison
 from scenarios.studies.compare.crossing import over_seeds_and_people
 from scenarios.studies.compare.row import LearnedScores, RowRequest
 from scenarios.studies.compare.rows.trusted import gaussian_noise
-from scenarios.studies.compare.scoring import TOP, score
+from scenarios.studies.compare.scoring import TOP, ListScores, score
 from scenarios.studies.compare.worlds import FileWorld, LikesFold, fold_of, world_of
 
 
@@ -37,8 +38,10 @@ def table_of(rows: Sequence[Sequence[int]], items: int) -> Held:
     return RowTable(starts=starts, items=flat, values=None, count=items)
 
 
-def vars_of(rows: RowTable[Any]) -> dict[str, Any]:
-    return {name: getattr(rows, name) for name in ("starts", "items", "values", "count")}
+def made(rows: Sequence[Sequence[int]], items: int, values: Floats) -> RatingTable:
+    table, (people, names) = table_of(rows, items), (np.arange(size).astype(object) for size in (len(rows), items))
+    labels: dict[str, Any] = {"user_labels": people, "item_labels": names}
+    return RatingTable(starts=table.starts, items=table.items, values=values, count=items, **labels, source="made")
 
 
 def world(train: Sequence[Sequence[int]], held: Sequence[Sequence[int]], items: int) -> FileWorld:
@@ -54,6 +57,10 @@ def asked(of: FileWorld, **changes: object) -> RowRequest:
     return RowRequest(settings=Comparison(ratings=Path("none.csv")), **told)  # type: ignore[arg-type] # checked by the dataclass
 
 
+def scored_by(of: FileWorld, popularity: Floats, seed: int = 0, **more: Any) -> ListScores:
+    return score(of, LearnedScores(popularity=popularity, floor=1.0, **more), asked(of, seed=seed), features=False)
+
+
 def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
     table = read_ratings(ratings)
     fold = fold_of(table, like_from=4, share=0.2, seed=3)
@@ -62,9 +69,8 @@ def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
     expected = np.where(likes >= 2, np.maximum(1, likes // 5), 0)
     assert (fold.holdout.degrees == expected).all()
     assert (fold.liked.degrees == likes - expected).all()
-    assert (
-        fold.train.degrees - fold.liked.degrees == dislikes - np.where(dislikes >= 2, np.maximum(1, dislikes // 5), 0)
-    ).all()
+    disliked = dislikes - np.where(dislikes >= 2, np.maximum(1, dislikes // 5), 0)
+    assert (fold.train.degrees - fold.liked.degrees == disliked).all()
     for person in range(table.users):
         held, train = (one.block(person, person + 1).items for one in (fold.holdout, fold.train))
         assert not set(held.tolist()) & set(train.tolist())
@@ -73,23 +79,19 @@ def test_a_share_of_likes_and_of_dislikes_is_held_out(ratings: Path) -> None:
 
 
 def test_a_file_in_which_nobody_has_two_likes_is_refused(tmp_path: Path) -> None:
-    path = write_movielens(
-        tmp_path / "ratings.csv", [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
-    )
+    rows = [(user, item, 5.0 - item) for user in range(3) for item in range(2)]
+    path = write_movielens(tmp_path / "ratings.csv", rows)
     with pytest.raises(InputError, match="of the 3 people none has two likes"):
         fold_of(read_ratings(path), like_from=5, share=0.2, seed=0)
+    with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
+        fold_of(made([[0, 1, 2]] * 4, 3, np.ones(12)), like_from=None, share=0.2, seed=0)
 
 
 @pytest.mark.parametrize("by_time", [False, True])
 def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None:
     coins = np.random.default_rng(5)
     rows = [sorted(coins.choice(30, 12, replace=False).tolist()) for _ in range(60)]
-    table = RatingTable(
-        **vars_of(table_of(rows, 30).valued(coins.integers(1, 11, 720) / 2.0)),
-        user_labels=np.arange(60).astype(object),
-        item_labels=np.arange(30).astype(object),
-        source="made",
-    )
+    table = made(rows, 30, coins.integers(1, 11, 720) / 2.0)
     times = coins.integers(0, 50, 720).astype(np.float64) if by_time else None
     fold = fold_of(table, like_from=None, share=0.2, seed=3, times=times)
     training = np.isin(table.owners * 30 + table.items, fold.train.owners * 30 + fold.train.items)
@@ -107,20 +109,9 @@ def test_training_labels_know_nothing_of_what_is_held_out(by_time: bool) -> None
         assert changed.holdout.items.tolist() == other.items[above].tolist()
 
 
-def test_a_file_without_a_like_held_out_says_what_to_name() -> None:
-    table = RatingTable(
-        **vars_of(table_of([[0, 1, 2]] * 4, 3).valued(np.ones(12))),
-        user_labels=np.arange(4).astype(object),
-        item_labels=np.arange(3).astype(object),
-        source="made",
-    )
-    with pytest.raises(InputError, match=r"of the 4 people none .* name --like-from"):
-        fold_of(table, like_from=None, share=0.2, seed=0)
-
-
 def test_lists_are_scored_as_by_hand() -> None:
     of = world([[0], [1, 11], []], [[1, 9], [3], []], items=12)
-    scored = score(of, LearnedScores(popularity=np.arange(12.0)[::-1].copy(), floor=1.0), asked(of), features=False)
+    scored = scored_by(of, np.arange(12.0)[::-1].copy())
     # the first is recommended 1 to 10, its likes at ranks 1 and 9; the second 0, 2 to 10, its like at rank 3
     gains = 1 / np.log2(np.arange(2, TOP + 2))
     first, second = (gains[0] + gains[8]) / gains[:2].sum(), gains[2]
@@ -133,22 +124,15 @@ def test_lists_are_scored_as_by_hand() -> None:
 
 def test_equal_scores_are_ranked_at_random_and_the_same_again() -> None:
     of = world([[0]] * 200, [[1]] * 200, items=40)
-    found = [
-        score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=seed), features=False)
-        for seed in range(40)
-    ]
-    assert {one.hit_rate for one in found} == {0.0, 1.0}
-    again = score(of, LearnedScores(popularity=np.ones(40), floor=1.0), asked(of, seed=7), features=False)
-    assert again == found[7]
+    scores = [scored_by(of, np.ones(40), seed=seed) for seed in range(40)]
+    assert {one.hit_rate for one in scores} == {0.0, 1.0}
+    assert scored_by(of, np.ones(40), seed=7) == scores[7]
 
 
 def test_only_the_people_of_a_row_are_evaluated() -> None:
     of = world([[0], [0], [0]], [[1], [2], [30]], items=40)
-    advised = LearnedScores(popularity=-np.arange(40.0), floor=1.0, people=np.array([0, 1]))
-    assert (
-        score(of, advised, asked(of), features=False).people,
-        score(of, advised, asked(of), features=False).hit_rate,
-    ) == (2, 1.0)
+    scored = scored_by(of, -np.arange(40.0), people=np.array([0, 1]))
+    assert (scored.people, scored.hit_rate) == (2, 1.0)
 
 
 def test_both_forms_of_ease_agree_and_solve_its_equations() -> None:
@@ -178,12 +162,9 @@ def test_neighbours_are_the_nearest_by_cosine() -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
 def test_gaussian_noise_is_just_enough(epsilon: Fraction) -> None:
     for factor, private in ((1.001, True), (0.999, False)):
-        noise = factor * gaussian_noise(epsilon, 5.0)
-        shift = 5 / noise
-        lost = scipy.stats.norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * scipy.stats.norm.cdf(
-            -shift / 2 - epsilon / shift
-        )
-        assert bool(lost <= 1e-6) is private
+        shift, normal = 5 / (factor * gaussian_noise(epsilon, 5.0)), scipy.stats.norm
+        likely, unlikely = (normal.cdf(side * shift / 2 - epsilon / shift) for side in (1, -1))
+        assert bool(likely - math.exp(epsilon) * unlikely <= 1e-6) is private
     assert gaussian_noise(None, 5.0) == 0
 
 
@@ -199,18 +180,12 @@ def test_features_are_words_and_decades_of_the_catalogue(tmp_path: Path) -> None
     np.testing.assert_allclose(gains[1], 0, atol=1e-9)  # whoever likes nothing yet
     with pytest.raises(InputError, match="tells nothing of these 2 items"):
         read_descriptions(path, np.array(["a", "b"], np.object_))
+    of_ratings = write_movielens(tmp_path / "ratings.csv", [(user, 6, user % 5) for user in range(40)])
+    with pytest.raises(InputError, match="tells of movieId '7' in several lines"):
+        read_descriptions(of_ratings, np.array(["7"], np.object_))
     with pytest.raises(InputError, match=r"gone\.csv cannot be read") as missing:
         read_descriptions(tmp_path / "gone.csv", np.array(["0"], np.object_))
     assert str(missing.value).count("cannot be read") == 1
-
-
-def test_ratings_are_no_public_features(tmp_path: Path) -> None:
-    path = tmp_path / "ratings.csv"
-    path.write_text(
-        "userId,movieId,rating\n" + "".join(f"{user},7,{user % 5}\n" for user in range(40)), encoding="utf-8"
-    )
-    with pytest.raises(InputError, match="tells of movieId '7' in several lines"):
-        read_descriptions(path, np.array(["7"], np.object_))
 
 
 def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
@@ -220,10 +195,8 @@ def test_features_help_where_taste_follows_them(tmp_path: Path) -> None:
     features = tmp_path / "movies.csv"
     features.write_text("item,kind\n" + "".join(f"{item + 1},{'ab'[item // 50]}\n" for item in range(100)))
     of = world_of(Comparison(ratings=path, features=features, like_from=4), 0)
-    plain, better = (
-        score(of, LearnedScores(popularity=of.popularity, floor=0.5), asked(of), features=told)
-        for told in (False, True)
-    )
+    learned = LearnedScores(popularity=of.popularity, floor=0.5)
+    plain, better = (score(of, learned, asked(of), features=features) for features in (False, True))
     assert better.ndcg > 1.5 * plain.ndcg
 
 

@@ -27,10 +27,9 @@ SEEDS = (0, 1, 2)
 
 def unit(ndcg: float, *samples: float) -> CompareMeasurement:
     same: tuple[float, ...] = (ndcg,) * 3
-    resampled = dict.fromkeys(("hit_rate", "ndcg", "recall"), samples or same)
-    one = ListScores(
-        features=False, hit_rate=ndcg, ndcg=ndcg, recall=ndcg, coverage=0.5, people=50, resampled=resampled
-    )
+    names = ("hit_rate", "ndcg", "recall")
+    resampled, means = dict.fromkeys(names, samples or same), dict.fromkeys(names, ndcg)
+    one = ListScores(features=False, **means, coverage=0.5, people=50, resampled=resampled)
     return CompareMeasurement(scores=(one,), simulated=None, seconds=1.0)
 
 
@@ -63,8 +62,8 @@ def test_who_knows_public_totals_is_no_part_of_a_best_of_or_of_people_needed(res
     points = compared_points(result)
     assert "directions" not in {*points["mechanism"]}
     assert points["y"].max() < 0.9
-    documents = {"result": result}
-    told = section_of_comparison(Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents=documents))
+    subject = Subject(number=1, path=Path("one"), schema=SCHEMAS["compare"], documents={"result": result})
+    told = section_of_comparison(subject)
     assert "directions" not in str(told.result)
     assert 'mechanism">set<' in str(told.result)
 
@@ -88,11 +87,8 @@ def test_what_exceeds_popularity_is_told_seed_by_seed(result: dict[str, Any]) ->
 def test_the_figure_has_the_best_row_of_each_trust_model(result: dict[str, Any]) -> None:
     points = compared_points(result)
     mine = points[(points["label"] == "local") & (points["epsilon"] == "1.0")]
-    assert list(zip(mine["x"], mine["y"].round(9), mine["mechanism"], strict=True)) == [
-        (50, 0.2, "sign"),
-        (500, 0.2, "set"),
-        (5000, 0.4, "set"),
-    ]
+    curve = list(zip(mine["x"], mine["y"].round(9), mine["mechanism"], strict=True))
+    assert curve == [(50, 0.2, "sign"), (500, 0.2, "set"), (5000, 0.4, "set")]
     assert points.loc[points["label"] == "two-tier", "x"].tolist() == [10]  # who is public
     figure = Figure()
     draw_picture(pictures_of("compare", result)[0], figure)

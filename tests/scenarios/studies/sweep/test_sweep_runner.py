@@ -1,6 +1,5 @@
 """Sweeps as they run: what is finished stays, Ctrl-C and crashes lose nothing else, and the same command goes on."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from runs import Command, files_of_units, holds_within, refused, sweep_into
+from runs import Command, holds_within, refused, result_in, sweep_into
 from runs import lines_of_units as lines
 
 from coordinator.protocol.errors import InputError
@@ -37,8 +36,6 @@ per = ["log items"]
 expected = 2
 """
 HERE = ("--backend", "inprocess", "--workers", 1)
-WRITTEN = {FOLDER, "result.json", "versions.json", "thresholds.parquet", "settings.csv"}
-WRITTEN |= {"figure.png", "figure.csv"}
 
 
 @pytest.fixture
@@ -61,21 +58,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep_into(folder, "sample-complexity", folder / "grid.toml")
 
 
-@pytest.fixture
-def out(whole: Path, tmp_path: Path) -> Path:
-    """A copy of that sweep's grid and units."""
-    shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER)
-    return tmp_path / "sweep"
-
-
 def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
     shown = (whole.parent / "shown.txt").read_text()
-    for words in ("sweep grid, inprocess", "U*", "exponents", "paper over centred", "reach 50.0%"):
-        assert words in shown
-    assert {path.name for path in whole.iterdir()} == WRITTEN
+    assert all(word in shown for word in ("sweep grid, inprocess", "U*", "exponents", "paper over", "reach 50.0%"))
     told = swept("--out", whole, "--json", "-")
     assert (told.code, told.err) == (0, "4 of 4 units were done before; going on\n")
-    assert told.result == json.loads((whole / "result.json").read_text())
+    assert told.result == result_in(whole)
     assert [len(told.result[name]) for name in ("settings", "fits", "ratios")] == [8, 4, 4]
     one = told.result["settings"][0]
     assert {"design", "decoder", "items", "rated", "epsilon", "criterion", "users", "low", "high", "seeds"} < one.keys()
@@ -84,11 +72,10 @@ def test_a_sweep_from_end_to_end(whole: Path, swept: Command) -> None:
 
 
 def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
-    result = json.loads((whole / "result.json").read_text())
     every = pd.read_parquet(whole / "thresholds.parquet")
     assert len(every) == 2 * 2 * 2 * 2
     exact = every[(every["items"] == 16) & (every["decoder"] == "centred") & (every["criterion"] == "exact")]
-    assert min(exact["users"]) == result["settings"][0]["users"]
+    assert min(exact["users"]) == result_in(whole)["settings"][0]["users"]
     assert set(exact["seed"]) == {0, 1}
     assert len(pd.read_csv(whole / "settings.csv")) == 8
     points = pd.read_csv(whole / "figure.csv")
@@ -96,20 +83,13 @@ def test_what_it_writes_opens_with_pandas(whole: Path) -> None:
     best = points[points["kind"] == "lower bound"].groupby("x")["users"].max()
     measured = points[points["kind"] == "measured"]
     assert (measured["users"] > measured["x"].map(best)).all()
-    assert (whole / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_line_torn_by_a_crash_is_run_again(swept: Command, whole: Path, out: Path) -> None:
-    (file,) = files_of_units(out)
-    file.write_bytes(file.read_bytes()[:-20])
-    again = swept("--out", out, "--json", "-")
-    assert again.err.startswith("3 of 4 units")
-    assert again.result == json.loads((whole / "result.json").read_text())
-    assert len(files_of_units(out)) == 2
-    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
+def test_a_folder_is_held_until_all_is_written(
+    swept: Command, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(whole / FOLDER, tmp_path / "sweep" / FOLDER).parent
 
-
-def test_a_folder_is_held_until_all_is_written(swept: Command, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object) -> None:
         with pytest.raises(InputError, match="is in use by another blindrec"):
             locked_folder(out).__enter__()
@@ -146,7 +126,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     for arguments, words in (
         ((tmp_path / "empty.toml", *HERE, "--out", new), ["grid is empty"]),
         (("sandard", *HERE, "--out", new), ["'sandard'", "standard"]),
-        ((grid, *HERE, "--out", new, "--seeds", 0), ["seeds is 0"]),
         ((grid, *HERE, "--out", new, "--json", tmp_path), ["json file"]),
         ((grid, "--backend", "spark", "--out", new), ["'spark'"]),
         ((grid, "--backend", "inprocess", "--workers", 0, "--out", new), ["workers is 0"]),
@@ -162,26 +141,6 @@ def test_what_is_wrong_is_told_in_one_line_before_anything_runs(blindrec: Comman
     assert [path.name for path in used.iterdir()] == [FOLDER]
 
 
-def test_what_belongs_to_another_sweep_is_refused(swept: Command, out: Path) -> None:
-    """A unit that was edited, and a grid that was edited; put back as they were, both go on."""
-    (file,) = files_of_units(out)
-    held = file.read_text()
-    file.write_text(held.replace('"devices": ', '"devices": 1', 1))
-    told = swept("--out", out)
-    assert (told.code, told.err.count("\n")) == (2, 1)
-    assert f"file of units {file} is damaged on line 2, or of another version of blindrec; put it back" in told.err
-    file.write_text(held)
-    mark = out / FOLDER / MANIFEST
-    edited = mark.read_text().replace('"rated": 5', '"rated": 6')
-    assert edited != mark.read_text()
-    mark.write_text(edited)
-    told = swept("--out", out)
-    assert (told.code, told.err.count("\n")) == (2, 1)
-    assert f"{mark} was changed since the run began; put it back" in told.err
-    mark.write_text(edited.replace('"rated": 6', '"rated": 5'))
-    assert swept("--out", out).err == "4 of 4 units were done before; going on\n"
-
-
 @pytest.mark.parametrize(
     ("name", "taught"),
     [
@@ -193,8 +152,7 @@ def test_what_belongs_to_another_sweep_is_refused(swept: Command, out: Path) -> 
 def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> None:
     told = blindrec("sweep", name, "--help")
     assert told.code == 0
-    for words in (*taught, "Ctrl-C", "result.json"):
-        assert words in told.out, words
+    assert [words for words in (*taught, "Ctrl-C", "result.json") if words not in told.out] == []
     assert name in blindrec("sweep").out
     assert name in blindrec("sweep", "--help").out
 
@@ -204,12 +162,8 @@ def test_help_teaches(name: str, taught: tuple[str, ...], blindrec: Command) -> 
 def test_a_signal_to_the_process(number: signal.Signals, grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     command = [sys.executable, "-m", "scenarios", "sweep", "sample-complexity", str(grid), "--seeds", "5000"]
-    with subprocess.Popen(
-        [*command, "--backend", "inprocess", "--workers", "2", "--out", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as sweep:
+    command += ["--backend", "inprocess", "--workers", "2", "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as sweep:
         try:
             assert holds_within(120, lambda: sweep.poll() is not None or bool(lines(out)))
             assert holds_within(60, lambda: sweep.poll() is not None or len(lines(out)) > 1)

@@ -32,7 +32,7 @@ from coordinator.server.statistics.scores import ScoreStatistic
 from coordinator.server.statistics.statistic import Statistic
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
-from scenarios.data.metrics import clustering_scores
+from scenarios.data.metrics import ClusteringScores, clustering_scores
 from scenarios.data.populations import liked_share, populate
 from scenarios.families.main.main_seed import top_share
 from scenarios.families.main.run import MainResult
@@ -62,6 +62,13 @@ SCENARIOS = [
 ]
 
 
+def labels_of(finished: MainResult) -> ClusteringScores:
+    """How right a run's labels are."""
+    truth = finished.population.truth
+    assert truth is not None
+    return clustering_scores(finished.outcome.model.cluster, truth)
+
+
 def equal(one: Statistic, other: Statistic) -> bool:
     """Whether two statistics are the same, number by number."""
     return type(one) is type(other) and all(
@@ -81,9 +88,7 @@ def test_a_prefix_is_a_run_bit_for_bit(scenario: Scenario, monkeypatch: pytest.M
         finished = run_with(scenario, users)
         assert equal(grown.statistic(users), finished.statistic)
         assert not equal(grown.statistic(users), run_with(scenario, users, seed=9).statistic)
-        truth = finished.population.truth
-        assert truth is not None
-        assert grown.scores(users, scenario.decoder) == clustering_scores(finished.outcome.model.cluster, truth)
+        assert grown.scores(users, scenario.decoder) == labels_of(finished)
 
 
 def test_a_larger_population_asks_new_devices_only_and_the_same_one_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +111,7 @@ def test_little_memory_costs_devices_and_no_bit(monkeypatch: pytest.MonkeyPatch)
     assert poor.simulated == 4000 + 2000 + 3000 + 1000  # of two places nobody has one, and the largest the other
 
 
-@given(
-    at=st.integers(1, 10**7),
-    start=st.integers(1, 10**8),
-    resolution=st.sampled_from([1e-4, 0.02, 0.3]),
-)
+@given(at=st.integers(1, 10**7), start=st.integers(1, 10**8), resolution=st.sampled_from([1e-4, 0.02, 0.3]))
 def test_a_planted_threshold_is_found(at: int, start: int, resolution: float) -> None:
     asked: list[int] = []
 
@@ -175,10 +176,7 @@ def test_a_unit_finds_what_bisection_over_whole_runs_finds(scenario: Scenario, d
     for (decoder, criterion), users in users_of(found).items():
 
         def right(size: int, decoder: str = decoder, criterion: str = criterion) -> bool:
-            finished = run_with(scenario, size, decoder=decoder)
-            truth = finished.population.truth
-            assert truth is not None
-            scores = clustering_scores(finished.outcome.model.cluster, truth)
+            scores = labels_of(run_with(scenario, size, decoder=decoder))
             return scores.exact if criterion == "exact" else scores.accuracy >= 0.9
 
         assert users == BisectionRange(start=3000, most=10**6, resolution=0.1).crossing(right)
@@ -194,10 +192,9 @@ def test_a_unit_that_is_not_reached() -> None:
 
 def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers() -> None:
     scenario = small(design="item-query", users=10**6, seed=3, like="1,0")
-    finished = here(scenario)
-    found = measured(scenario, decoders=("shares",))
-    assert set(users_of(found).values()) == {finished.statistic.answered}
-    assert 0 < finished.statistic.answered < 10**6
+    answered = here(scenario).statistic.answered
+    assert set(users_of(measured(scenario, decoders=("shares",))).values()) == {answered}
+    assert 0 < answered < 10**6
     assert set(users_of(measured(scenario.model_copy(update={"users": 30}), decoders=("shares",))).values()) == {None}
     with pytest.raises(ValueError, match="no prefixes"):
         Prefixes(scenario)
@@ -206,10 +203,7 @@ def test_a_policy_that_stops_by_itself_has_no_prefixes_but_a_number_of_answers()
 @pytest.mark.parametrize("design", ["maxsense", "sign"])
 def test_a_policy_that_eliminates_has_a_number_of_answers_too(design: str) -> None:
     scenario = small(design=design, policy="eliminate", users=10**6, epsilon=4, seed=3)
-    found, asked = (
-        measured(scenario, decoders=("posterior",)),
-        here(scenario).outcome.state.answers_asked,
-    )
+    found, asked = measured(scenario, decoders=("posterior",)), here(scenario).outcome.state.answers_asked
     assert users_of(found)["posterior", "share"] == asked
     assert found.devices == asked < 10**6
     assert adapts(scenario)
@@ -236,12 +230,9 @@ def test_a_list_of_a_file_is_found_as_bisection_over_runs_finds_it(tmp_path: Pat
         finished = run_with(scenario, size)
         return top_share(finished.outcome.model.score, liked_share(finished.population)) >= 0.8
 
-    users = users_of(found)["centred", "top"]
-    assert users is not None
-    assert users > 1000
-    assert users_of(found) == {
-        ("centred", "top"): BisectionRange(start=4000, most=40_000, resolution=0.02).crossing(listed)
-    }
+    users = BisectionRange(start=4000, most=40_000, resolution=0.02).crossing(listed)
+    assert users_of(found) == {("centred", "top"): users}
+    assert (users or 0) > 1000
     with pytest.raises(ValueError, match="no truth to compare labels with"):
         Prefixes(scenario).scores(100, "centred")
     assert guess(scenario.model_copy(update={"items": 120})) == round(4 * 120 * math.log(120))
@@ -365,7 +356,7 @@ def test_the_emulated_statistic_is_that_of_devices(name: str) -> None:
         assert not fits(scores + shared, scenario, query)[2]
 
 
-def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
+def test_what_is_not_asked_about_stays_empty_nothing_is_released_and_no_other_design_is_emulated() -> None:
     scenario = signs(users=100)
     query = asked(scenario, 1, centred=False)
     statistic, releases = emulated_devices(populate(scenario)).ask(Ask(query=query, first=0, stop=100))
@@ -377,6 +368,8 @@ def test_what_is_not_asked_about_stays_empty_and_nothing_is_released() -> None:
     assert not told.scores[~inside].any()
     assert (told.devices, told.answered, told.refused) == (100, 100, 0)
     assert digest(releases) == digest([])
+    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
+        emulated_devices(populate(small(design="pairwise")))
 
 
 def test_a_larger_emulated_population_holds_the_smaller_ones() -> None:
@@ -453,21 +446,8 @@ def test_sets_about_all_items_have_the_planners_moments() -> None:
     query = RunSpec(scenario).design.query(round_number=0, public_seed=derive(7, "public"), epsilon=Fraction(1))
     devices = emulated_devices(population)
     given, rate = given_sensed(query, crowd_of(devices, devices.likes))
-    exact = maxsense_moments(
-        BlockParameters(
-            rated=5,
-            like=np.array(scenario.like),
-            class_shares=np.array([0.3, 0.7]),
-            cluster_sizes=np.bincount(population.truth),
-        ),
-        sensing=query.parameters["sensing"],
-        epsilon=1.0,
-    )
+    shares, sizes = np.array([0.3, 0.7]), np.bincount(population.truth)
+    block = BlockParameters(rated=5, like=np.array(scenario.like), class_shares=shares, cluster_sizes=sizes)
+    exact = maxsense_moments(block, sensing=query.parameters["sensing"], epsilon=1.0)
     assert rate == pytest.approx(exact.answer_rate, rel=1e-9)
     np.testing.assert_allclose(given, exact.given_sensed[population.truth], rtol=1e-9)
-
-
-def test_what_is_no_pool_design_is_not_emulated() -> None:
-    scenario = small(design="pairwise")
-    with pytest.raises(InputError, match="pairwise has no statistic that can be drawn"):
-        emulated_devices(populate(scenario))

@@ -2,16 +2,17 @@
 
 import json
 import math
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runs import Command
+from runs import Command, line_of
 from thoroughness import THOROUGH
 
 from coordinator.protocol.arrays import Floats
-from coordinator.protocol.errors import InputError
 from scenarios.show.intervals import paired_ratio
 from scenarios.studies.planner.least_users import Candidate, Target, users_needed
 from scenarios.studies.sweep import users_sweep as users
@@ -37,10 +38,18 @@ def grid(*tables: dict[str, Any], **more: Any) -> UsersSweep:
     return read_grid({"base": {"rated": 5}, "grid": list(tables), **more})
 
 
+def free_grid(*tables: dict[str, Any], **base: Any) -> UsersSweep:
+    return read_grid({"base": base, "grid": list(tables)})
+
+
 def test_lists_of_a_table_expand_as_a_product_and_tables_by_themselves() -> None:
     read = grid({"items": [40, 60], "epsilon": [1, "inf"]}, {"items": 80, "rated": [4, 8]})
     told = [(one.items, one.rated, one.epsilon) for one in read.settings]
     assert told == [(40, 5, 1), (40, 5, None), (60, 5, 1), (60, 5, None), (80, 4, 1), (80, 8, 1)]
+    likes = grid({"items": 40, "like": ["0.9,0.1", "0.9,0.1;0.1,0.9"]}).settings  # a text, so that lists stay lists
+    assert [one.like for one in likes] == [((0.9, 0.1),), ((0.9, 0.1), (0.1, 0.9))]
+    shares = free_grid({"items": [40, 6]}, rated_share=0.25).settings
+    assert [(one.items, one.rated) for one in shares] == [(40, 10), (6, 2)]
 
 
 def test_what_is_not_given_has_a_default() -> None:
@@ -51,16 +60,6 @@ def test_what_is_not_given_has_a_default() -> None:
     paper = read_grid({"base": {"decoder": "paper"}, "grid": [{"items": 40}], "most_users": 7})
     assert paper.decoders_of(paper.settings[0]) == ("paper",)
     assert paper.settings[0].users == 7
-
-
-def test_like_is_a_string_so_that_lists_stay_lists() -> None:
-    read = grid({"items": 40, "like": ["0.9,0.1", "0.9,0.1;0.1,0.9"]})
-    assert [one.like for one in read.settings] == [((0.9, 0.1),), ((0.9, 0.1), (0.1, 0.9))]
-
-
-def test_rated_items_as_a_share() -> None:
-    read = read_grid({"base": {"rated_share": 0.25}, "grid": [{"items": [40, 6]}]})
-    assert [(one.items, one.rated) for one in read.settings] == [(40, 10), (6, 2)]
 
 
 def test_axes_and_divisors() -> None:
@@ -87,10 +86,9 @@ def test_where_chooses_settings() -> None:
 def test_a_sweep_is_known_by_what_results_depend_on() -> None:
     same = [grid({"items": [40, 60]}, seeds=seeds, fit=fit) for seeds, fit in ((3, []), (9, [{"x": "items"}]))]
     assert same[0].content() == same[1].content()
-    others = [grid({"items": [40, 61]}), grid({"items": [40, 60]}, share=0.98), grid({"items": [40, 60]}, most_users=9)]
-    others.append(grid({"items": [40, 60]}, decoders=["centred", "paper"]))
-    others.append(grid({"items": [40, 60]}, criteria=["top"]))
-    others.append(grid({"items": [40, 60], "epsilon": "1.0000000000000000001"}))
+    others = [grid({"items": [40, 61]}), grid({"items": [40, 60], "epsilon": "1.0000000000000000001"})]
+    changes: list[dict[str, Any]] = [{"share": 0.98}, {"most_users": 9}, {"decoders": ["centred", "paper"]}, TOP]
+    others += [grid({"items": [40, 60]}, **one) for one in changes]
     assert len({json.dumps(one.content()) for one in [*same, *others]}) == 7
 
 
@@ -154,10 +152,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("values", "words"), WRONG, ids=lambda one: " ".join(one) if isinstance(one, list) else "")
 def test_grids_that_are_wrong(values: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(InputError) as refused:
-        read_grid(values)
-    line = str(refused.value)
-    assert "\n" not in line
+    line = line_of(lambda: read_grid(values))
     assert all(word in line for word in words), line
 
 
@@ -169,9 +164,14 @@ def test_grid_files_that_are_none(tmp_path: Path) -> None:
         str(tmp_path / "grid.toml"): ["grid.toml", "no TOML"],
         str(tmp_path): ["cannot be read"],
     }.items():
-        with pytest.raises(InputError) as refused:
-            load_sweep(name)
-        assert all(word in str(refused.value) for word in words), str(refused.value)
+        line = line_of(partial(load_sweep, name))
+        assert all(word in line for word in words), line
+
+
+def measurement(users: Mapping[tuple[str, str], int | None], **more: Any) -> ThresholdMeasurement:
+    """The thresholds of one setting and seed, by decoder and criterion."""
+    thresholds = tuple(Threshold(*key, value) for key, value in users.items())
+    return ThresholdMeasurement(thresholds=thresholds, devices=7, seconds=0.5, **more)
 
 
 def planted(grid: UsersSweep, power: float, *, ratio: float = 1.0, noise: float = 0.26, most: float = math.inf) -> Any:
@@ -181,12 +181,11 @@ def planted(grid: UsersSweep, power: float, *, ratio: float = 1.0, noise: float 
     for seed in range(grid.seeds):
         for place, setting in enumerate(grid.settings):
             base = 1000 * (setting.items or 0) ** power * math.exp(noise * world.standard_normal())
-            users = list[Threshold]()
+            users: dict[tuple[str, str], int | None] = {}
             for decoder in grid.decoders_of(setting):
                 size = round(base * (ratio if decoder == "paper" else 1))
-                users.append(Threshold(decoder, "exact", size if size <= most else None))
-                users.append(Threshold(decoder, "share", size // 2))
-            units[SettingKey(place, seed)] = ThresholdMeasurement(thresholds=tuple(users), devices=7, seconds=0.5)
+                users |= {(decoder, "exact"): size if size <= most else None, (decoder, "share"): size // 2}
+            units[SettingKey(place, seed)] = measurement(users)
     return units
 
 
@@ -286,15 +285,9 @@ def scattered(read: UsersSweep, factor: float, *, offset: float = 0.0) -> dict[S
     for place in range(len(read.settings)):
         for seed in range(read.seeds):
             spread = 1 + 0.01 * (seed - (read.seeds - 1) / 2) / read.seeds
-            wanted = tuple(
-                Threshold(*key[1:], round(factor * spread * (value or 0)))
-                for key, value in plans.items()
-                if key[0] == place
-            )
-            told = dict.fromkeys(read.decoders_of(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
-            found[SettingKey(place, seed)] = ThresholdMeasurement(
-                thresholds=wanted, devices=1, seconds=0.1, accuracies=told
-            )
+            here = {key[1:]: round(factor * spread * (value or 0)) for key, value in plans.items() if key[0] == place}
+            shares = dict.fromkeys(read.decoders_of(read.settings[place]), 0.9 + offset + 0.002 * (-1) ** seed)
+            found[SettingKey(place, seed)] = measurement(here, accuracies=shares)
     return found
 
 
@@ -338,20 +331,16 @@ def test_probes(offset: float, within: bool) -> None:
         assert row["within"] == within
 
 
-def test_a_probe_that_is_not_predicted_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = planned_grid()
-    found = scattered(read, 1.0)
-    monkeypatch.setattr(users, "predictor", lambda _: None)
-    assert read.probe_rows(found) == []
-
-
-def test_probes_that_nobody_can_measure() -> None:
+def test_probes_that_nobody_can_measure_or_predict_have_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert planned_grid(probe=None).probes_of(planned_grid().settings[0]) == ()
     few = planned_grid(most_users=100, decoders=["centred"])
     assert few.probes_of(few.settings[1]) == (0,)
     assert few.probe_rows(scattered(few, 1.0)) == []
-    alone = planned_grid(seeds=1)
+    alone, read = planned_grid(seeds=1), planned_grid()
     assert alone.probe_rows(scattered(alone, 1.0)) == []
+    measured = scattered(read, 1.0)
+    monkeypatch.setattr(users, "predictor", lambda _: None)
+    assert read.probe_rows(measured) == []
 
 
 def test_a_blind_design_is_not_planned() -> None:
@@ -359,12 +348,8 @@ def test_a_blind_design_is_not_planned() -> None:
     read = planned_grid(base={"like": mirrored}, decoders=["centred"], fit=[])
     assert set(read.predictions().values()) == {None}
     assert {read.probes_of(setting) for setting in read.settings} == {(0,)}
-    measured = {
-        SettingKey(place, 0): ThresholdMeasurement(
-            thresholds=(Threshold("centred", "exact", 5), Threshold("centred", "share", None)), devices=1, seconds=1
-        )
-        for place in range(2)
-    }
+    one = measurement({("centred", "exact"): 5, ("centred", "share"): None})
+    measured = {SettingKey(place, 0): one for place in range(2)}
     assert {row["inside"] for row in read.result(measured)["settings"]} == {None}
 
 
@@ -384,10 +369,6 @@ def test_a_tiny_sweep(blindrec: Command, tmp_path: Path) -> None:
             assert abs(math.log(row["predicted"] / row["users"])) < 0.35
     for row in result["probes"]:
         assert row["accuracy"] == pytest.approx(0.9, abs=0.06)
-
-
-def free_grid(*tables: dict[str, Any], **base: Any) -> UsersSweep:
-    return read_grid({"base": base, "grid": list(tables)})
 
 
 def points(read: UsersSweep, users: int | None = 10**6) -> Any:
@@ -426,12 +407,9 @@ def test_axes(tables: list[dict[str, Any]], axes: list[str]) -> None:
     assert varied(free_grid(*tables).settings) == axes
 
 
-def test_what_goes_in_step_with_an_axis_makes_no_curve_of_its_own() -> None:
-    read = free_grid({"items": [40, 60], "rated_share": 0.5, "epsilon": [1, 2]})
-    assert labels(read, "items") == {f"maxsense, epsilon {e}, centred": [40, 60] for e in ("1.0", "2.0")}
-
-
-def test_two_tables_of_one_design_are_two_curves() -> None:
+def test_two_tables_of_one_design_are_two_curves_and_what_goes_in_step_with_an_axis_makes_none() -> None:
+    in_step = free_grid({"items": [40, 60], "rated_share": 0.5, "epsilon": [1, 2]})
+    assert labels(in_step, "items") == {f"maxsense, epsilon {e}, centred": [40, 60] for e in ("1.0", "2.0")}
     read = free_grid({"items": 40, "rated": [4, 8, 16]}, {"items": 60, "rated": [6, 12], "epsilon": 2})
     told = labels(read, "rated")
     assert sorted(map(len, told.values())) == [2, 3]

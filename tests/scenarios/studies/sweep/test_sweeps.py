@@ -21,6 +21,7 @@ from scenarios.backends.selection import InProcess, opened
 from scenarios.config.signals import InterruptedRunError
 from scenarios.show.drawing import draw_picture
 from scenarios.show.figures import pictures_of, rendered
+from scenarios.store.manifest import FOLDER
 from scenarios.store.whole_files import tables_in
 from scenarios.studies.sweep.sweep_folder import Swept, claim, measure_units, swept
 from scenarios.studies.sweep.sweeps import KINDS, load_sweep, sweep_of
@@ -38,29 +39,18 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "adaptive": {"items": [30], "rated": 10, "epsilon": 4, "schemes": ["paper", "sign", "adaptive-sign"]},
     "online": {
-        "rounds": 30,
-        "voters": 16,
-        "peers": 2,
-        "diversity": 1,
-        "radius": 1,
-        "axes": {"rounds": [30], "ratio": []},
+        "rounds": 30, "voters": 16, "peers": 2, "diversity": 1, "radius": 1, "axes": {"rounds": [30], "ratio": []},
     },
     "two-tier": {
-        "planted": "80,30,2000",
-        "rank": 2,
-        "regularisation": 1,
-        "public": 20,
-        "private": 20,
-        "every": 20,
-        "mechanisms": "none,exact",
-        "figures": "1-right,2",
+        "planted": "80,30,2000", "rank": 2, "regularisation": 1, "public": 20, "private": 20, "every": 20,
+        "mechanisms": "none,exact", "figures": "1-right,2",
     },
     "results": {
         "columns": ["accuracy", "exact", "answered"],
         "base": {"users": 300, "rated": 5, "dropout": 0.1, "like": [[0.9, 0.1]]},
         "grid": [{"design": ["maxsense", "sign"], "epsilon": [1, 4]}, {"design": "sign", "epsilon": 4, "items": 1000}],
     },
-}
+}  # fmt: skip
 CHANGED: dict[str, dict[str, Any]] = {
     "users": {"share": 0.8},
     "adaptive": {"vectors": 4},
@@ -68,6 +58,7 @@ CHANGED: dict[str, dict[str, Any]] = {
     "two-tier": {"rank": 3},
     "results": {"base": {"users": 301, "rated": 5}},
 }
+Whole = Callable[[str], tuple[Path, Swept]]
 every_kind = pytest.mark.parametrize("name", KINDS)
 
 
@@ -87,7 +78,7 @@ def same(result: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Swept]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """A kind's finished sweep, and its folder."""
     done: dict[str, tuple[Path, Swept]] = {}
 
@@ -117,9 +108,7 @@ def counted(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @every_kind
-def test_an_interrupted_sweep_goes_on(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_sweep_goes_on(name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     with monkeypatch.context() as patch:
         counted(name, units - 2, patch)
@@ -135,7 +124,7 @@ def test_an_interrupted_sweep_goes_on(
 
 @every_kind
 def test_more_seeds_go_on_and_another_sweep_is_refused(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, units = tmp_path / "sweep", len(whole(name)[1].units)
     measured = counted(name, 2 * units, monkeypatch)
@@ -150,16 +139,17 @@ def test_more_seeds_go_on_and_another_sweep_is_refused(
 
 
 @every_kind
-def test_the_folder_holds_units_rows_figures_and_the_result(
-    name: str, whole: Callable[[str], tuple[Path, Swept]]
-) -> None:
+def test_the_folder_holds_units_rows_figures_and_the_result(name: str, whole: Whole) -> None:
     out, done = whole(name)
     assert json.loads((out / "result.json").read_text()) == json.loads(json.dumps(done.result))
     rows = pd.read_csv(out / done.sweep.tables[1])
     assert len(rows) == len(done.sweep.rows(done.result)) > 0
-    assert (out / done.sweep.tables[0]).exists()
     pictures = pictures_of(done.sweep.family, done.result, done.plotted_tables())
     assert pictures
+    files = {FOLDER, "result.json", "versions.json", *done.sweep.tables, *(f"{one.name}.png" for one in pictures)}
+    assert {path.name for path in out.iterdir()} == files | {
+        f"{one.name}.csv" for one in pictures if one.points is not None
+    }
     for picture in pictures:
         figure = Figure()
         draw_picture(picture, figure)
@@ -170,14 +160,13 @@ def test_the_folder_holds_units_rows_figures_and_the_result(
 
 
 def shown(done: Swept, width: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width)
-    done.sweep.show(console, done.result, f"sweep {type(done.sweep).__name__}")
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    written = io.StringIO()
+    done.sweep.show(Console(file=written, width=width), done.result, f"sweep {type(done.sweep).__name__}")
+    return written.getvalue().splitlines()
 
 
 @every_kind
-def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str], tuple[Path, Swept]]) -> None:
+def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Whole) -> None:
     done = whole(name)[1]
     narrow, wide = shown(done, 80), shown(done, 400)
     assert max(map(len, narrow)) <= 80
@@ -189,9 +178,7 @@ def test_no_number_is_cut_or_split_at_80_columns(name: str, whole: Callable[[str
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", sample(list(KINDS), 2))
-def test_on_ray_it_is_the_same_sweep(
-    name: str, whole: Callable[[str], tuple[Path, Swept]], ray_session: OnRay, tmp_path: Path
-) -> None:
+def test_on_ray_it_is_the_same_sweep(name: str, whole: Whole, ray_session: OnRay, tmp_path: Path) -> None:
     sweep = sweep_of(grid(name))
     claim(tmp_path, sweep.content())
     found = measure_units(sweep, ray_session, tmp_path, QUIET)
