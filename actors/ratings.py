@@ -3,7 +3,6 @@
 Both kinds are frozen for a run, live on the private side only, and show no data when printed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -139,13 +138,3 @@ class StoredRatings:
 
 
 Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
-
-
-def of_kind(
-    ratings: Ratings, *, block: Callable[[BlockRatings], None], stored: Callable[[StoredRatings], None]
-) -> None:
-    """Call the kernel for this kind of ratings; a sketch has one kernel for each kind."""
-    if isinstance(ratings, BlockRatings):
-        block(ratings)
-    else:
-        stored(ratings)

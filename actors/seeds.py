@@ -13,7 +13,7 @@ from numba import uint64
 
 from coordinator.protocol.arrays import Words, Words2
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import siphash1, siphash4
+from coordinator.protocol.hashing import device_streams, siphash1, siphash4
 
 RATINGS = np.uint64(1)  # Purpose: what a synthetic device rated, and how
 RELEASE = np.uint64(2)  # Purpose: the local randomizer's coin for one question of one query
@@ -89,6 +89,10 @@ class Coins(NamedTuple):
     first: int
     devices: int  # The devices that draw are ``first`` to ``first + devices - 1``
     query_id: Words  # The query's id as two words
+
+    def streams(self, key: Words) -> Words:
+        """Return each device's public stream under a round's public key, uint64, shape (devices,)."""
+        return device_streams(key, self.first, self.devices)
 
     def release(self, question: int) -> Words:
         """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""

@@ -37,11 +37,10 @@ from coordinator.protocol.arrays import (
 )
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_range, require_whole
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import below, device_streams, draw, ones
+from coordinator.protocol.hashing import below, draw, ones
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, sides, values_of
@@ -129,14 +128,9 @@ class LiarsView:
     pairs: Indices2 | None = field(default=None, repr=False)
 
     @property
-    def key(self) -> Words:
-        """The round's public key."""
-        return round_key(self.query.public_seed, self.query.round)
-
-    @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = device_streams(self.key, self.coins.first, self.coins.devices)[self.liars]
+        streams: Words = self.coins.streams(self.query.key)[self.liars]
         return streams
 
     @property
@@ -419,7 +413,7 @@ class JudgedPairs(BitLie):
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.key, view.coins.first, sizes)[view.liars]
+            pairs = pairs_among(view.query.key, view.coins.first, sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
@@ -434,7 +428,7 @@ class JudgedItems(BitLie):
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         """Return 1 where the question fits the wish."""
         assert view.query.pool is not None
-        items, values = item_queries(view.key, view.coins.first, view.coins.devices, view.query.pool)
+        items, values = item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
         wish = view.collusion.wishes[items[view.liars]]
         return np.where(wish == 0, honest[:, 0], (wish > 0) == values[view.liars]).astype(np.uint8)[:, None]
 

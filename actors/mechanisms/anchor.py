@@ -8,10 +8,9 @@ from numba import int32, int64, uint64
 from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
 from actors.mechanisms.sign import places_in
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
@@ -212,12 +211,11 @@ class PairSigns(DeviceHalf):
             (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
         )
         tables = PairQuery(places_in(query.pool, ratings.items), centres, unit)
-        key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_paired(of.model(), coins.master, key, own, tables, coins.first, bits),
-            stored=lambda of: stored_paired(of.stored_opinions, key, own, tables, coins.first, bits),
-        )
+        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        if isinstance(ratings, BlockRatings):
+            block_model_paired(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+        else:
+            stored_paired(ratings.stored_opinions, key, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 
@@ -229,12 +227,11 @@ class Anchor(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
-        key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_turned(of.model(), coins.master, key, own, tables, coins.first, bits),
-            stored=lambda of: stored_turned(of.stored_opinions, key, own, tables, coins.first, bits),
-        )
+        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        if isinstance(ratings, BlockRatings):
+            block_model_turned(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+        else:
+            stored_turned(ratings.stored_opinions, key, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 

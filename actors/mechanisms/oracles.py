@@ -6,12 +6,11 @@ from actors.block_model import BlockModelRatings, StoredOpinions, device_class, 
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets, release_unary
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import below, device_streams
+from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
@@ -74,13 +73,10 @@ def choices(query: Query, ratings: Ratings, coins: Coins) -> Indices:
     """Return the private value of each device, int32, shape (devices,)."""
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     side_count, values = sides(query), np.empty(coins.devices, np.int32)
-    of_kind(
-        ratings,
-        block=lambda of: block_model_choices(
-            of.model(), coins.master, streams, places, side_count, coins.first, values
-        ),
-        stored=lambda of: stored_choices(of.stored_opinions, streams, places, side_count, coins.first, values),
-    )
+    if isinstance(ratings, BlockRatings):
+        block_model_choices(ratings.model(), coins.master, streams, places, side_count, coins.first, values)
+    else:
+        stored_choices(ratings.stored_opinions, streams, places, side_count, coins.first, values)
     return values
 
 
@@ -117,7 +113,7 @@ class Olh(OneItem):
     names = ("olh",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
+        streams = coins.streams(query.key)
         codes = np.empty((values.size, 1), np.int32)
         buckets_of(streams, values, int(query.parameters[BUCKETS]), codes[:, 0])
         return codes
@@ -129,7 +125,7 @@ class Hadamard(OneItem):
     names = ("hadamard",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
+        streams = coins.streams(query.key)
         codes = np.empty((values.size, 1), np.int32)
         signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes[:, 0])
         return codes

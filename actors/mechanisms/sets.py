@@ -6,7 +6,7 @@ from actors.block_model import BlockModelRatings, StoredLikes, device_class, lik
 from actors.device_half import PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
 from coordinator.protocol.compiled import borrowing, compiled
@@ -26,11 +26,10 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0)
     """
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
-    of_kind(
-        ratings,
-        block=lambda of: _block_model_sets(of.model(), coins.master, streams, places, coins.first, ranges, own),
-        stored=lambda of: _stored_sets(of.liked, streams, places, coins.first, ranges, own),
-    )
+    if isinstance(ratings, BlockRatings):
+        _block_model_sets(ratings.model(), coins.master, streams, places, coins.first, ranges, own)
+    else:
+        _stored_sets(ratings.liked, streams, places, coins.first, ranges, own)
     return own
 
 

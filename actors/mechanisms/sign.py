@@ -5,10 +5,9 @@ from numba import int64
 
 from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
@@ -127,16 +126,15 @@ class Sign(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
-        key, places = round_key(query.public_seed, query.round), places_in(query.pool, ratings.items)
+        key, places = query.key, places_in(query.pool, ratings.items)
         centres, unit = (
             (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
         )
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_signs(of.model(), coins.master, key, places, centres, unit, coins.first, sums),
-            stored=lambda of: stored_signs(of.stored_opinions, key, places, centres, unit, coins.first, sums),
-        )
+        if isinstance(ratings, BlockRatings):
+            block_model_signs(ratings.model(), coins.master, key, places, centres, unit, coins.first, sums)
+        else:
+            stored_signs(ratings.stored_opinions, key, places, centres, unit, coins.first, sums)
         return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:

@@ -23,7 +23,7 @@ from coordinator.protocol.checked import (
     require_real,
     require_whole,
 )
-from coordinator.protocol.coins import SEED_BYTES, as_words
+from coordinator.protocol.coins import SEED_BYTES, as_words, round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes
 
@@ -157,6 +157,11 @@ class Query(Checked):
     def words(self) -> Words:
         """The id as two 64-bit words, as coins are keyed."""
         return as_words(self.id)
+
+    @property
+    def key(self) -> Words:
+        """The two words that key every public coin of its round."""
+        return round_key(self.public_seed, self.round)
 
     @property
     def bits(self) -> int:
