@@ -127,9 +127,8 @@ class StoredRatings:
             return np.full(items.shape, UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
-        return np.where(keys[place] == targets, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
-            np.uint8
-        )
+        opinions = np.where(self.rows.values[place], LIKED, DISLIKED)
+        return np.where(keys[place] == targets, opinions, UNRATED).astype(np.uint8)
 
     @cached_property
     def _keys(self) -> Ints:

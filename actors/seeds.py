@@ -104,9 +104,7 @@ class Coins(NamedTuple):
 
     def keys(self) -> tuple[Words, Words]:
         """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.packed_releases`."""
-        low, high = (
-            private_coins(self.master, self.first, self.devices, WORDS, self.query_id, half) for half in (0, 1)
-        )
+        low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
         return low, high
 
     def sketch(self, question: int = 0) -> Words:

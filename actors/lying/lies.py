@@ -36,7 +36,7 @@ from coordinator.protocol.arrays import (
     Words2,
 )
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
-from coordinator.protocol.checked import require_array, require_range, require_whole
+from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.errors import InputError
@@ -48,6 +48,7 @@ from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import (
+    as_mask,
     buckets_of,
     item_queries,
     pairs_among,
@@ -63,6 +64,7 @@ from coordinator.protocol.value_channels import SubsetChannel
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
 """A liar makes up its answer, or its sketch once it knows the query, or its ratings before any query."""
+NO_QUERY = np.zeros(2, np.uint64)  # Stands where a query's id would: a device has the coins for all queries
 _COINS = 1 << 64
 
 
@@ -85,11 +87,9 @@ class Collusion:
     rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
 
     def __post_init__(self) -> None:
-        require_array("wishes of liars", self.wishes, np.int32, [None])
-        require_range("wishes of liars", self.wishes, -1, 1)
+        require_array("wishes of liars", self.wishes, np.int32, [None], -1, 1)
         require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
-        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1])
-        require_range("shares of liars", self.shares, 0.0, 1.0)
+        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1], 0, 1)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
         if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
             raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
@@ -112,7 +112,7 @@ def liars_among(coins: Coins, share: float) -> Ints:
     """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
     if share == 0:
         return np.empty(0, np.int64)
-    coin = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    coin = private_coins(coins.master, coins.first, coins.devices, LIARS, NO_QUERY, 0)
     return np.flatnonzero(coin <= np.uint64(min(int(share * _COINS), _COINS - 1)))
 
 
@@ -173,7 +173,6 @@ class BitLie(Lie):
     """The sketch is the answer: bits, which the device flips, or not."""
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2:
-        """Return the same bits; the device then flips them."""
         return self.answers(view, honest.view(np.uint8))
 
 
@@ -263,7 +262,6 @@ class SensedSets(BitLie):
     names = ("maxsense",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where the sensed items are wished for more than on average."""
         totals, mean = np.empty(view.liars.size, np.int64), view.query.parameters["sensing"] * int(view.wishes.sum())
         _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)), totals)
         return (totals > mean).astype(np.uint8)[:, None]
@@ -275,7 +273,6 @@ class PartitionedSets(BitLie):
     names = ("multi-maxsense",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 for each set that is wished for more than sets are on average."""
         query, size = view.query, int(view.query.parameters["set_size"])
         totals = np.empty(honest.shape, np.int64)
         scratch = np.empty(min(query.items, size * query.questions), np.uint32)
@@ -287,14 +284,6 @@ def _sizes(query: Query, size: int) -> Ints:
     """Return the number of items of each set; the last one of a partition may be smaller."""
     ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)
     return np.diff(ends, prepend=0)
-
-
-def mask(wished: Bools) -> Words:
-    """Return which places of a pool are wished for, as words of 64 places each, the first place the lowest bit."""
-    words = np.zeros(-(-wished.size // 64), np.uint64)
-    places = np.flatnonzero(wished)
-    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
-    return words
 
 
 @compiled
@@ -336,7 +325,6 @@ class SummedSigns(Lie, ABC):
         """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the best signed vectors as bits."""
         sums = self._sums(view)
         positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
         _best(sums, view.choices, positive, vector)
@@ -350,7 +338,7 @@ class SignedSums(SummedSigns):
 
     def _sums(self, view: LiarsView) -> Indices2:
         sums = np.empty((view.liars.size, int(view.query.parameters["vectors"])), np.int32)
-        agreements(view.streams, mask(view.wishes > 0), mask(view.wishes < 0), sums)
+        agreements(view.streams, as_mask(view.wishes > 0), as_mask(view.wishes < 0), sums)
         return sums
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -381,7 +369,7 @@ class PairedSigns(BitLie, SummedSigns):
         first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
         wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
-        agreements(view.streams, mask(wishes > 0), mask(wishes < 0), sums)
+        agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), sums)
         return sums
 
 
@@ -398,7 +386,7 @@ class TurnedSigns(BitLie, SummedSigns):
         taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
         wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
         planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
-        _sensed_agreements(view.streams, planes, mask(wishes > 0), mask(wishes < 0), sums)
+        _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0), sums)
         return sums
 
 
@@ -409,7 +397,6 @@ class JudgedPairs(BitLie):
     both_ways = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where both items are claimed to be alike."""
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
@@ -426,7 +413,6 @@ class JudgedItems(BitLie):
     both_ways = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where the question fits the wish."""
         assert view.query.pool is not None
         items, values = item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
         wish = view.collusion.wishes[items[view.liars]]
@@ -454,7 +440,6 @@ class NamedValue(Lie):
         return promoted[numbers]
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the values as bits."""
         return as_bits(self._values(view), honest.shape[1])
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -468,7 +453,6 @@ class UnaryBits(NamedValue):
     names = ("oue",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the bits."""
         query, wishes = view.query, wished_values(view)
         nothing = np.full(view.coins.devices, values_of(query) - 1, np.int32)
         channel = unary_channel(query.epsilon, values=values_of(query))
@@ -538,7 +522,6 @@ class ChosenSubset(Lie):
         return wished_values(view)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the subsets, as their values' numbers or as a bit for each value."""
         channel = _channel(view)
         subset = _sample(view, self.wishes(view), channel.subset_size)
         if channel.listed:
@@ -559,7 +542,6 @@ class ChosenSet(ChosenSubset):
     names = ("set",)
 
     def wishes(self, view: LiarsView) -> Indices:
-        """Return the wishes for items and dummies."""
         return np.concatenate([view.wishes, np.zeros(int(view.query.parameters["padded"]), np.int32)])
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:

@@ -7,14 +7,14 @@ from numba import int32, int64, uint64
 
 from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
-from actors.mechanisms.sign import places_in
+from actors.mechanisms.sign import centres_of, places_in
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
-from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_coins, level_bits
 
 
@@ -173,30 +173,26 @@ def block_model_paired(
 
 
 @compiled
-def stored_turned(
-    opinions: StoredOpinions, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
-) -> None:
+def stored_turned(rows: StoredOpinions, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public, items = device_streams(key, first, bits.size), tables.sensed.size
-    rated, likes = opinions.rated, opinions.likes
+    rated, likes = rows.rated, rows.likes
     sensed_ratings, scores = np.empty(items, np.int64), np.empty(tables.prior.size, np.int64)
     for k in range(bits.size):
-        user = opinions.user[first + k]
-        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        user = rows.user[first + k]
+        start, stop = rows.starts[user], rows.starts[user + 1]
         bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, start, stop, sensed_ratings, scores)
 
 
 @compiled
-def stored_paired(
-    opinions: StoredOpinions, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
-) -> None:
+def stored_paired(rows: StoredOpinions, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public = device_streams(key, first, bits.size)
-    rated, likes = opinions.rated, opinions.likes
+    rated, likes = rows.rated, rows.likes
     values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
     for k in range(bits.size):
-        user = opinions.user[first + k]
-        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        user = rows.user[first + k]
+        start, stop = rows.starts[user], rows.starts[user + 1]
         bits[k] = _paired_bit(tables, public[k], coins[k], rated, likes, start, stop, values, rated_places)
 
 
@@ -207,10 +203,7 @@ class PairSigns(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         assert query.pool is not None
-        centres, unit = (
-            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
-        )
-        tables = PairQuery(places_in(query.pool, ratings.items), centres, unit)
+        tables = PairQuery(places_in(query.pool, ratings.items), *centres_of(query))
         key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
         if isinstance(ratings, BlockRatings):
             block_model_paired(ratings.model(), coins.master, key, own, tables, coins.first, bits)

@@ -57,7 +57,4 @@ class PairwiseOfRated(Pairwise):
         return Sketch(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
 
 
-DEVICE = (
-    *(Pairwise(name) for name in AGREEMENTS),
-    *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS),
-)
+DEVICE = (*(Pairwise(name) for name in AGREEMENTS), *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS))

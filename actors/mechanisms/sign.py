@@ -26,6 +26,12 @@ def places_in(pool: Indices, items: int) -> Indices:
     return places
 
 
+def centres_of(query: Query) -> tuple[Indices, int]:
+    """Return what ratings of the pool's items are counted from, and what a rating counts in the same steps."""
+    assert query.pool is not None
+    return (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
+
+
 @inlined
 def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices2, device: int) -> None:
     """Add what one rating counts to the device's sum of every sign vector, under its sign; no branch follows a coin."""
@@ -127,9 +133,7 @@ class Sign(DeviceHalf):
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
         key, places = query.key, places_in(query.pool, ratings.items)
-        centres, unit = (
-            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
-        )
+        centres, unit = centres_of(query)
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
         if isinstance(ratings, BlockRatings):
             block_model_signs(ratings.model(), coins.master, key, places, centres, unit, coins.first, sums)

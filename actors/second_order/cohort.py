@@ -189,17 +189,10 @@ class PrivateCohort(DeviceBlock):
     """
 
     def __init__(
-        self,
-        ratings: Rows,
-        secret: bytes,
-        first: int,
-        stop: int,
-        *,
-        consent: Consent,
-        keeper: LedgerClient | None = None,
+        self, rows: Rows, secret: bytes, first: int, stop: int, *, consent: Consent, keeper: LedgerClient | None = None
     ) -> None:
         self._consent = consent
-        self._ratings, self._master = ratings.block(first, stop), as_words(secret)
+        self._ratings, self._master = rows.block(first, stop), as_words(secret)
         self.first, self.stop = first, stop
         self.answers = Answers(first, stop, keeper)
         self._announced = deque[Pin]()
@@ -235,24 +228,22 @@ class PrivateCohort(DeviceBlock):
             if all(self.answers.model(device) for device in devices) or self.answers.keep([pin]):
                 self._announced.popleft()
 
-    def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
-    ) -> list[SecondOrderRelease]:
+    def answer(self, query: SecondOrderQuery, model: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
         """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered."""
         require_block(first, stop, self.first, self.stop)
-        query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
+        query, model = SecondOrderQuery.arrived(query), ItemFeatures.arrived(model)
         self._consent.require(query)
-        query.require(features)
-        if features.items != self._ratings.count:
+        query.require(model)
+        if model.items != self._ratings.count:
             raise InputError(
-                f"the model has {features.items} items; private devices rate a catalogue of {self._ratings.count}, "
+                f"the model has {model.items} items; private devices rate a catalogue of {self._ratings.count}, "
                 "announce a model of that one"
             )
         with suppress(UnreachableError):  # those who have not booked an answer refuse
             self._take_announced()
             if not all(self.answers.model(device) for device in range(first, stop)):
                 self.answers.look()
-            while not self._book_answers(query, features, first, stop):
+            while not self._book_answers(query, model, first, stop):
                 continue  # others have booked something about these devices meanwhile
         return [
             self._release(answer)

@@ -4,7 +4,6 @@ Trust model curator: the coordinator is trusted with votes; the client is the on
 """
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,10 +17,9 @@ from coordinator.protocol.checked import (
     require_ascending,
     require_bytes,
     require_name,
-    require_range,
     require_whole,
 )
-from coordinator.protocol.coins import as_words
+from coordinator.protocol.coins import as_words, digest_of
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
@@ -69,8 +67,7 @@ class Service(Checked):
         require_whole("objects of a round", self.objects, 1, MOST_OBJECTS)
         require_epsilon(self.epsilon)
         if self.titles is not None:
-            require_array("titles", self.titles, np.int32, [self.rounds, self.objects])
-            require_range("titles", self.titles, 0, np.iinfo(np.int32).max)
+            require_array("titles", self.titles, np.int32, [self.rounds, self.objects], 0, np.iinfo(np.int32).max)
         if self.own_device is not None:
             require_whole("the client's own device", self.own_device, 0, MOST_DEVICES)
 
@@ -87,7 +84,7 @@ class Service(Checked):
         }
         if self.titles is not None:
             content["titles"] = hashlib.blake2b(self.titles.astype("<i4").tobytes(), digest_size=16).hexdigest()
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+        return digest_of(content)
 
     @property
     def series(self) -> Words:

@@ -247,9 +247,7 @@ def methods_missing(kind: type[Mechanism]) -> list[str]:
 def require_whole_class(mechanism: object) -> Mechanism:
     """Return an object if it is a mechanism with all its methods."""
     if not isinstance(mechanism, Mechanism):
-        raise InputError(
-            f"design is a {type(mechanism).__name__}, no mechanism; derive its class from blindrec.Mechanism"
-        )
+        raise InputError(f"design is a {type(mechanism).__name__}, no mechanism; derive it from blindrec.Mechanism")
     if missing := methods_missing(type(mechanism)):
         raise InputError(f"design {type(mechanism).__name__} lacks {', '.join(missing)}; see Mechanism")
     return mechanism
@@ -418,10 +416,8 @@ def stated(own: CustomMechanism, query: Query) -> CustomChannel:
 def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
     if type(answer) not in CHANNELS:
-        problem = (
-            "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
-        )
-        raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
+        problem = "it returned no MatrixChannel, IndependentBits or Likelihood, or one of a derived class"
+        raise own.fail("channel", query.round, f"{problem}; return one of these three")
     channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
     _fit(own, query, channel)
     return channel

@@ -1,7 +1,6 @@
 """The three things that cross the boundary: a query to the devices, their release, and the learned item model."""
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,11 +18,10 @@ from coordinator.protocol.checked import (
     require_bytes,
     require_name,
     require_public_array,
-    require_range,
     require_real,
     require_whole,
 )
-from coordinator.protocol.coins import SEED_BYTES, as_words, round_key
+from coordinator.protocol.coins import SEED_BYTES, as_words, digest_of, round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes
 
@@ -117,8 +115,7 @@ class Query(Checked):
         if self.centres is not None:
             if self.pool is None:
                 raise InputError("centres are given without a pool; name the items that they are about")
-            require_array("centres", self.centres, np.int32, self.pool.shape)
-            require_range("centres", self.centres, -CENTRE_UNIT, CENTRE_UNIT)
+            require_array("centres", self.centres, np.int32, self.pool.shape, -CENTRE_UNIT, CENTRE_UNIT)
         _require_dict("arrays", "arrays", self.arrays)
         for name, array in self.arrays.items():
             require_public_array(f"array {require_name('name of an array', name)}", array)
@@ -145,7 +142,7 @@ class Query(Checked):
                 content[name] = _digest(array)
         if self.arrays:
             content["arrays"] = {name: _described(array) for name, array in sorted(self.arrays.items())}
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+        return digest_of(content)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Query) and self.id == other.id
@@ -302,12 +299,10 @@ class Model(Checked):
 
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""
-        require_array("clusters of a model", self.cluster, np.int32, [None])
-        for name, values in (("scores of a model", self.score), ("errors of a model", self.error)):
-            require_array(name, values, np.float64, self.cluster.shape)
         require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
-        require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
-        require_range("scores of a model", self.score, -LARGEST, LARGEST)
+        require_array("clusters of a model", self.cluster, np.int32, [None], 0, self.clusters - 1)
+        require_array("scores of a model", self.score, np.float64, self.cluster.shape, -LARGEST, LARGEST)
+        require_array("errors of a model", self.error, np.float64, self.cluster.shape)
         if self.near is not None:
             require_ascending("items of an item-item model", ItemToItem.valid(self.near).pool, 0, self.cluster.size)
         if self.tastes is not None:

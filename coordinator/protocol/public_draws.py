@@ -60,15 +60,18 @@ def level_bits(levels: int) -> int:
     return levels.bit_length() - 1
 
 
+def as_mask(members: Bools) -> Words:
+    """Return which places are members, as words of 64 places each, the first place the lowest bit."""
+    words = np.zeros(-(-members.size // 64), np.uint64)
+    places = np.flatnonzero(members)
+    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
+    return words
+
+
 def sensed_planes(sensed: Indices, levels: int) -> Words2:
     """Return how often items are sensed, 64 items to a word: a row a bit, the highest first, and a row of "always"."""
-    bits, words = level_bits(levels), -(-sensed.size // 64)
-    planes = np.zeros((bits + 1, words), np.uint64)
-    items = np.arange(sensed.size)
-    for row in range(bits + 1):
-        members = sensed >= levels if row == bits else (sensed >> (bits - 1 - row)) & 1 == 1
-        np.bitwise_or.at(planes[row], items[members] >> 6, np.uint64(1) << (items[members] & 63).astype(np.uint64))
-    return planes
+    rows = [(sensed >> bit) & 1 == 1 for bit in reversed(range(level_bits(levels)))]
+    return np.stack([as_mask(row) for row in (*rows, sensed >= levels)])
 
 
 @inlined

@@ -41,9 +41,7 @@ class RowTable(Generic[Values]):
             raise InputError(f"{self.describe(place)}; the catalogue has items 0 to {self.count - 1} only")
         if values is not None and values.size and not -LARGEST <= values.min() <= values.max() <= LARGEST:
             place = int(np.argmin(np.abs(values) <= LARGEST))
-            raise InputError(
-                f"{self.describe(place)} with {values[place]:g}; give finite ratings, of {LARGEST:g} at most"
-            )
+            raise InputError(f"{self.describe(place)} with {values[place]:g}; give finite ones, {LARGEST:g} at most")
 
     @property
     def users(self) -> int:

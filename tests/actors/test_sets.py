@@ -80,9 +80,7 @@ def test_whoever_likes_more_keeps_any_of_them_alike() -> None:
 PAIR_ITEMS, POOL = 9, (1, 3, 4, 8)  # Six pairs of the pool's items; with three likes kept each device has three values
 
 
-def pairs_query(
-    *, kept: int = 3, chosen: int = 2, epsilon: Fraction = Fraction(1), pool: tuple[int, ...] = POOL
-) -> Query:
+def pairs_query(*, kept: int = 3, chosen: int = 2, epsilon: Fraction = Fraction(1)) -> Query:
     query = Query(
         design="pairs",
         items=PAIR_ITEMS,
@@ -90,7 +88,7 @@ def pairs_query(
         public_seed=worlds.PUBLIC,
         epsilon=epsilon,
         parameters={"sides": 1.0, "together": 2.0, "padded": float(kept), "chosen": float(chosen)},
-        pool=np.array(pool, np.int32),
+        pool=np.array(POOL, np.int32),
     )
     half = half_of("pairs")
     return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
