@@ -182,10 +182,12 @@ def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
 
 
 @compiled
-def picks(streams: Words, bound: int, numbers: Ints) -> None:
-    """Write a uniform whole number below ``bound`` for each stream, int64."""
+def picks(streams: Words, bound: int) -> Ints:
+    """Return a uniform whole number below ``bound`` for each stream, int64."""
+    numbers = np.empty(streams.size, np.int64)
     for k in range(streams.size):
         numbers[k] = int64(below(streams[k], 0, bound))
+    return numbers
 
 
 def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
@@ -194,10 +196,9 @@ def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
     Shapes: ``scores`` (n, places); ``streams`` (n,).
     """
     best = scores == scores.max(axis=1, keepdims=True)
-    ties, rank, pick = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    ties, rank = best.sum(axis=1), np.empty(len(scores), np.int64)
     for tie_count in np.unique(ties).tolist():
-        picks(streams, tie_count, pick)
-        rank[ties == tie_count] = pick[ties == tie_count]
+        rank[ties == tie_count] = picks(streams, tie_count)[ties == tie_count]
     places: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
     return places
 
@@ -287,24 +288,25 @@ def _sizes(query: Query, size: int) -> Ints:
 
 
 @compiled
-def agreements(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
-    """Write by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
-    wished = 0
+def agreements(streams: Words, up: Words, down: Words, vectors: int) -> Indices2:
+    """Return by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
+    wished, sums = 0, np.empty((streams.size, vectors), np.int32)
     for word in range(up.size):
         wished += ones(up[word]) + ones(down[word])
     for k in range(streams.size):
-        for vector in range(sums.shape[1]):
+        for vector in range(vectors):
             agree = 0
             for word in range(up.size):
                 signs = draw(streams[k], uint64(vector * up.size + word))
                 agree += ones(signs & up[word]) + ones(~signs & down[word])
             sums[k, vector] = 2 * agree - wished
+    return sums
 
 
 @compiled
-def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None:
-    """Write the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
-    vectors = sums.shape[1]
+def _best(sums: Indices2, streams: Words) -> tuple[Bools, Ints]:
+    """Return the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
+    positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     for k in range(len(sums)):
         start, largest = below(streams[k], 0, vectors), -1
         for step in range(vectors):
@@ -313,6 +315,7 @@ def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None
                 largest, vector[k] = abs(sums[k, place]), place
         total = sums[k, vector[k]]
         positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
+    return positive, vector
 
 
 class SummedSigns(Lie, ABC):
@@ -326,9 +329,7 @@ class SummedSigns(Lie, ABC):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         sums = self._sums(view)
-        positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-        _best(sums, view.choices, positive, vector)
-        return to_bits(positive, vector, sums.shape[1])
+        return to_bits(*_best(sums, view.choices), sums.shape[1])
 
 
 class SignedSums(SummedSigns):
@@ -337,9 +338,8 @@ class SignedSums(SummedSigns):
     names = ("sign",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        sums = np.empty((view.liars.size, int(view.query.parameters["vectors"])), np.int32)
-        agreements(view.streams, as_mask(view.wishes > 0), as_mask(view.wishes < 0), sums)
-        return sums
+        up, down = as_mask(view.wishes > 0), as_mask(view.wishes < 0)
+        return agreements(view.streams, up, down, int(view.query.parameters["vectors"]))
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return the sums; the device then names a vector as it would among sums of its ratings."""
@@ -347,8 +347,9 @@ class SignedSums(SummedSigns):
 
 
 @compiled
-def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words, sums: Indices2) -> None:
-    """Write by how much the wishes for sensed items agree with their signs more than they disagree, (devices, 1)."""
+def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -> Indices2:
+    """Return by how much the wishes for sensed items agree with their signs more than they disagree, (devices, 1)."""
+    sums = np.empty((streams.size, 1), np.int32)
     for k in range(streams.size):
         agree = wished = 0
         for word in range(up.size):
@@ -356,6 +357,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words, s
             agree += ones(signs & sensed & up[word]) + ones(~signs & sensed & down[word])
             wished += ones(sensed & (up[word] | down[word]))
         sums[k, 0] = 2 * agree - wished
+    return sums
 
 
 class PairedSigns(BitLie, SummedSigns):
@@ -364,13 +366,12 @@ class PairedSigns(BitLie, SummedSigns):
     names = ("pair-signs",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        pool, sums = view.query.pool, np.empty((view.liars.size, 1), np.int32)
+        pool = view.query.pool
         assert pool is not None  # these queries have one
         first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
         wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
-        agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), sums)
-        return sums
+        return agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), 1)
 
 
 class TurnedSigns(BitLie, SummedSigns):
@@ -382,12 +383,11 @@ class TurnedSigns(BitLie, SummedSigns):
     names = ("anchor",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        tables, sums = view.query.arrays, np.empty((view.liars.size, 1), np.int32)
+        tables = view.query.arrays
         taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
         wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
         planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
-        _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0), sums)
-        return sums
+        return _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0))
 
 
 class JudgedPairs(BitLie):
@@ -435,9 +435,8 @@ class NamedValue(Lie):
         promoted = np.flatnonzero(wished_values(view) > 0)
         if not promoted.size:
             return np.full(view.liars.size, values_of(view.query) - 1)
-        numbers = np.empty(view.liars.size, np.int64)
-        picks(view.choices, promoted.size, numbers)
-        return promoted[numbers]
+        values: Ints = promoted[picks(view.choices, promoted.size)]
+        return values
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         return as_bits(self._values(view), honest.shape[1])
@@ -470,13 +469,13 @@ class CrowdedCodes(NamedValue):
         query, wishes, streams = view.query, wished_values(view), view.streams
         rows = query.parameters.get(ROWS)
         count = int(query.parameters[BUCKETS]) if rows is None else 1 << int(rows)
-        crowds, codes = np.zeros((streams.size, count), np.int64), np.empty(streams.size, np.int32)
+        crowds = np.zeros((streams.size, count), np.int64)
         for value in np.flatnonzero(wishes):
             values = np.full(streams.size, value, np.int32)
             if rows is None:
-                buckets_of(streams, values, count, codes)
+                codes = buckets_of(streams, values, count)
             else:
-                signs_of(streams, values, int(rows), columns(query), codes)
+                codes = signs_of(streams, values, int(rows), columns(query))
             crowds[np.arange(streams.size), codes] += wishes[value]
         return largest(crowds, view.choices)
 
@@ -610,9 +609,8 @@ class CustomLie(Lie):
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
         """Return the sketch of a device that rated only one of the wished items, as wished; a random one each."""
-        wished = np.flatnonzero(view.collusion.wishes)
-        pick, result = np.empty(view.liars.size, np.int64), honest.copy()
-        picks(view.choices, wished.size, pick)
+        wished, result = np.flatnonzero(view.collusion.wishes), honest.copy()
+        pick = picks(view.choices, wished.size)
         for place in np.unique(pick).tolist():
             item = int(wished[place])
             sketch = self._sketch(view, item, view.coins, liked=bool(view.collusion.wishes[item] > 0))

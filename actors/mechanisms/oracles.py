@@ -113,10 +113,7 @@ class Olh(OneItem):
     names = ("olh",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = coins.streams(query.key)
-        codes = np.empty((values.size, 1), np.int32)
-        buckets_of(streams, values, int(query.parameters[BUCKETS]), codes[:, 0])
-        return codes
+        return buckets_of(coins.streams(query.key), values, int(query.parameters[BUCKETS]))[:, None]
 
 
 class Hadamard(OneItem):
@@ -125,10 +122,7 @@ class Hadamard(OneItem):
     names = ("hadamard",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = coins.streams(query.key)
-        codes = np.empty((values.size, 1), np.int32)
-        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes[:, 0])
-        return codes
+        return signs_of(coins.streams(query.key), values, int(query.parameters[ROWS]), columns(query))[:, None]
 
 
 class Subset(PackedHalf, OneItem):

@@ -91,15 +91,12 @@ def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools,
 
     Shapes: ``sums`` (devices, sign vectors).
     """
-    positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-    best = coins.release(0) >= channel.threshold
-    _choose(sums, best, coins.choices(), channel.best_count, positive, vector)
-    return positive, vector
+    return _choose(sums, coins.release(0) >= channel.threshold, coins.choices(), channel.best_count)
 
 
 @compiled
-def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int, positive: Bools, vector: Ints) -> None:
-    vectors = sums.shape[1]
+def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tuple[Bools, Ints]:
+    positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     sizes = np.empty(vectors, np.int32)
     for k in range(len(sums)):
         rank = int64(below(streams[k], 0, best_count))
@@ -122,6 +119,7 @@ def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int, positi
                     if tie == 0:
                         positive[k], vector[k] = sign, a
                     tie -= 1
+    return positive, vector
 
 
 class Sign(DeviceHalf):

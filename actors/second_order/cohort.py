@@ -66,8 +66,7 @@ class Pin:
     def __post_init__(self) -> None:
         """Refuse a promise that no device makes."""
         require_bytes("digest of a model", self.model, 16)
-        require_whole("first device", self.first, 0, MOST_DEVICES)
-        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+        require_block(self.first, self.stop, 0, MOST_DEVICES)
 
     def line(self) -> str:
         """Return the promise as a line."""
@@ -304,24 +303,21 @@ class PrivateCohort(DeviceBlock):
         return [Answer(first + k, *about, payload) for k, payload in enumerate(payloads)]
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
-        """Return devices' completed vectors less the items' means, float64, shape (devices, m)."""
-        return _finite(residuals(features, own))
+        """Return devices' completed vectors less the items' means, float64, shape (devices, m), numbers and not huge.
+
+        Where completion has no result they are 0.
+        """
+        vectors = residuals(features, own)
+        # A model can be made so that completion overflows where a device rated some item. A mechanism promises
+        # something for vectors of numbers only, and a refusal would reveal what was rated.
+        np.clip(vectors, -LARGEST, LARGEST, out=vectors)
+        vectors[np.isnan(vectors)] = 0.0
+        return vectors
 
     def _release(self, answer: Answer) -> SecondOrderRelease:
         return SecondOrderRelease(
             query_id=answer.query_id, device=answer.device, mechanism=answer.mechanism, payload=answer.payload
         )
-
-
-def _finite(residuals: Floats2) -> Floats2:
-    """Return residuals that are numbers, whatever the model: 0 where completion has no result, and none is huge.
-
-    A model can be made so that completion overflows where a device rated some item. A mechanism promises something for
-    vectors of numbers only, and a refusal would reveal what was rated.
-    """
-    np.clip(residuals, -LARGEST, LARGEST, out=residuals)
-    residuals[np.isnan(residuals)] = 0.0
-    return residuals
 
 
 DEVICES_A_COHORT = 5  # Devices of one cohort: fewer than a batch has, so that all workers have something to do

@@ -609,7 +609,7 @@ def matrix_channel(rows: Sequence[Sequence[float | Fraction]], epsilon: Epsilon)
 def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Epsilon) -> MatrixChannel:
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError("a channel's rows are missing or of several lengths; give one a private value")
-    stated = tuple(_scaled(row) for row in rows)
+    stated = [_whole([math.floor(p * (1 << _SCALE)) for p in _exact(row)]) for row in rows]  # in units of 2**-_SCALE
     mean = _whole([sum(column) // len(stated) for column in zip(*stated, strict=True)])
 
     def make(share: Fraction) -> MatrixChannel:
@@ -630,11 +630,6 @@ def _exact(row: Sequence[float | Fraction]) -> tuple[Fraction, ...]:
     exact = [Fraction(p) for p in row]
     total = sum(exact, Fraction(0))
     return tuple(p / total for p in exact)
-
-
-def _scaled(row: Sequence[float | Fraction]) -> list[int]:
-    """Return probabilities in whole units of 2**-_SCALE, which sum to 1."""
-    return _whole([math.floor(p * (1 << _SCALE)) for p in _exact(row)])
 
 
 def _whole(units: list[int]) -> list[int]:

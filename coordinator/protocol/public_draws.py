@@ -142,12 +142,14 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, sample: Counts
 
 
 @compiled
-def buckets_of(streams: Words, values: Indices, buckets: int, outputs: Indices) -> None:
-    """Write the bucket that each device's hash puts its value into, int32, shape (devices,)."""
+def buckets_of(streams: Words, values: Indices, buckets: int) -> Indices:
+    """Return the bucket that each device's hash puts its value into, int32, shape (devices,)."""
+    outputs = np.empty(streams.size, np.int32)
     for k in range(streams.size):
         word = draw(streams[k], uint64(values[k] >> 1))
         half = word >> uint64(32) if values[k] & 1 else word & LOW
         outputs[k] = int64((half * uint64(buckets)) >> uint64(32))
+    return outputs
 
 
 @compiled
@@ -182,16 +184,16 @@ def odd(word: np.uint64) -> int:
 
 
 @compiled
-def signs_of(streams: Words, values: Indices, rows: int, columns: int, outputs: Indices) -> None:
-    """Write the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
+def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indices:
+    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
 
     ``columns`` is the size of the matrix, a power of two.
     """
-    mask = uint64(columns - 1)
+    mask, outputs = uint64(columns - 1), np.zeros(streams.size, np.int32)
     for k in range(streams.size):
-        outputs[k] = 0
         for row in range(rows):
             outputs[k] |= odd(draw(streams[k], uint64(row)) & mask & uint64(values[k])) << row
+    return outputs
 
 
 @compiled

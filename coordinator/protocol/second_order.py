@@ -69,15 +69,9 @@ class SecondOrderQuery(Checked):
     @property
     def id(self) -> bytes:
         """Sixteen bytes: digest of the whole content, computed at each look."""
-        content = {
-            "kind": "second-order",
-            "model": self.model.hex(),
-            "mechanism": self.mechanism,
-            "epsilon": None if self.epsilon is None else str(self.epsilon),
-            "batch": self.batch,
-            "own_h": self.own_h,
-        }
-        return digest_of(content)
+        content = {name: getattr(self, name) for name in ("mechanism", "batch", "own_h")}
+        epsilon = None if self.epsilon is None else str(self.epsilon)
+        return digest_of({"kind": "second-order", "model": self.model.hex(), "epsilon": epsilon, **content})
 
     @property
     def words(self) -> Words:

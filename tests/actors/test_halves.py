@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answered(design: str, questions: int = 1, answer_bits: int = 1) -> Bits2:
-    sizes = {"items": ITEMS, "questions": questions, "answer_bits": answer_bits}
+    sizes: dict[str, Any] = {"items": ITEMS, "questions": questions, "answer_bits": answer_bits}
     query = Query(design=design, round=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, **sizes)
     cohort = Cohort(worlds.block_ratings(worlds.world(items=ITEMS, rated=2)), worlds.SECRET, 0, DEVICES, EPSILON)
     cohort.rehearse(query)

@@ -25,7 +25,7 @@ BASE = forged(
 
 POOLS = [np.array(pool, np.int32) for pool in ([], [0], [1], [0, 1], [1, 0], [256], [0, 0])]
 NUMBERS = {"sensing": 0.25, "other": 2.0}
-CHANGES: list[dict[str, object]] = [
+CHANGES: list[dict[str, Any]] = [
     *({"design": "maxsense "}, {"design": 'maxsense", "items": 10'}),
     *({"items": 11}, {"round": 1}, {"public_seed": bytes(15) + b"\x01"}),
     *({"epsilon": epsilon} for epsilon in (Fraction(1) + Fraction(1, 10**30), Fraction(10), None)),
