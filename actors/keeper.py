@@ -49,10 +49,7 @@ def read_charge(line: str) -> Charge:
         query_id, epsilon, first, stop = json.loads(line)
         return Charge(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
     except (ValueError, TypeError, RecursionError):
-        raise LedgerError(
-            f"a ledger's line is no charge: {line[:80]!r}; what devices spent is not known: put the file back as it "
-            "was, or start in a new folder"
-        ) from None
+        raise LedgerError(f"a ledger's line is no charge: {line[:80]!r}; {LEDGER.remedy}") from None
 
 
 LEDGER = LogKind(
@@ -115,10 +112,8 @@ class Keeper:
         entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
         with self._lock:
             if position > len(self._lines):
-                raise LedgerError(
-                    f"the keeper's book has {len(self._lines)} entries, devices knew {position}; what devices spent is "
-                    "not known: put its files back as they were, or start in a new folder"
-                )
+                counts = f"the keeper's book has {len(self._lines)} entries, devices knew {position}"
+                raise LedgerError(f"{counts}; {LEDGER.remedy}")
             new_lines = self._since(first, stop, position)
             if lines and not new_lines:
                 self._write(entries)

@@ -14,7 +14,7 @@ from actors.block_model import (
     DISLIKED,
     LIKED,
     UNRATED,
-    BlockModelRatings,
+    BlockModel,
     StoredLikes,
     StoredOpinions,
     block_model_opinions,
@@ -55,12 +55,12 @@ class BlockRatings:
         """Number of items N."""
         return self.clusters.size
 
-    def model(self) -> BlockModelRatings:
+    def model(self) -> BlockModel:
         """Return the block model as compiled code reads it."""
         ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
         ends[-1] = 1 << 63
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
-        return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
+        return BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:
         """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""

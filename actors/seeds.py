@@ -73,13 +73,14 @@ def private_coins(master: Words, first: int, count: int, purpose: np.uint64, que
 
 
 @compiled
-def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, coins: Words2) -> None:
-    """Write each device's coins of questions 0, 1, ...: ``coins``, uint64, shape (count, questions)."""
-    low, high = device_secrets(master, first, count)
+def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, questions: int) -> Words2:
+    """Return each device's coins of questions 0, 1, ..., uint64, shape (count, questions)."""
+    (low, high), coins = device_secrets(master, first, count), np.empty((count, questions), np.uint64)
     id0, id1 = query_id[0], query_id[1]
     for k in range(count):
-        for question in range(coins.shape[1]):
+        for question in range(questions):
             coins[k, question] = siphash4(low[k], high[k], purpose, id0, id1, uint64(question))
+    return coins
 
 
 class Coins(NamedTuple):
@@ -121,13 +122,8 @@ class Coins(NamedTuple):
 
     def places(self, count: int) -> Words2:
         """Return a coin for each of ``count`` coordinates, uint64, shape (devices, count)."""
-        return self._coordinates(PLACE, count)
+        return place_coins(self.master, self.first, self.devices, PLACE, self.query_id, count)
 
     def fair(self, items: int) -> Words2:
         """Return fair coins for the items, 64 to a word, uint64, shape (devices, ceil(items / 64))."""
-        return self._coordinates(FAIR, -(-items // 64))
-
-    def _coordinates(self, purpose: np.uint64, count: int) -> Words2:
-        coins = np.empty((self.devices, count), np.uint64)
-        place_coins(self.master, self.first, self.devices, purpose, self.query_id, coins)
-        return coins
+        return place_coins(self.master, self.first, self.devices, FAIR, self.query_id, -(-items // 64))

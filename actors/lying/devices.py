@@ -50,14 +50,9 @@ def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -
     coins = np.random.default_rng(0)
     wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)
     liked = (collusion.wishes if collusion.ordered else collusion.claims) > 0
-    items = np.concatenate(
-        [
-            _in_turn(coins.permutation(wished), wished_count),
-            _in_turn(coins.permutation(rest), collusion.rated - wished_count),
-        ],
-        axis=1,
-    )
-    items.sort(axis=1)
+    promoted = _in_turn(coins.permutation(wished), wished_count)
+    others = _in_turn(coins.permutation(rest), collusion.rated - wished_count)
+    items = np.sort(np.concatenate([promoted, others], axis=1), axis=1)
     starts = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
     rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=collusion.wishes.size)
     user = (np.arange(devices) % PROFILES).astype(np.int32)

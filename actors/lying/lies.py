@@ -203,20 +203,15 @@ def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
     return places
 
 
+@compiled
 def rows_of(packed: Bits, width: int, devices: Ints) -> Bits2:
     """Return the bits of devices ``devices`` of a block, uint8 of 0 and 1, shape (n, width)."""
     rows = np.empty((devices.size, width), np.uint8)
-    _take(packed, devices, rows)
-    return rows
-
-
-@compiled
-def _take(packed: Bits, devices: Ints, rows: Bits2) -> None:
-    width = rows.shape[1]
     for k in range(devices.size):
         for bit in range(width):
             place = devices[k] * width + bit
             rows[k, bit] = (packed[place >> 3] >> (7 - (place & 7))) & 1
+    return rows
 
 
 @compiled
@@ -231,18 +226,19 @@ def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
 
 
 @compiled
-def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) -> None:
-    """Write the sum of the wishes for what each device senses.
+def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
+    """Return the sum of the wishes for what each device senses.
 
     ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
     """
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
+    totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
-        totals[k] = 0
         for place in sensed[: sense(streams[k], table, sensed)]:
             if seen[place] != k:
                 seen[place] = k
                 totals[k] += wishes[place]
+    return totals
 
 
 @compiled
@@ -263,8 +259,8 @@ class SensedSets(BitLie):
     names = ("maxsense",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        totals, mean = np.empty(view.liars.size, np.int64), view.query.parameters["sensing"] * int(view.wishes.sum())
-        _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)), totals)
+        mean = view.query.parameters["sensing"] * int(view.wishes.sum())
+        totals = _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)))
         return (totals > mean).astype(np.uint8)[:, None]
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
 from actors.mechanisms.sign import centres_of, places_in
 from actors.ratings import BlockRatings, Ratings
@@ -138,7 +138,7 @@ def _paired_bit(
 
 @compiled
 def block_model_turned(
-    model: BlockModelRatings, master: Words, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
 ) -> None:
     """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
     items = model.items
@@ -156,7 +156,7 @@ def block_model_turned(
 
 @compiled
 def block_model_paired(
-    model: BlockModelRatings, master: Words, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
 ) -> None:
     """Write synthetic devices' private bits; see `block_model_turned`."""
     items = model.items

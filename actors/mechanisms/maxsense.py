@@ -4,7 +4,7 @@ import numpy as np
 from numba import uint8
 
 from actors.block_model import (
-    BlockModelRatings,
+    BlockModel,
     StoredLikes,
     block_model_maxsense,
     device_class,
@@ -26,9 +26,7 @@ from coordinator.protocol.sensing import items_of, sensing_of
 
 
 @compiled
-def block_model_partition(
-    model: BlockModelRatings, master: Words, key: Words, set_size: int, first: int, bits: Bits2
-) -> None:
+def block_model_partition(model: BlockModel, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
 
     ``bits`` (uint8, devices x sets) receives them; ``key`` is the round's public key.
@@ -50,7 +48,7 @@ def block_model_partition(
 
 @borrowing
 def _meet(
-    model: BlockModelRatings,
+    model: BlockModel,
     stream: np.uint64,
     own_class: int,
     marks: Bits,

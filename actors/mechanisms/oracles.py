@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets, release_unary
@@ -20,7 +20,7 @@ from coordinator.protocol.public_draws import buckets_of, signs_of
 
 @compiled
 def block_model_choices(
-    model: BlockModelRatings, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
+    model: BlockModel, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
 ) -> None:
     """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`.
 
@@ -47,25 +47,23 @@ def block_model_choices(
 
 
 @compiled
-def stored_choices(
-    opinions: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, values: Indices
-) -> None:
+def stored_choices(rows: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, own: Indices) -> None:
     """Write the value of real devices; see `block_model_choices`."""
     pool_size = (places >= 0).sum()
-    for k in range(values.size):
-        user, matches = opinions.user[first + k], 0
-        ends = opinions.starts[user], opinions.starts[user + 1]
+    for k in range(own.size):
+        user, matches = rows.user[first + k], 0
+        ends = rows.starts[user], rows.starts[user + 1]
         for at in range(*ends):
-            matches += places[opinions.rated[at]] >= 0 and (opinions.likes[at] or sides == 2)
-        values[k] = sides * pool_size
+            matches += places[rows.rated[at]] >= 0 and (rows.likes[at] or sides == 2)
+        own[k] = sides * pool_size
         left = below(coins[k], 0, matches) if matches else -1
         for at in range(*ends):
             if left < 0:
                 break
-            place = places[opinions.rated[at]]
-            if place >= 0 and (opinions.likes[at] or sides == 2):
+            place = places[rows.rated[at]]
+            if place >= 0 and (rows.likes[at] or sides == 2):
                 if left == 0:
-                    values[k] = place + (0 if opinions.likes[at] else pool_size)
+                    own[k] = place + (0 if rows.likes[at] else pool_size)
                 left -= 1
 
 

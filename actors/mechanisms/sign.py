@@ -3,7 +3,7 @@
 import numpy as np
 from numba import int64
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
@@ -41,20 +41,13 @@ def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Ind
 
 @compiled
 def block_model_signs(
-    model: BlockModelRatings,
-    master: Words,
-    key: Words,
-    places: Indices,
-    centres: Indices,
-    unit: int,
-    first: int,
-    sums: Indices2,
+    model: BlockModel, master: Words, key: Words, place: Indices, centre: Indices, unit: int, first: int, sums: Indices2
 ) -> None:
     """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key.
 
     A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     """
-    items, words = model.items, -(-centres.size // 64)
+    items, words = model.items, -(-centre.size // 64)
     room, stamp = room_for(items), 0
     rated = room.subset
     secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
@@ -64,10 +57,10 @@ def block_model_signs(
         own_class = device_class(stream, model.class_marks)
         sums[k] = 0
         for item in rated[: model.rated]:
-            if places[item] >= 0:
+            if place[item] >= 0:
                 liked = likes_item(model, stream, own_class, item)
-                value = unit * (2 * int(liked) - 1) - centres[places[item]]
-                _add_rating(public[k], places[item], words, value, sums, k)
+                value = unit * (2 * int(liked) - 1) - centre[place[item]]
+                _add_rating(public[k], place[item], words, value, sums, k)
 
 
 @compiled

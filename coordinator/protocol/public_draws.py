@@ -279,13 +279,13 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
 
 
 @compiled
-def release_values(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
-    """Write what each device releases as bits, most significant first: uint8, shape (devices, bits).
+def release_values(value: Indices, coins: Words, other: np.uint64, values: int, width: int) -> Bits2:
+    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width).
 
     Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
     ones release the value itself.
     """
-    miss, width = uint64(values - 1) * other, bits.shape[1]
+    miss, bits = uint64(values - 1) * other, np.empty((value.size, width), np.uint8)
     for k in range(value.size):
         answer = uint64(value[k])
         if coins[k] < miss:
@@ -293,6 +293,7 @@ def release_values(value: Indices, coins: Words, other: np.uint64, values: int, 
             answer = place + uint64(place >= answer)
         for bit in range(width):
             bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
+    return bits
 
 
 @compiled

@@ -96,9 +96,7 @@ class KaryChannel(ExactChannel):
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
-        bits = np.empty((value.size, self.bits), np.uint8)
-        release_values(value, coin(0), np.uint64(self.other), self.values, bits)
-        return bits
+        return release_values(value, coin(0), np.uint64(self.other), self.values, self.bits)
 
 
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:

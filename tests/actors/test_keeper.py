@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import worlds
-from deaf import hasty_threads
+from deaf import Deaf, hasty_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples, sample, size
@@ -197,9 +197,7 @@ def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
         cohort(other)
 
 
-def test_after_a_line_that_could_not_be_written_nothing_more_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_line_that_could_not_be_written_none_more_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came to the disk of it is not known: only the next process reads it, and books into another file."""
     devices = cohort(tmp_path)
     devices.answer(query(0), 0, 60)
@@ -286,20 +284,18 @@ CALLS = st.lists(
 )
 
 
-class Late:
+class Late(Deaf):
     """A keeper that somebody else calls first, as often as the process looked before it books."""
 
     def __init__(self, keeper: Keeper, others: list[tuple[Ledger, int]]) -> None:
-        self._keeper, self.others = keeper, others
-
-    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        return self.book(first, stop, since, ())
+        super().__init__(keeper, below=0)
+        self.others = others
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         if self.others:
             ledger, number = self.others.pop()
             ledger.charge(QUERIES[number], ledger.first, ledger.stop)
-        return self._keeper.book(first, stop, known, lines)
+        return super().book(first, stop, known, lines)
 
 
 def charged(ledgers: list[Ledger], number: int, low: int, high: int) -> None:

@@ -81,10 +81,9 @@ def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
     return (taste + step) % voters.objects
 
 
-@pytest.mark.parametrize(
-    ("objects", "radius", "diversity"), [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)]
-)
-def test_planted_votes_are_the_oracles(objects: int, radius: int, diversity: int) -> None:
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)])
+def test_planted_votes_are_the_oracles(sizes: tuple[int, int, int]) -> None:
+    objects, radius, diversity = sizes
     voters = planted(users=9, rounds=20, objects=objects, radius=radius, diversity=diversity, peers=[1, 2, 5, 7, 8])
     votes = cast(voters, announced(20, objects), range(9))
     assert votes.dtype == np.uint8
@@ -96,9 +95,7 @@ SPLITS = st.lists(st.integers(0, 12), max_size=4)
 
 @settings(max_examples=examples(40))
 @given(electors=SPLITS, rounds=SPLITS, kind=st.sampled_from(["planted", "rating", "table"]))
-def test_votes_are_the_same_in_any_split_of_voters_and_rounds(
-    electors: list[int], rounds: list[int], kind: str
-) -> None:
+def test_votes_are_the_same_in_any_split_of_voters_or_rounds(electors: list[int], rounds: list[int], kind: str) -> None:
     voters = opinions(kind)
     service = announced(12, 3, titles=TITLES)
     whole = cast(voters, service, range(12))

@@ -88,13 +88,12 @@ def greedy_swaps(
 
 
 @compiled
-def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins: Words, places: Bits2) -> None:
-    """Write which of the K values every device releases at every item: those of one of K equally probable candidates.
+def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins: Words) -> Bits2:
+    """Return which of the K values every device releases at every item: those of one of K equally probable candidates.
 
-    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``places`` (devices,
-    m).
+    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,).
     """
-    items, candidates = values.shape
+    (items, candidates), places = values.shape, np.empty(residuals.shape, np.uint8)
     order, norms, products = np.empty((items, candidates), np.uint8), np.empty(candidates), np.empty(candidates)
     for k in range(streams.size):
         shuffle(streams[k], order)
@@ -102,6 +101,7 @@ def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins
         winner = int64(below(uint64(coins[k]), 0, candidates))
         for item in range(items):
             places[k, item] = order[item, winner]
+    return places
 
 
 def signs(residuals: Floats2, coins: Coins) -> Bits2:
@@ -168,9 +168,7 @@ def candidate(residuals: Floats2, values: Floats2, coins: Coins) -> Bits2:
 
     Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
-    places = np.empty(residuals.shape, np.uint8)
-    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), places)
-    return places
+    return choose_candidates(values, residuals, coins.shuffles(), coins.whole())
 
 
 class Pmd(SecondOrderDevice):
