@@ -21,20 +21,7 @@ from actors.mechanisms import pairwise
 from actors.packed_releases import release_unary
 from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
-from coordinator.protocol.arrays import (
-    Bits,
-    Bits2,
-    Bools,
-    Counts,
-    Floats,
-    Floats2,
-    Indices,
-    Indices2,
-    Ints,
-    Ints2,
-    Words,
-    Words2,
-)
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
 from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.compiled import compiled
@@ -190,7 +177,7 @@ def picks(streams: Words, bound: int) -> Ints:
     return numbers
 
 
-def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
+def largest(scores: Floats2, streams: Words) -> Ints:
     """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
 
     Shapes: ``scores`` (n, places); ``streams`` (n,).
@@ -242,15 +229,16 @@ def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
 
 
 @compiled
-def _sum_by_parts(streams: Words, size: int, wishes: Indices, scratch: Counts, totals: Ints2) -> None:
-    """Write the sum of the wishes for each set of each device's partition, int64, shape (devices, sets)."""
+def _sum_by_parts(streams: Words, size: int, sets: int, wishes: Indices) -> Floats2:
+    """Return the sum of the wishes for each set of each device's partition, whole numbers, shape (devices, sets)."""
+    totals, scratch = np.zeros((streams.size, sets)), np.empty(min(wishes.size, size * sets), np.uint32)
     order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
     for k in range(streams.size):
         random_order(streams[k], order, swaps, scratch)
-        for question in range(totals.shape[1]):
-            totals[k, question] = 0
+        for question in range(sets):
             for item in scratch[question * size : (question + 1) * size]:
                 totals[k, question] += wishes[item]
+    return totals
 
 
 class SensedSets(BitLie):
@@ -271,16 +259,9 @@ class PartitionedSets(BitLie):
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
         query, size = view.query, int(view.query.parameters["set_size"])
-        totals = np.empty(honest.shape, np.int64)
-        scratch = np.empty(min(query.items, size * query.questions), np.uint32)
-        _sum_by_parts(view.streams, size, view.wishes, scratch, totals)
-        return (totals * query.items > _sizes(query, size) * int(view.wishes.sum())).astype(np.uint8)
-
-
-def _sizes(query: Query, size: int) -> Ints:
-    """Return the number of items of each set; the last one of a partition may be smaller."""
-    ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)
-    return np.diff(ends, prepend=0)
+        totals = _sum_by_parts(view.streams, size, query.questions, view.wishes)
+        ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)  # the last set may be smaller
+        return (totals * query.items > np.diff(ends, prepend=0) * int(view.wishes.sum())).astype(np.uint8)
 
 
 @compiled
@@ -465,7 +446,7 @@ class CrowdedCodes(NamedValue):
         query, wishes, streams = view.query, wished_values(view), view.streams
         rows = query.parameters.get(ROWS)
         count = int(query.parameters[BUCKETS]) if rows is None else 1 << int(rows)
-        crowds = np.zeros((streams.size, count), np.int64)
+        crowds = np.zeros((streams.size, count))
         for value in np.flatnonzero(wishes):
             values = np.full(streams.size, value, np.int32)
             if rows is None:

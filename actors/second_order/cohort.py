@@ -244,11 +244,8 @@ class PrivateCohort(DeviceBlock):
                 self.answers.look()
             while not self._book_answers(query, model, first, stop):
                 continue  # others have booked something about these devices meanwhile
-        return [
-            self._release(answer)
-            for answer in map(self.answers.get, range(first, stop))
-            if answer and answer.query_id == query.id
-        ]
+        answers = map(self.answers.get, range(first, stop))
+        return [self._release(answer) for answer in answers if answer and answer.query_id == query.id]
 
     def _book_answers(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> bool:
         """Compare and book: let silent devices answer; return False if they have to decide again."""

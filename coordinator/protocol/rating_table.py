@@ -110,9 +110,6 @@ def starts_of(degrees: Ints | Bools) -> Ints:
 
 def stacked(parts: Sequence[Rows]) -> Rows:
     """Return the users of several tables below each other."""
-    return Rows(
-        starts=starts_of(np.concatenate([part.degrees for part in parts])),
-        items=np.concatenate([part.items for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        count=parts[0].count,
-    )
+    names = ("degrees", "items", "values")
+    degrees, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return Rows(starts=starts_of(degrees), items=items, values=values, count=parts[0].count)
