@@ -66,11 +66,6 @@ def test_one_like_moves_a_cluster_and_more_evidence_outweighs() -> None:
     assert recommend(model, worlds.likes(users, model.cluster.size), k=1)[:, 0].tolist() == [4, 2, 0, 1]
 
 
-def test_nothing_is_left_for_a_user_who_rated_all() -> None:
-    model = model_of([0, 1], [2, 1], 2)
-    assert recommend(model, worlds.likes([{0: True, 1: False}, {}], 2), k=3).tolist() == [[-1, -1, -1], [0, 1, -1]]
-
-
 def test_a_rated_item_is_never_advised_and_none_twice() -> None:
     world = worlds.world(items=60, rated=25)
     rng = np.random.default_rng(0)

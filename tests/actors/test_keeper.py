@@ -129,16 +129,8 @@ def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
     assert spent_after(tmp_path, file, good[:-1]) == 1
 
 
-NO_JSON = (
-    b"0",
-    b"x",
-    b" 5",
-    b" [0, \0",
-    b" [0, \xff",
-    b' ["00", "1", 0, 9]',
-    b' ["00", "1", 0, 9]]',
-    b" " + b"[" * 100_000,
-)
+ENTRY = b' ["00", "1", 0, 9]'
+NO_JSON = (b"0", b"x", b" 5", b" [0, \0", b" [0, \xff", ENTRY, ENTRY + b"]", b" " + b"[" * 100_000)
 
 
 @pytest.mark.parametrize(

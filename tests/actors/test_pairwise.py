@@ -139,7 +139,7 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
 
 @settings(max_examples=examples(30))
 @given(cuts=st.lists(st.integers(0, 90), max_size=6), drawn=st.booleans())
-def test_every_cut_gives_the_same_release_and_the_same_sums(cuts: list[int], drawn: bool) -> None:
+def test_every_cut_gives_the_same_sums(cuts: list[int], drawn: bool) -> None:
     world = worlds.world(items=ITEMS, rated=5)
     users = [{}, {4: True}, *(world.ratings(user) for user in range(4))]
     stored = worlds.stored_ratings(users, [k % 6 for k in range(90)], ITEMS)
@@ -147,14 +147,12 @@ def test_every_cut_gives_the_same_release_and_the_same_sums(cuts: list[int], dra
     query = asked("equal", Fraction(1))
     whole = answer(ratings, query, 0, 90)
     parts = [answer(ratings, query, a, b) for a, b in itertools.pairwise([0, *sorted(cuts), 90])]
-    assert [pair for part in parts for pair in pairs_in(part)] == pairs_in(whole)
-    assert np.concatenate([part.unpacked() for part in parts]).tolist() == whole.unpacked().tolist()
-    assert np.concatenate([part.answered_mask() for part in parts]).tolist() == whole.answered_mask().tolist()
     merged = worlds.pairs_of(merge(*(aggregate(query, part) for part in parts), aggregate(query, no_release(query))))
     once = worlds.pairs_of(aggregate(query, whole))
     np.testing.assert_array_equal(merged.pairs, once.pairs)
     np.testing.assert_array_equal(merged.agreed, once.agreed)
     assert (merged.devices, merged.answered) == (once.devices, once.answered)
+    assert digest(parts) == digest([whole])
 
 
 def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:

@@ -25,15 +25,9 @@ ITEMS = 12
 
 
 def query_of(padded: int, pool: list[int] | None = None) -> Query:
-    return Query(
-        design="set",
-        items=ITEMS,
-        round=0,
-        public_seed=worlds.PUBLIC,
-        epsilon=Fraction(1),
-        parameters={"sides": 1, "likes": 0.5, "padded": padded, "chosen": 2},
-        pool=None if pool is None else np.array(pool, np.int32),
-    )
+    numbers = {"sides": 1, "likes": 0.5, "padded": padded, "chosen": 2}
+    query = worlds.maxsense_query(items=ITEMS, sensing=1, epsilon=Fraction(1), pool=pool)
+    return replace(query, design="set", parameters=numbers)
 
 
 def sets_of(query: Query, ratings: Ratings, devices: int) -> list[list[int]]:
@@ -80,16 +74,9 @@ PAIR_ITEMS, POOL = 9, (1, 3, 4, 8)  # Six pairs of the pool's items; with three 
 
 
 def pairs_query(*, kept: int = 3, chosen: int = 2, epsilon: Fraction = Fraction(1)) -> Query:
-    query = Query(
-        design="pairs",
-        items=PAIR_ITEMS,
-        round=2,
-        public_seed=worlds.PUBLIC,
-        epsilon=epsilon,
-        parameters={"sides": 1.0, "together": 2.0, "padded": float(kept), "chosen": float(chosen)},
-        pool=np.array(POOL, np.int32),
-    )
-    half = half_of("pairs")
+    numbers = {"sides": 1.0, "together": 2.0, "padded": float(kept), "chosen": float(chosen)}
+    plain = worlds.maxsense_query(items=PAIR_ITEMS, sensing=1, epsilon=epsilon, round_number=2, pool=POOL)
+    query, half = replace(plain, design="pairs", parameters=numbers), half_of("pairs")
     return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
 
 
