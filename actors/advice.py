@@ -125,17 +125,11 @@ def _weigh(cluster: Indices, rated: Indices, likes: Bools, first: int, stop: int
 
 @compiled
 def _fill(
-    cluster: Indices,
-    clusters: int,
-    starts: Ints,
-    rated: Indices,
-    likes: Bools,
-    ranked: Indices,
-    ends: Ints,
-    top: Indices2,
+    cluster: Indices, starts: Ints, rated: Indices, likes: Bools, ranked: Indices, ends: Ints, top: Indices2
 ) -> None:
     """Write every device's top items; clusters are picked best first, and only as many as are needed."""
-    marks, share, seen = np.empty(cluster.size, np.int64), np.empty(clusters), np.empty(clusters)
+    marks, clusters = np.empty(cluster.size, np.int64), ends.size - 1
+    share, seen = np.empty(clusters), np.empty(clusters)
     marks[:] = -1
     for device in range(top.shape[0]):
         for k in range(starts[device], starts[device + 1]):
@@ -169,7 +163,7 @@ def recommend(model: Model, rated: Likes, *, k: int) -> Indices2:
     ranked = np.lexsort((-model.score, model.cluster)).astype(np.int32)
     ends = np.searchsorted(model.cluster[ranked], np.arange(model.clusters + 1))
     top = np.full((rated.users, k), NOTHING, np.int32)
-    _fill(model.cluster, model.clusters, rated.starts, rated.items, rated.values, ranked, ends, top)
+    _fill(model.cluster, rated.starts, rated.items, rated.values, ranked, ends, top)
     return top
 
 

@@ -24,7 +24,7 @@ TOGETHER = 8
 UNRATED, DISLIKED, LIKED = 0, 1, 2  # What a device thinks of an item
 
 
-class BlockModelRatings(NamedTuple):
+class BlockModel(NamedTuple):
     """The block model as devices draw from it; probabilities are whole numbers in units of 2**-63."""
 
     items: int
@@ -45,7 +45,7 @@ def device_class(stream: np.uint64, class_marks: Words) -> int:
 
 
 @inlined
-def likes_item(model: BlockModelRatings, stream: np.uint64, own_class: int, item: int) -> bool:
+def likes_item(model: BlockModel, stream: np.uint64, own_class: int, item: int) -> bool:
     """Return the rating of a rated item by a device of this class, by a coin of its own for every item."""
     word = draw(stream, _LIKES + uint64(item))
     return bool((word >> uint64(1)) < model.like[own_class, model.clusters[item]])
@@ -134,7 +134,7 @@ def next_stamp(marks: Bits, stamp: int) -> int:
 
 
 @compiled
-def block_model_rated(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
+def block_model_rated(model: BlockModel, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write the rated items of synthetic devices, ascending, and whether each was liked: shapes (devices, w)."""
     item_count = model.items
     room, stamp = room_for(item_count), 0
@@ -155,7 +155,7 @@ def block_model_rated(model: BlockModelRatings, master: Words, first: int, items
 
 
 @compiled
-def block_model_would_like(model: BlockModelRatings, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
+def block_model_would_like(model: BlockModel, master: Words, first: int, items: Indices2, likes: Bools2) -> None:
     """Write how synthetic devices would rate ``items``, shape (devices, k), rated or not; -1 is never liked."""
     secret = ratings_streams(master, first, items.shape[0])
     for k in range(items.shape[0]):
@@ -167,7 +167,7 @@ def block_model_would_like(model: BlockModelRatings, master: Words, first: int, 
 
 
 @compiled
-def block_model_opinions(model: BlockModelRatings, master: Words, first: int, items: Indices2, opinions: Bits2) -> None:
+def block_model_opinions(model: BlockModel, master: Words, first: int, items: Indices2, opinions: Bits2) -> None:
     """Write what synthetic devices think of ``items``, shape (devices, k): `UNRATED`, `DISLIKED` or `LIKED`."""
     item_count, inverted = model.items, 2 * model.rated > model.items
     size = item_count - model.rated if inverted else model.rated
@@ -210,14 +210,14 @@ class Scratch(NamedTuple):
 
 
 @compiled
-def scratch_for(model: BlockModelRatings, table: SensingTable) -> Scratch:
+def scratch_for(model: BlockModel, table: SensingTable) -> Scratch:
     """Return memory for any device's draws."""
     return Scratch(room_for(model.items), np.empty(table.room, np.uint32))
 
 
 @inlined
 def sense_and_like(
-    model: BlockModelRatings,
+    model: BlockModel,
     stream: np.uint64,
     public: np.uint64,
     table: SensingTable,
@@ -252,7 +252,7 @@ def sense_and_like(
 
 @compiled
 def block_model_maxsense(
-    model: BlockModelRatings, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
+    model: BlockModel, master: Words, key: Words, table: SensingTable, pool: Indices, first: int, bits: Bits
 ) -> None:
     """Write MaxSense's private bit of synthetic devices ``first``, ``first + 1``, ...: 1 if a sensed item was liked.
 
@@ -270,7 +270,7 @@ def block_model_maxsense(
 
 @borrowing
 def _some_bits(
-    model: BlockModelRatings,
+    model: BlockModel,
     secret: Words,
     public: Words,
     table: SensingTable,

@@ -9,9 +9,7 @@ from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2
 from coordinator.protocol.channels import Likelihood, Sampled
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.messages import Query, unpack
 
@@ -51,8 +49,7 @@ class DeviceHalf:
             return private.view(np.uint8)
         channel = public.channel(query)
         if isinstance(channel, Likelihood):
-            key = round_key(query.public_seed, query.round)
-            return channel.draw(private, device_streams(key, coins.first, coins.devices), coins.release)
+            return channel.draw(private, coins.streams(query.key), coins.release)
         if not isinstance(channel, Sampled):
             raise TypeError(f"{type(channel).__name__} draws no releases; give {type(self).__name__} a randomize")
         return channel.draw(private, coins.release)

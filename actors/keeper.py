@@ -18,7 +18,7 @@ import numpy as np
 
 from actors.durable_log import Log, LogKind
 from coordinator.protocol.budget import Epsilon, PrivacyParameter, require_epsilon
-from coordinator.protocol.checked import MOST_DEVICES, require_whole
+from coordinator.protocol.checked import MOST_DEVICES, require_block, require_whole
 from coordinator.protocol.errors import InputError, LedgerError, LostError
 
 
@@ -36,8 +36,7 @@ class Charge:
         object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         if type(self.id) is not bytes or not self.id:
             raise InputError("what is charged has no id; give a digest")
-        require_whole("first device", self.first, 0, MOST_DEVICES)
-        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+        require_block(self.first, self.stop, 0, MOST_DEVICES)
 
     def line(self) -> str:
         """Return the charge as a line of the book."""
@@ -50,10 +49,7 @@ def read_charge(line: str) -> Charge:
         query_id, epsilon, first, stop = json.loads(line)
         return Charge(bytes.fromhex(query_id), None if epsilon is None else PrivacyParameter(epsilon), first, stop)
     except (ValueError, TypeError, RecursionError):
-        raise LedgerError(
-            f"a ledger's line is no charge: {line[:80]!r}; what devices spent is not known: put the file back as it "
-            "was, or start in a new folder"
-        ) from None
+        raise LedgerError(f"a ledger's line is no charge: {line[:80]!r}; {LEDGER.remedy}") from None
 
 
 LEDGER = LogKind(
@@ -111,16 +107,13 @@ class Keeper:
         ``position`` is the number of entries that the caller has read. Return the number of all entries, and the new
         ones about these devices; if there are any, nothing was booked.
         """
-        require_whole("first device", first, 0, MOST_DEVICES)
-        require_whole("end of devices", stop, first, MOST_DEVICES)
+        require_block(first, stop, 0, MOST_DEVICES)
         require_whole("entries that are known", position, 0, MOST_DEVICES)
         entries = [f"[{first}, {stop}, {_require_line(line)}]" for line in lines]
         with self._lock:
             if position > len(self._lines):
-                raise LedgerError(
-                    f"the keeper's book has {len(self._lines)} entries, devices knew {position}; what devices spent is "
-                    "not known: put its files back as they were, or start in a new folder"
-                )
+                counts = f"the keeper's book has {len(self._lines)} entries, devices knew {position}"
+                raise LedgerError(f"{counts}; {LEDGER.remedy}")
             new_lines = self._since(first, stop, position)
             if lines and not new_lines:
                 self._write(entries)

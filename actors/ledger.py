@@ -125,13 +125,8 @@ class Ledger:
     def spending(self) -> list[tuple[int, int, Epsilon]]:
         """Return what devices have spent: ``(first, stop, spent)`` of neighbours that spent the same [nats]."""
         self.look()
-        sums: list[tuple[int, int, Epsilon]] = []
-        for block in self._ranges:
-            if sums and sums[-1][2] == block.spent:
-                sums[-1] = (sums[-1][0], block.stop, block.spent)
-            else:
-                sums.append((block.first, block.stop, block.spent))
-        return sums
+        alike = itertools.groupby(self._ranges, lambda block: block.spent)
+        return [(blocks[0].first, blocks[-1].stop, spent) for spent, group in alike if (blocks := list(group))]
 
     def holds(self, query: Costly, devices: Indices) -> bool:
         """Return whether all ``devices`` (ascending) were charged for ``query``, here or elsewhere."""

@@ -318,23 +318,21 @@ def _bit(value: int) -> np.uint64:
 
 
 @borrowing
-def _start(
-    low: np.uint64, high: np.uint64, attempt: int, share: int, barred: Words, members: Words, digits: Words
-) -> None:
+def _start(low: np.uint64, high: np.uint64, trial: int, share: int, barred: Words, members: Words, fair: Words) -> None:
     """Let every value that is not barred be a member with probability ``share / 2**_DIGITS``."""
     # A value is a member if a number of _DIGITS fair binary digits is below the share. From the last digit on: where
     # the share has a 1, a number with a 0 is below it now, and one with a 1 if it was before (or); where the share has
-    # a 0, a number with a 0 stays as it was, and one with a 1 is not below it (and). A 1 in ``digits`` stands for a 0.
+    # a 0, a number with a 0 stays as it was, and one with a 1 is not below it (and). A 1 in ``fair`` stands for a 0.
     members[:] = 0
     for digit in range(_DIGITS):  # the last digit first
         if share & ((2 << digit) - 1):  # before the share's last 1 no number can be below it
-            draw_words(low, high, _FAIR + uint64(_DIGITS * attempt + digit) * uint64(members.size), uint64(1), digits)
+            draw_words(low, high, _FAIR + uint64(_DIGITS * trial + digit) * uint64(members.size), uint64(1), fair)
             if (share >> digit) & 1:
                 for k in range(members.size):
-                    members[k] |= digits[k]
+                    members[k] |= fair[k]
             else:
                 for k in range(members.size):
-                    members[k] &= digits[k]
+                    members[k] &= fair[k]
     for k in range(members.size):
         members[k] &= ~barred[k]
 
@@ -392,15 +390,7 @@ def _leading(word: np.uint64) -> int:
 
 @compiled
 def _subset_release(
-    own: Indices2,
-    meets: Bools,
-    low: Words,
-    high: Words,
-    values: int,
-    subset_size: int,
-    listed: bool,
-    bits: int,
-    words: Words,
+    own: Indices2, meets: Bools, low: Words, high: Words, values: int, size: int, listed: bool, bits: int, words: Words
 ) -> None:
     row_words, padded = -(-values // 64), own.shape[1]
     # A device that misses releases a uniform subset without its own values, so all of these are barred.
@@ -424,9 +414,9 @@ def _subset_release(
                 for value in own[k]:
                     barred[value >> 6] |= _bit(value)
             if not listed:
-                share = min(((subset_size << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
+                share = min(((size << _DIGITS) + values // 2) // values, (1 << _DIGITS) - 1)
                 _start(low[k], high[k], attempt, share, barred, members, digits)
-            halves = _adjust(low[k], high[k], ahead, halves, values, subset_size - int(meets[k]), barred, members)
+            halves = _adjust(low[k], high[k], ahead, halves, values, size - int(meets[k]), barred, members)
             attempt += 1
             for value in own[k]:
                 barred[value >> 6] &= ~_bit(value)
@@ -440,5 +430,5 @@ def _subset_release(
             if way == 0:
                 break
             members[:] = 0
-        _write(members, listed, bits, values, subset_size, k, words)
+        _write(members, listed, bits, values, size, k, words)
         members[:] = 0

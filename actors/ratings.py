@@ -3,7 +3,6 @@
 Both kinds are frozen for a run, live on the private side only, and show no data when printed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -15,7 +14,7 @@ from actors.block_model import (
     DISLIKED,
     LIKED,
     UNRATED,
-    BlockModelRatings,
+    BlockModel,
     StoredLikes,
     StoredOpinions,
     block_model_opinions,
@@ -56,12 +55,12 @@ class BlockRatings:
         """Number of items N."""
         return self.clusters.size
 
-    def model(self) -> BlockModelRatings:
+    def model(self) -> BlockModel:
         """Return the block model as compiled code reads it."""
         ends = [_in_63_bits(share) for share in np.cumsum(self.class_shares)]
         ends[-1] = 1 << 63
         like = np.array([[_in_63_bits(b) for b in row] for row in self.like.tolist()], np.uint64)
-        return BlockModelRatings(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
+        return BlockModel(self.items, self.rated_items, np.array(ends, np.uint64), like, self.clusters)
 
     def rated(self, master: Words, first: int, count: int) -> Likes:
         """Return what ``count`` devices from ``first`` on rated and liked, items ascending in each row."""
@@ -128,9 +127,8 @@ class StoredRatings:
             return np.full(items.shape, UNRATED, np.uint8)
         keys, targets = self._keys, self.user[first : first + len(items), None].astype(np.int64) * self.items + items
         place = np.minimum(np.searchsorted(keys, targets), keys.size - 1)
-        return np.where(keys[place] == targets, np.where(self.rows.values[place], LIKED, DISLIKED), UNRATED).astype(
-            np.uint8
-        )
+        opinions = np.where(self.rows.values[place], LIKED, DISLIKED)
+        return np.where(keys[place] == targets, opinions, UNRATED).astype(np.uint8)
 
     @cached_property
     def _keys(self) -> Ints:
@@ -139,13 +137,3 @@ class StoredRatings:
 
 
 Ratings: TypeAlias = BlockRatings | StoredRatings  # What a cohort needs of its devices' ratings
-
-
-def of_kind(
-    ratings: Ratings, *, block: Callable[[BlockRatings], None], stored: Callable[[StoredRatings], None]
-) -> None:
-    """Call the kernel for this kind of ratings; a sketch has one kernel for each kind."""
-    if isinstance(ratings, BlockRatings):
-        block(ratings)
-    else:
-        stored(ratings)

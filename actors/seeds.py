@@ -13,7 +13,7 @@ from numba import uint64
 
 from coordinator.protocol.arrays import Words, Words2
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import siphash1, siphash4
+from coordinator.protocol.hashing import device_streams, siphash1, siphash4
 
 RATINGS = np.uint64(1)  # Purpose: what a synthetic device rated, and how
 RELEASE = np.uint64(2)  # Purpose: the local randomizer's coin for one question of one query
@@ -73,13 +73,14 @@ def private_coins(master: Words, first: int, count: int, purpose: np.uint64, que
 
 
 @compiled
-def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, coins: Words2) -> None:
-    """Write each device's coins of questions 0, 1, ...: ``coins``, uint64, shape (count, questions)."""
-    low, high = device_secrets(master, first, count)
+def place_coins(master: Words, first: int, count: int, purpose: np.uint64, query_id: Words, questions: int) -> Words2:
+    """Return each device's coins of questions 0, 1, ..., uint64, shape (count, questions)."""
+    (low, high), coins = device_secrets(master, first, count), np.empty((count, questions), np.uint64)
     id0, id1 = query_id[0], query_id[1]
     for k in range(count):
-        for question in range(coins.shape[1]):
+        for question in range(questions):
             coins[k, question] = siphash4(low[k], high[k], purpose, id0, id1, uint64(question))
+    return coins
 
 
 class Coins(NamedTuple):
@@ -89,6 +90,10 @@ class Coins(NamedTuple):
     first: int
     devices: int  # The devices that draw are ``first`` to ``first + devices - 1``
     query_id: Words  # The query's id as two words
+
+    def streams(self, key: Words) -> Words:
+        """Return each device's public stream under a round's public key, uint64, shape (devices,)."""
+        return device_streams(key, self.first, self.devices)
 
     def release(self, question: int) -> Words:
         """Return each device's coin for the local randomizer of one question, uint64, shape (devices,)."""
@@ -100,9 +105,7 @@ class Coins(NamedTuple):
 
     def keys(self) -> tuple[Words, Words]:
         """Return each device's 128-bit key as two arrays of uint64, shape (devices,); see `actors.packed_releases`."""
-        low, high = (
-            private_coins(self.master, self.first, self.devices, WORDS, self.query_id, half) for half in (0, 1)
-        )
+        low, high = (private_coins(self.master, self.first, self.devices, WORDS, self.query_id, k) for k in (0, 1))
         return low, high
 
     def sketch(self, question: int = 0) -> Words:
@@ -119,13 +122,8 @@ class Coins(NamedTuple):
 
     def places(self, count: int) -> Words2:
         """Return a coin for each of ``count`` coordinates, uint64, shape (devices, count)."""
-        return self._coordinates(PLACE, count)
+        return place_coins(self.master, self.first, self.devices, PLACE, self.query_id, count)
 
     def fair(self, items: int) -> Words2:
         """Return fair coins for the items, 64 to a word, uint64, shape (devices, ceil(items / 64))."""
-        return self._coordinates(FAIR, -(-items // 64))
-
-    def _coordinates(self, purpose: np.uint64, count: int) -> Words2:
-        coins = np.empty((self.devices, count), np.uint64)
-        place_coins(self.master, self.first, self.devices, purpose, self.query_id, coins)
-        return coins
+        return place_coins(self.master, self.first, self.devices, FAIR, self.query_id, -(-items // 64))

@@ -290,12 +290,8 @@ class VoterCohort(DeviceBlock):
                 f"{ballot.service}: a device that should vote has not entered it, as far as its ledger says; "
                 "announce the service first"
             )
-        return Votes(
-            service_id=ballot.service.id,
-            first=ballot.first,
-            electors=voters,
-            votes=self._voters.cast(self._master, ballot, voters),
-        )
+        votes = self._voters.cast(self._master, ballot, voters)
+        return Votes(service_id=ballot.service.id, first=ballot.first, electors=voters, votes=votes)
 
 
 class Client:
@@ -312,27 +308,22 @@ class Client:
                 "rounds); leave such rounds out"
             )
         self.number = number
-        self._likes = likes
+        self.likes = likes  # For the experimenter, who lets liars know it
 
     def answer(self, round_number: int, object_number: int) -> bool:
         """Return whether the client likes the object that is recommended."""
-        rounds, objects = self._likes.shape
+        rounds, objects = self.likes.shape
         require_whole("round", round_number, 0, rounds - 1)
         require_whole("recommended object", object_number, 0, objects - 1)
-        return bool(self._likes[round_number, object_number])
-
-    @property
-    def likes(self) -> Bools2:
-        """What the client likes, bool, shape (T, m); for the experimenter, who lets liars know it."""
-        return self._likes
+        return bool(self.likes[round_number, object_number])
 
     @property
     def random_loss(self) -> float:
         """Expected number of disliked recommendations if objects were recommended at random; for the experimenter."""
-        return float((1 - self._likes.mean(axis=1)).sum())
+        return float((1 - self.likes.mean(axis=1)).sum())
 
     def __repr__(self) -> str:
-        return f"Client(number={self.number}, rounds={len(self._likes)})"
+        return f"Client(number={self.number}, rounds={len(self.likes)})"
 
 
 class ClientCohort(DeviceBlock):

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from actors.block_model import BlockModelRatings, mark_subset, next_stamp, room_for
+from actors.block_model import BlockModel, mark_subset, next_stamp, room_for
 from actors.device import Cohort
 from actors.ratings import BlockRatings
 from actors.seeds import ratings_streams
@@ -40,7 +40,7 @@ def only_sense(key: Words, table: SensingTable, count: int) -> int:
 
 
 @compiled
-def only_rate(model: BlockModelRatings, master: Words, count: int) -> int:
+def only_rate(model: BlockModel, master: Words, count: int) -> int:
     """Draw which items so many devices rated and do nothing with them."""
     room, stamp = room_for(model.items), 0
     streams = ratings_streams(master, 0, count)

@@ -1,20 +1,14 @@
-"""A keeper that some devices cannot reach."""
+"""A keeper that some devices cannot reach, and threads that get in each other's way."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from actors.keeper import Keeper, UnreachableError
 
 
 class Deaf:
-    """Does not answer for cohorts that begin below a device; for others it is the keeper.
-
-    Parameters
-    ----------
-    keeper : Keeper
-        Behind it.
-    below : int
-        The device.
-    """
+    """Does not answer for cohorts that begin below a device; for others it is the keeper behind it."""
 
     def __init__(self, keeper: Keeper, below: int = 1 << 40) -> None:
         self._keeper, self.below = keeper, below
@@ -28,3 +22,14 @@ class Deaf:
         if first < self.below:
             raise UnreachableError("it does not answer")
         return self._keeper.book(first, stop, known, lines)
+
+
+@contextmanager
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)

@@ -91,6 +91,24 @@ def maxsense_query(
     )
 
 
+def partition_query(items: int, size: int, questions: int, epsilon: Epsilon = None, *, round_number: int = 0) -> Query:
+    """A Multi-MaxSense query about sets of any size, the smaller last one among them."""
+    return Query(
+        design="multi-maxsense",
+        items=items,
+        round=round_number,
+        public_seed=PUBLIC,
+        epsilon=epsilon,
+        questions=questions,
+        parameters={"set_size": size},
+    )
+
+
+def pools(items: int) -> dict[str, list[int]]:
+    """Pools of a catalogue, by what they are."""
+    return {"whole": [*range(items)], "half": [*range(0, items, 2)], "one item": [items // 2], "last item": [items - 1]}
+
+
 def sign_query(
     pool: Sequence[int],
     *,

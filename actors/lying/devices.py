@@ -1,19 +1,39 @@
-"""Devices that lie: the ratings that they make up, and a block of devices some of which lie."""
+"""Devices of each family some of which lie: who does, and how a block of them answers.
 
-from dataclasses import replace
+Liars of the main family make up ratings, sketches or answers. Voters agreed to vote for something else than a client
+likes, at once or group after group. Private devices of two tiers made up one vector together, and answer about it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from actors.device import Cohort, Reports, reports_of
-from actors.lying.lies import RATINGS, SKETCHES, Collusion, LiarsView, Lie, lie_about, put_rows, rows_of
+from actors.lying.lies import (
+    NO_QUERY,
+    RATINGS,
+    SKETCHES,
+    Collusion,
+    LiarsView,
+    Lie,
+    liars_among,
+    lie_about,
+    put_rows,
+    rows_of,
+)
 from actors.mechanisms import half_of
 from actors.ratings import StoredRatings
-from actors.seeds import Coins
-from coordinator.protocol.arrays import Indices2, Ints
+from actors.second_order.cohort import PrivateCohort
+from actors.seeds import LIARS, Coins, private_coins
+from actors.voters import Voters
+from coordinator.protocol.arrays import Bits2, Bools, Bools2, Floats, Floats2, Indices, Indices2, Ints, Words
+from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.messages import Query
-from coordinator.protocol.rating_table import RowTable
+from coordinator.protocol.rating_table import Rows, RowTable
 
 PROFILES = 8192  # How many different made-up users there are; further liars repeat the ratings of one of them
 
@@ -30,14 +50,9 @@ def made_up(collusion: Collusion, devices: int, *, rated_public: bool = False) -
     coins = np.random.default_rng(0)
     wished_count = min(collusion.rated if collusion.ordered else -(-collusion.rated // 2), wished.size)
     liked = (collusion.wishes if collusion.ordered else collusion.claims) > 0
-    items = np.concatenate(
-        [
-            _in_turn(coins.permutation(wished), wished_count),
-            _in_turn(coins.permutation(rest), collusion.rated - wished_count),
-        ],
-        axis=1,
-    )
-    items.sort(axis=1)
+    promoted = _in_turn(coins.permutation(wished), wished_count)
+    others = _in_turn(coins.permutation(rest), collusion.rated - wished_count)
+    items = np.sort(np.concatenate([promoted, others], axis=1), axis=1)
     starts = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
     rows = RowTable(starts=starts, items=items.ravel(), values=liked[items.ravel()], count=collusion.wishes.size)
     user = (np.arange(devices) % PROFILES).astype(np.int32)
@@ -66,15 +81,11 @@ class LyingCohort(Cohort):
         liars = self.collusion.liars(query, coins)
         if not liars.size:
             return super()._reports(query, first, stop)
-        lie = lie_about(query.design)
-        if (
-            lie is None
-            or self.collusion.makes_up == RATINGS
-            or (self.collusion.makes_up == SKETCHES and not lie.sketched)
-        ):
+        lie, makes_up = lie_about(query.design), self.collusion.makes_up
+        if lie is None or makes_up == RATINGS or (makes_up == SKETCHES and not lie.sketched):
             return self._of_made_up_ratings(query, coins, liars)
         view = LiarsView(query=query, collusion=self.collusion, coins=coins, liars=liars)
-        return self._of_sketches(lie, view) if self.collusion.makes_up == SKETCHES else self._of_answers(lie, view)
+        return self._of_sketches(lie, view) if makes_up == SKETCHES else self._of_answers(lie, view)
 
     @cached_property
     def _made_up(self) -> StoredRatings:
@@ -112,3 +123,81 @@ class LyingCohort(Cohort):
 def _about(view: LiarsView, pairs: Indices2 | None) -> LiarsView:
     """Return the liars' view with their pairs, if there are any."""
     return view if pairs is None else replace(view, pairs=pairs[view.liars])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LyingVoters:
+    """Voters each of which lies or not by its own coin; the others vote as they would without liars.
+
+    A group of liars votes for a disliked object from its first round on, and before that for a liked one, so that it
+    is not kicked out. Half of the liars are in group 0, a quarter in group 1, and so on: this is slow halving, of the
+    spec of p-REC, section 7.
+    """
+
+    honest: Voters  # All voters, as they would vote if none lied
+    share: float  # Share of the voters that lie, 0 to 1
+    # What each client likes, shape (T, m). Liars know it, so the harm that they do is an upper bound
+    likes: Mapping[int, Bools2] = field(repr=False)
+    # Rounds from the first lie of one group to that of the next one; with 0 all groups lie from the first round on
+    stage: int
+
+    @property
+    def users(self) -> int:
+        """Number of devices."""
+        return self.honest.users
+
+    def check(self, service: Service) -> None:
+        """Refuse a service that voters have no opinions about; see `actors.voters.Voters.check`."""
+        self.honest.check(service)
+
+    def cast(self, master: Words, ballot: Ballot, voters: Indices) -> Bits2:
+        """Return votes; see `actors.voters.Voters.cast`."""
+        votes = self.honest.cast(master, ballot, voters)
+        if not voters.size:
+            return votes
+        first = int(voters[0])
+        lying = self.lying(master, first, int(voters[-1]) + 1 - first)[voters - first]
+        coins = private_coins(master, first, int(voters[-1]) + 1 - first, LIARS, NO_QUERY, 1)[voters - first][lying]
+        group = np.floor(-np.log2((coins.astype(np.float64) + 1) / 2.0**64)).astype(np.int64)
+        rounds = np.arange(ballot.first, ballot.stop)
+        likes = self.likes[ballot.service.client][rounds]
+        wrong, right = likes.argmin(axis=1)[:, None], likes.argmax(axis=1)[:, None]
+        votes[:, lying] = np.where(rounds[:, None] >= group * self.stage, wrong, right).astype(np.uint8)
+        return votes
+
+    def lying(self, master: Words, first: int, devices: int) -> Bools:
+        """Return which of devices ``first`` on lie, bool, shape (devices,)."""
+        liars = np.zeros(devices, np.bool_)
+        liars[liars_among(Coins(master, first, devices, NO_QUERY), self.share)] = True
+        return liars
+
+
+LOUD = 10.0  # Ratio of a liar's residuals to the average of public users', where a mechanism releases their size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poison:
+    """The agreement of lying private devices."""
+
+    share: float  # Share of the private devices that lie, 0 to 1
+    # The vector that all liars claim to have, 1 or -1 an item, in units of `LOUD` times the public h; shape (m,)
+    signs: Floats = field(repr=False)
+
+
+class PoisoningCohort(PrivateCohort):
+    """Private devices each of which lies or not by its own coin; the local randomizer stays."""
+
+    def __init__(self, *block: Any, poison: Poison, **settings: Any) -> None:
+        super().__init__(*block, **settings)
+        self.poison = poison
+
+    def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:
+        vectors = super()._vectors(features, own, coins)
+        which = liars_among(coins, self.poison.share)
+        vectors[which] = LOUD * features.common_h * self.poison.signs
+        return vectors
+
+
+def poisoned(poison: Poison, master: Words, devices: int) -> int:
+    """Return how many of a population's private devices lie; for the experimenter."""
+    return int(liars_among(Coins(master, 0, devices, NO_QUERY), poison.share).size)

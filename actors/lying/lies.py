@@ -21,27 +21,13 @@ from actors.mechanisms import pairwise
 from actors.packed_releases import release_unary
 from actors.ratings import StoredRatings
 from actors.seeds import LIARS, Coins, private_coins
-from coordinator.protocol.arrays import (
-    Bits,
-    Bits2,
-    Bools,
-    Counts,
-    Floats,
-    Floats2,
-    Indices,
-    Indices2,
-    Ints,
-    Ints2,
-    Words,
-    Words2,
-)
+from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Floats2, Indices, Indices2, Ints, Words, Words2
 from coordinator.protocol.channels import COIN, IndependentBits, Likelihood, MatrixChannel, unary_channel
-from coordinator.protocol.checked import require_array, require_range, require_whole
-from coordinator.protocol.coins import round_key
+from coordinator.protocol.checked import require_array, require_whole
 from coordinator.protocol.compiled import compiled
 from coordinator.protocol.custom import CustomMechanism, admitted
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.hashing import below, device_streams, draw, ones
+from coordinator.protocol.hashing import below, draw, ones
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.anchor import GUESS, LEVELS, SENSED
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, sides, values_of
@@ -49,6 +35,7 @@ from coordinator.protocol.mechanisms.sets import together
 from coordinator.protocol.mechanisms.sign import to_bits
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import (
+    as_mask,
     buckets_of,
     item_queries,
     pairs_among,
@@ -64,6 +51,7 @@ from coordinator.protocol.value_channels import SubsetChannel
 
 ANSWERS, SKETCHES, RATINGS = "answers", "sketches", "ratings"
 """A liar makes up its answer, or its sketch once it knows the query, or its ratings before any query."""
+NO_QUERY = np.zeros(2, np.uint64)  # Stands where a query's id would: a device has the coins for all queries
 _COINS = 1 << 64
 
 
@@ -86,11 +74,9 @@ class Collusion:
     rated: int = 1  # Number of items that a liar claims to have rated, where it makes up its ratings
 
     def __post_init__(self) -> None:
-        require_array("wishes of liars", self.wishes, np.int32, [None])
-        require_range("wishes of liars", self.wishes, -1, 1)
+        require_array("wishes of liars", self.wishes, np.int32, [None], -1, 1)
         require_array("truth of liars", self.truth, np.int32, self.wishes.shape)
-        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1])
-        require_range("shares of liars", self.shares, 0.0, 1.0)
+        require_array("shares of liars", self.shares, np.float64, [self.wishes.size + 1], 0, 1)
         require_whole("rated items of a liar", self.rated, 1, self.wishes.size)
         if self.makes_up not in (ANSWERS, SKETCHES, RATINGS):
             raise InputError(f"liars make up {self.makes_up!r}; choose {ANSWERS}, {SKETCHES} or {RATINGS}")
@@ -113,7 +99,7 @@ def liars_among(coins: Coins, share: float) -> Ints:
     """Return which devices of a block lie, ascending places in it, by a coin of each, the same in all queries."""
     if share == 0:
         return np.empty(0, np.int64)
-    coin = private_coins(coins.master, coins.first, coins.devices, LIARS, np.zeros(2, np.uint64), 0)
+    coin = private_coins(coins.master, coins.first, coins.devices, LIARS, NO_QUERY, 0)
     return np.flatnonzero(coin <= np.uint64(min(int(share * _COINS), _COINS - 1)))
 
 
@@ -129,14 +115,9 @@ class LiarsView:
     pairs: Indices2 | None = field(default=None, repr=False)
 
     @property
-    def key(self) -> Words:
-        """The round's public key."""
-        return round_key(self.query.public_seed, self.query.round)
-
-    @property
     def streams(self) -> Words:
         """The liars' public streams, uint64, shape (n,)."""
-        streams: Words = device_streams(self.key, self.coins.first, self.coins.devices)[self.liars]
+        streams: Words = self.coins.streams(self.query.key)[self.liars]
         return streams
 
     @property
@@ -179,7 +160,6 @@ class BitLie(Lie):
     """The sketch is the answer: bits, which the device flips, or not."""
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2:
-        """Return the same bits; the device then flips them."""
         return self.answers(view, honest.view(np.uint8))
 
 
@@ -189,40 +169,36 @@ def as_bits(numbers: Ints | Indices, width: int) -> Bits2:
 
 
 @compiled
-def picks(streams: Words, bound: int, numbers: Ints) -> None:
-    """Write a uniform whole number below ``bound`` for each stream, int64."""
+def picks(streams: Words, bound: int) -> Ints:
+    """Return a uniform whole number below ``bound`` for each stream, int64."""
+    numbers = np.empty(streams.size, np.int64)
     for k in range(streams.size):
         numbers[k] = int64(below(streams[k], 0, bound))
+    return numbers
 
 
-def largest(scores: Ints2 | Floats2, streams: Words) -> Ints:
+def largest(scores: Floats2, streams: Words) -> Ints:
     """Return for each stream the place of the largest score in its row, int64; each of several alike is as likely.
 
     Shapes: ``scores`` (n, places); ``streams`` (n,).
     """
     best = scores == scores.max(axis=1, keepdims=True)
-    ties, rank, pick = best.sum(axis=1), np.empty(len(scores), np.int64), np.empty(len(scores), np.int64)
+    ties, rank = best.sum(axis=1), np.empty(len(scores), np.int64)
     for tie_count in np.unique(ties).tolist():
-        picks(streams, tie_count, pick)
-        rank[ties == tie_count] = pick[ties == tie_count]
+        rank[ties == tie_count] = picks(streams, tie_count)[ties == tie_count]
     places: Ints = (best.cumsum(axis=1) > rank[:, None]).argmax(axis=1)
     return places
 
 
+@compiled
 def rows_of(packed: Bits, width: int, devices: Ints) -> Bits2:
     """Return the bits of devices ``devices`` of a block, uint8 of 0 and 1, shape (n, width)."""
     rows = np.empty((devices.size, width), np.uint8)
-    _take(packed, devices, rows)
-    return rows
-
-
-@compiled
-def _take(packed: Bits, devices: Ints, rows: Bits2) -> None:
-    width = rows.shape[1]
     for k in range(devices.size):
         for bit in range(width):
             place = devices[k] * width + bit
             rows[k, bit] = (packed[place >> 3] >> (7 - (place & 7))) & 1
+    return rows
 
 
 @compiled
@@ -237,30 +213,32 @@ def put_rows(packed: Bits, devices: Ints, rows: Bits2) -> None:
 
 
 @compiled
-def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices, totals: Ints) -> None:
-    """Write the sum of the wishes for what each device senses.
+def _sum_sensed(streams: Words, table: SensingTable, wishes: Indices) -> Ints:
+    """Return the sum of the wishes for what each device senses.
 
     ``wishes`` is int32, shape (table.items + 1,): 0 for the place behind all items, which is none.
     """
     sensed, seen = np.empty(table.room, np.uint32), np.full(table.items + 1, -1, np.int64)
+    totals = np.zeros(streams.size, np.int64)
     for k in range(streams.size):
-        totals[k] = 0
         for place in sensed[: sense(streams[k], table, sensed)]:
             if seen[place] != k:
                 seen[place] = k
                 totals[k] += wishes[place]
+    return totals
 
 
 @compiled
-def _sum_by_parts(streams: Words, size: int, wishes: Indices, scratch: Counts, totals: Ints2) -> None:
-    """Write the sum of the wishes for each set of each device's partition, int64, shape (devices, sets)."""
+def _sum_by_parts(streams: Words, size: int, sets: int, wishes: Indices) -> Floats2:
+    """Return the sum of the wishes for each set of each device's partition, whole numbers, shape (devices, sets)."""
+    totals, scratch = np.zeros((streams.size, sets)), np.empty(min(wishes.size, size * sets), np.uint32)
     order, swaps = np.arange(wishes.size).astype(np.uint32), np.empty_like(scratch)
     for k in range(streams.size):
         random_order(streams[k], order, swaps, scratch)
-        for question in range(totals.shape[1]):
-            totals[k, question] = 0
+        for question in range(sets):
             for item in scratch[question * size : (question + 1) * size]:
                 totals[k, question] += wishes[item]
+    return totals
 
 
 class SensedSets(BitLie):
@@ -269,9 +247,8 @@ class SensedSets(BitLie):
     names = ("maxsense",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where the sensed items are wished for more than on average."""
-        totals, mean = np.empty(view.liars.size, np.int64), view.query.parameters["sensing"] * int(view.wishes.sum())
-        _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)), totals)
+        mean = view.query.parameters["sensing"] * int(view.wishes.sum())
+        totals = _sum_sensed(view.streams, sensing_of(view.query), np.append(view.wishes, np.int32(0)))
         return (totals > mean).astype(np.uint8)[:, None]
 
 
@@ -281,47 +258,32 @@ class PartitionedSets(BitLie):
     names = ("multi-maxsense",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 for each set that is wished for more than sets are on average."""
         query, size = view.query, int(view.query.parameters["set_size"])
-        totals = np.empty(honest.shape, np.int64)
-        scratch = np.empty(min(query.items, size * query.questions), np.uint32)
-        _sum_by_parts(view.streams, size, view.wishes, scratch, totals)
-        return (totals * query.items > _sizes(query, size) * int(view.wishes.sum())).astype(np.uint8)
-
-
-def _sizes(query: Query, size: int) -> Ints:
-    """Return the number of items of each set; the last one of a partition may be smaller."""
-    ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)
-    return np.diff(ends, prepend=0)
-
-
-def mask(wished: Bools) -> Words:
-    """Return which places of a pool are wished for, as words of 64 places each, the first place the lowest bit."""
-    words = np.zeros(-(-wished.size // 64), np.uint64)
-    places = np.flatnonzero(wished)
-    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
-    return words
+        totals = _sum_by_parts(view.streams, size, query.questions, view.wishes)
+        ends = np.minimum((np.arange(query.questions) + 1) * size, query.items)  # the last set may be smaller
+        return (totals * query.items > np.diff(ends, prepend=0) * int(view.wishes.sum())).astype(np.uint8)
 
 
 @compiled
-def agreements(streams: Words, up: Words, down: Words, sums: Indices2) -> None:
-    """Write by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
-    wished = 0
+def agreements(streams: Words, up: Words, down: Words, vectors: int) -> Indices2:
+    """Return by how much the wishes agree with each sign vector more than they disagree, int32, (devices, vectors)."""
+    wished, sums = 0, np.empty((streams.size, vectors), np.int32)
     for word in range(up.size):
         wished += ones(up[word]) + ones(down[word])
     for k in range(streams.size):
-        for vector in range(sums.shape[1]):
+        for vector in range(vectors):
             agree = 0
             for word in range(up.size):
                 signs = draw(streams[k], uint64(vector * up.size + word))
                 agree += ones(signs & up[word]) + ones(~signs & down[word])
             sums[k, vector] = 2 * agree - wished
+    return sums
 
 
 @compiled
-def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None:
-    """Write the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
-    vectors = sums.shape[1]
+def _best(sums: Indices2, streams: Words) -> tuple[Bools, Ints]:
+    """Return the signed vector of the largest sum; of equal ones, and of the signs of 0, any."""
+    positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     for k in range(len(sums)):
         start, largest = below(streams[k], 0, vectors), -1
         for step in range(vectors):
@@ -330,6 +292,7 @@ def _best(sums: Indices2, streams: Words, positive: Bools, vector: Ints) -> None
                 largest, vector[k] = abs(sums[k, place]), place
         total = sums[k, vector[k]]
         positive[k] = total > 0 or (total == 0 and draw(streams[k], uint64(1)) >> uint64(63) == 1)
+    return positive, vector
 
 
 class SummedSigns(Lie, ABC):
@@ -342,11 +305,8 @@ class SummedSigns(Lie, ABC):
         """Return by how much the wishes agree with each sign vector more than they disagree, (liars, vectors)."""
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the best signed vectors as bits."""
         sums = self._sums(view)
-        positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-        _best(sums, view.choices, positive, vector)
-        return to_bits(positive, vector, sums.shape[1])
+        return to_bits(*_best(sums, view.choices), sums.shape[1])
 
 
 class SignedSums(SummedSigns):
@@ -355,9 +315,8 @@ class SignedSums(SummedSigns):
     names = ("sign",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        sums = np.empty((view.liars.size, int(view.query.parameters["vectors"])), np.int32)
-        agreements(view.streams, mask(view.wishes > 0), mask(view.wishes < 0), sums)
-        return sums
+        up, down = as_mask(view.wishes > 0), as_mask(view.wishes < 0)
+        return agreements(view.streams, up, down, int(view.query.parameters["vectors"]))
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
         """Return the sums; the device then names a vector as it would among sums of its ratings."""
@@ -365,8 +324,9 @@ class SignedSums(SummedSigns):
 
 
 @compiled
-def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words, sums: Indices2) -> None:
-    """Write by how much the wishes for sensed items agree with their signs more than they disagree, (devices, 1)."""
+def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words) -> Indices2:
+    """Return by how much the wishes for sensed items agree with their signs more than they disagree, (devices, 1)."""
+    sums = np.empty((streams.size, 1), np.int32)
     for k in range(streams.size):
         agree = wished = 0
         for word in range(up.size):
@@ -374,6 +334,7 @@ def _sensed_agreements(streams: Words, planes: Words2, up: Words, down: Words, s
             agree += ones(signs & sensed & up[word]) + ones(~signs & sensed & down[word])
             wished += ones(sensed & (up[word] | down[word]))
         sums[k, 0] = 2 * agree - wished
+    return sums
 
 
 class PairedSigns(BitLie, SummedSigns):
@@ -382,13 +343,12 @@ class PairedSigns(BitLie, SummedSigns):
     names = ("pair-signs",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        pool, sums = view.query.pool, np.empty((view.liars.size, 1), np.int32)
+        pool = view.query.pool
         assert pool is not None  # these queries have one
         first, second = np.triu_indices(pool.size, 1)
         claims, moved = view.collusion.claims[pool], view.wishes != 0
         wishes = np.where(moved[first] != moved[second], claims[first] * claims[second], 0)
-        agreements(view.streams, mask(wishes > 0), mask(wishes < 0), sums)
-        return sums
+        return agreements(view.streams, as_mask(wishes > 0), as_mask(wishes < 0), 1)
 
 
 class TurnedSigns(BitLie, SummedSigns):
@@ -400,12 +360,11 @@ class TurnedSigns(BitLie, SummedSigns):
     names = ("anchor",)
 
     def _sums(self, view: LiarsView) -> Indices2:
-        tables, sums = view.query.arrays, np.empty((view.liars.size, 1), np.int32)
+        tables = view.query.arrays
         taste = tables[GUESS][1].astype(np.int64) - tables[GUESS][0]
         wishes = view.wishes if taste @ view.collusion.truth >= 0 else -view.wishes
         planes = sensed_planes(tables[SENSED], int(view.query.parameters[LEVELS]))
-        _sensed_agreements(view.streams, planes, mask(wishes > 0), mask(wishes < 0), sums)
-        return sums
+        return _sensed_agreements(view.streams, planes, as_mask(wishes > 0), as_mask(wishes < 0))
 
 
 class JudgedPairs(BitLie):
@@ -415,11 +374,10 @@ class JudgedPairs(BitLie):
     both_ways = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where both items are claimed to be alike."""
         pairs = view.pairs
         if pairs is None:  # the round's coins ask about pairs of all items
             sizes = np.full(view.coins.devices, view.query.items)
-            pairs = pairs_among(view.key, view.coins.first, sizes)[view.liars]
+            pairs = pairs_among(view.query.key, view.coins.first, sizes)[view.liars]
         claims, wished = view.collusion.claims[pairs], view.collusion.wishes[pairs] != 0
         lies = (claims[:, 0] == claims[:, 1]).astype(np.uint8)
         return np.where(wished.any(axis=1), lies, honest[:, 0])[:, None]
@@ -432,9 +390,8 @@ class JudgedItems(BitLie):
     both_ways = True
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return 1 where the question fits the wish."""
         assert view.query.pool is not None
-        items, values = item_queries(view.key, view.coins.first, view.coins.devices, view.query.pool)
+        items, values = item_queries(view.query.key, view.coins.first, view.coins.devices, view.query.pool)
         wish = view.collusion.wishes[items[view.liars]]
         return np.where(wish == 0, honest[:, 0], (wish > 0) == values[view.liars]).astype(np.uint8)[:, None]
 
@@ -455,12 +412,10 @@ class NamedValue(Lie):
         promoted = np.flatnonzero(wished_values(view) > 0)
         if not promoted.size:
             return np.full(view.liars.size, values_of(view.query) - 1)
-        numbers = np.empty(view.liars.size, np.int64)
-        picks(view.choices, promoted.size, numbers)
-        return promoted[numbers]
+        values: Ints = promoted[picks(view.choices, promoted.size)]
+        return values
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the values as bits."""
         return as_bits(self._values(view), honest.shape[1])
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -474,7 +429,6 @@ class UnaryBits(NamedValue):
     names = ("oue",)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the bits."""
         query, wishes = view.query, wished_values(view)
         nothing = np.full(view.coins.devices, values_of(query) - 1, np.int32)
         channel = unary_channel(query.epsilon, values=values_of(query))
@@ -492,13 +446,13 @@ class CrowdedCodes(NamedValue):
         query, wishes, streams = view.query, wished_values(view), view.streams
         rows = query.parameters.get(ROWS)
         count = int(query.parameters[BUCKETS]) if rows is None else 1 << int(rows)
-        crowds, codes = np.zeros((streams.size, count), np.int64), np.empty(streams.size, np.int32)
+        crowds = np.zeros((streams.size, count))
         for value in np.flatnonzero(wishes):
             values = np.full(streams.size, value, np.int32)
             if rows is None:
-                buckets_of(streams, values, count, codes)
+                codes = buckets_of(streams, values, count)
             else:
-                signs_of(streams, values, int(rows), columns(query), codes)
+                codes = signs_of(streams, values, int(rows), columns(query))
             crowds[np.arange(streams.size), codes] += wishes[value]
         return largest(crowds, view.choices)
 
@@ -544,7 +498,6 @@ class ChosenSubset(Lie):
         return wished_values(view)
 
     def answers(self, view: LiarsView, honest: Bits2) -> Bits2:
-        """Return the subsets, as their values' numbers or as a bit for each value."""
         channel = _channel(view)
         subset = _sample(view, self.wishes(view), channel.subset_size)
         if channel.listed:
@@ -565,7 +518,6 @@ class ChosenSet(ChosenSubset):
     names = ("set",)
 
     def wishes(self, view: LiarsView) -> Indices:
-        """Return the wishes for items and dummies."""
         return np.concatenate([view.wishes, np.zeros(int(view.query.parameters["padded"]), np.int32)])
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Indices2:
@@ -634,9 +586,8 @@ class CustomLie(Lie):
 
     def sketches(self, view: LiarsView, honest: Bits2 | Indices2) -> Bits2 | Indices2:
         """Return the sketch of a device that rated only one of the wished items, as wished; a random one each."""
-        wished = np.flatnonzero(view.collusion.wishes)
-        pick, result = np.empty(view.liars.size, np.int64), honest.copy()
-        picks(view.choices, wished.size, pick)
+        wished, result = np.flatnonzero(view.collusion.wishes), honest.copy()
+        pick = picks(view.choices, wished.size)
         for place in np.unique(pick).tolist():
             item = int(wished[place])
             sketch = self._sketch(view, item, view.coins, liked=bool(view.collusion.wishes[item] > 0))

@@ -5,17 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import int32, int64, uint64
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
-from actors.mechanisms.sign import places_in
-from actors.ratings import Ratings, of_kind
+from actors.mechanisms.sign import centres_of, places_in
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bools, Counts, Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled, inlined
 from coordinator.protocol.hashing import below, device_streams, draw
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, PRIOR, SENSED
-from coordinator.protocol.messages import CENTRE_UNIT, Query
+from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_coins, level_bits
 
 
@@ -139,7 +138,7 @@ def _paired_bit(
 
 @compiled
 def block_model_turned(
-    model: BlockModelRatings, master: Words, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
 ) -> None:
     """Write synthetic devices' private bits, uint8, shape (devices,); ``key`` is the round's public key."""
     items = model.items
@@ -157,7 +156,7 @@ def block_model_turned(
 
 @compiled
 def block_model_paired(
-    model: BlockModelRatings, master: Words, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
+    model: BlockModel, master: Words, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
 ) -> None:
     """Write synthetic devices' private bits; see `block_model_turned`."""
     items = model.items
@@ -174,30 +173,26 @@ def block_model_paired(
 
 
 @compiled
-def stored_turned(
-    opinions: StoredOpinions, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits
-) -> None:
+def stored_turned(rows: StoredOpinions, key: Words, coins: Words, tables: TurnedQuery, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public, items = device_streams(key, first, bits.size), tables.sensed.size
-    rated, likes = opinions.rated, opinions.likes
+    rated, likes = rows.rated, rows.likes
     sensed_ratings, scores = np.empty(items, np.int64), np.empty(tables.prior.size, np.int64)
     for k in range(bits.size):
-        user = opinions.user[first + k]
-        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        user = rows.user[first + k]
+        start, stop = rows.starts[user], rows.starts[user + 1]
         bits[k] = _turned_bit(tables, public[k], coins[k], rated, likes, start, stop, sensed_ratings, scores)
 
 
 @compiled
-def stored_paired(
-    opinions: StoredOpinions, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits
-) -> None:
+def stored_paired(rows: StoredOpinions, key: Words, coins: Words, tables: PairQuery, first: int, bits: Bits) -> None:
     """Write real devices' private bits; see `block_model_turned`."""
     public = device_streams(key, first, bits.size)
-    rated, likes = opinions.rated, opinions.likes
+    rated, likes = rows.rated, rows.likes
     values, rated_places = np.empty(tables.centres.size, np.int32), np.empty(tables.centres.size + 1, np.int64)
     for k in range(bits.size):
-        user = opinions.user[first + k]
-        start, stop = opinions.starts[user], opinions.starts[user + 1]
+        user = rows.user[first + k]
+        start, stop = rows.starts[user], rows.starts[user + 1]
         bits[k] = _paired_bit(tables, public[k], coins[k], rated, likes, start, stop, values, rated_places)
 
 
@@ -208,16 +203,12 @@ class PairSigns(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         assert query.pool is not None
-        centres, unit = (
-            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
-        )
-        tables = PairQuery(places_in(query.pool, ratings.items), centres, unit)
-        key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_paired(of.model(), coins.master, key, own, tables, coins.first, bits),
-            stored=lambda of: stored_paired(of.stored_opinions, key, own, tables, coins.first, bits),
-        )
+        tables = PairQuery(places_in(query.pool, ratings.items), *centres_of(query))
+        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        if isinstance(ratings, BlockRatings):
+            block_model_paired(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+        else:
+            stored_paired(ratings.stored_opinions, key, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 
@@ -229,12 +220,11 @@ class Anchor(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         prior, guess, counts, lean, sensed = (query.arrays[name] for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED))
         tables = TurnedQuery(prior, guess, counts, lean, sensed, level_bits(int(query.parameters[LEVELS])))
-        key, own, bits = round_key(query.public_seed, query.round), coins.choices(), np.empty(coins.devices, np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_turned(of.model(), coins.master, key, own, tables, coins.first, bits),
-            stored=lambda of: stored_turned(of.stored_opinions, key, own, tables, coins.first, bits),
-        )
+        key, own, bits = query.key, coins.choices(), np.empty(coins.devices, np.uint8)
+        if isinstance(ratings, BlockRatings):
+            block_model_turned(ratings.model(), coins.master, key, own, tables, coins.first, bits)
+        else:
+            stored_turned(ratings.stored_opinions, key, own, tables, coins.first, bits)
         return Sketch(bits[:, None])
 
 

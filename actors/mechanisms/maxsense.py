@@ -4,7 +4,7 @@ import numpy as np
 from numba import uint8
 
 from actors.block_model import (
-    BlockModelRatings,
+    BlockModel,
     StoredLikes,
     block_model_maxsense,
     device_class,
@@ -15,10 +15,9 @@ from actors.block_model import (
     stored_maxsense,
 )
 from actors.device_half import DeviceHalf, Sketch
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
@@ -27,9 +26,7 @@ from coordinator.protocol.sensing import items_of, sensing_of
 
 
 @compiled
-def block_model_partition(
-    model: BlockModelRatings, master: Words, key: Words, set_size: int, first: int, bits: Bits2
-) -> None:
+def block_model_partition(model: BlockModel, master: Words, key: Words, set_size: int, first: int, bits: Bits2) -> None:
     """Write the bits of synthetic devices ``first``, ``first + 1``, ...: 1 where an item of the set was liked.
 
     ``bits`` (uint8, devices x sets) receives them; ``key`` is the round's public key.
@@ -51,7 +48,7 @@ def block_model_partition(
 
 @borrowing
 def _meet(
-    model: BlockModelRatings,
+    model: BlockModel,
     stream: np.uint64,
     own_class: int,
     marks: Bits,
@@ -99,13 +96,12 @@ class MaxSense(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that liked some sensed item."""
-        key, table, pool = round_key(query.public_seed, query.round), sensing_of(query), items_of(query)
+        key, table, pool = query.key, sensing_of(query), items_of(query)
         bits = np.empty(coins.devices, np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_maxsense(of.model(), coins.master, key, table, pool, coins.first, bits),
-            stored=lambda of: stored_maxsense(of.liked, key, table, pool, coins.first, bits),
-        )
+        if isinstance(ratings, BlockRatings):
+            block_model_maxsense(ratings.model(), coins.master, key, table, pool, coins.first, bits)
+        else:
+            stored_maxsense(ratings.liked, key, table, pool, coins.first, bits)
         return Sketch(bits.reshape(coins.devices, 1))
 
 
@@ -116,13 +112,12 @@ class MultiMaxSense(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each set in which the device liked some item."""
-        key, size = round_key(query.public_seed, query.round), int(query.parameters["set_size"])
+        key, size = query.key, int(query.parameters["set_size"])
         bits = np.empty((coins.devices, query.questions), np.uint8)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_partition(of.model(), coins.master, key, size, coins.first, bits),
-            stored=lambda of: stored_partition(of.liked, key, size, coins.first, bits),
-        )
+        if isinstance(ratings, BlockRatings):
+            block_model_partition(ratings.model(), coins.master, key, size, coins.first, bits)
+        else:
+            stored_partition(ratings.liked, key, size, coins.first, bits)
         return Sketch(bits)
 
 

@@ -2,16 +2,15 @@
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets, release_unary
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Indices, Indices2, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled
-from coordinator.protocol.hashing import below, device_streams
+from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms.oracles import BUCKETS, ROWS, columns, pool_of, sides
 from coordinator.protocol.mechanisms.oracles import Oue as PublicOue
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
@@ -21,7 +20,7 @@ from coordinator.protocol.public_draws import buckets_of, signs_of
 
 @compiled
 def block_model_choices(
-    model: BlockModelRatings, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
+    model: BlockModel, master: Words, coins: Words, places: Indices, sides: int, first: int, values: Indices
 ) -> None:
     """Write the value of synthetic devices, int32, shape (devices,); see `coordinator.protocol.mechanisms.oracles`.
 
@@ -48,25 +47,23 @@ def block_model_choices(
 
 
 @compiled
-def stored_choices(
-    opinions: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, values: Indices
-) -> None:
+def stored_choices(rows: StoredOpinions, coins: Words, places: Indices, sides: int, first: int, own: Indices) -> None:
     """Write the value of real devices; see `block_model_choices`."""
     pool_size = (places >= 0).sum()
-    for k in range(values.size):
-        user, matches = opinions.user[first + k], 0
-        ends = opinions.starts[user], opinions.starts[user + 1]
+    for k in range(own.size):
+        user, matches = rows.user[first + k], 0
+        ends = rows.starts[user], rows.starts[user + 1]
         for at in range(*ends):
-            matches += places[opinions.rated[at]] >= 0 and (opinions.likes[at] or sides == 2)
-        values[k] = sides * pool_size
+            matches += places[rows.rated[at]] >= 0 and (rows.likes[at] or sides == 2)
+        own[k] = sides * pool_size
         left = below(coins[k], 0, matches) if matches else -1
         for at in range(*ends):
             if left < 0:
                 break
-            place = places[opinions.rated[at]]
-            if place >= 0 and (opinions.likes[at] or sides == 2):
+            place = places[rows.rated[at]]
+            if place >= 0 and (rows.likes[at] or sides == 2):
                 if left == 0:
-                    values[k] = place + (0 if opinions.likes[at] else pool_size)
+                    own[k] = place + (0 if rows.likes[at] else pool_size)
                 left -= 1
 
 
@@ -74,13 +71,10 @@ def choices(query: Query, ratings: Ratings, coins: Coins) -> Indices:
     """Return the private value of each device, int32, shape (devices,)."""
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     side_count, values = sides(query), np.empty(coins.devices, np.int32)
-    of_kind(
-        ratings,
-        block=lambda of: block_model_choices(
-            of.model(), coins.master, streams, places, side_count, coins.first, values
-        ),
-        stored=lambda of: stored_choices(of.stored_opinions, streams, places, side_count, coins.first, values),
-    )
+    if isinstance(ratings, BlockRatings):
+        block_model_choices(ratings.model(), coins.master, streams, places, side_count, coins.first, values)
+    else:
+        stored_choices(ratings.stored_opinions, streams, places, side_count, coins.first, values)
     return values
 
 
@@ -117,10 +111,7 @@ class Olh(OneItem):
     names = ("olh",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
-        codes = np.empty((values.size, 1), np.int32)
-        buckets_of(streams, values, int(query.parameters[BUCKETS]), codes[:, 0])
-        return codes
+        return buckets_of(coins.streams(query.key), values, int(query.parameters[BUCKETS]))[:, None]
 
 
 class Hadamard(OneItem):
@@ -129,10 +120,7 @@ class Hadamard(OneItem):
     names = ("hadamard",)
 
     def encode(self, values: Indices, query: Query, coins: Coins) -> Indices2:
-        streams = device_streams(round_key(query.public_seed, query.round), coins.first, coins.devices)
-        codes = np.empty((values.size, 1), np.int32)
-        signs_of(streams, values, int(query.parameters[ROWS]), columns(query), codes[:, 0])
-        return codes
+        return signs_of(coins.streams(query.key), values, int(query.parameters[ROWS]), columns(query))[:, None]
 
 
 class Subset(PackedHalf, OneItem):

@@ -9,7 +9,6 @@ from actors.device_half import DeviceHalf, Sketch
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bools
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS, OF_RATED
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import pairs_among
@@ -34,7 +33,7 @@ class Pairwise(DeviceHalf):
 
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among all items."""
-        key = round_key(query.public_seed, query.round)
+        key = query.key
         pairs = pairs_among(key, coins.first, np.full(coins.devices, query.items))
         opinions = ratings.opinions(coins.master, coins.first, pairs)
         return Sketch(self.agree(opinions[:, 0], opinions[:, 1]).astype(np.uint8).reshape(coins.devices, 1))
@@ -46,7 +45,7 @@ class PairwiseOfRated(Pairwise):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device that agrees about a pair among its rated items, and the pairs."""
         rated = ratings.rated(coins.master, coins.first, coins.devices)
-        places = pairs_among(round_key(query.public_seed, query.round), coins.first, rated.degrees)
+        places = pairs_among(query.key, coins.first, rated.degrees)
         able = places[:, 0] >= 0
         rows = np.where(able[:, None], rated.starts[:-1, None] + places, 0)
         pairs = np.full((coins.devices, 2), -1, np.int32)
@@ -58,7 +57,4 @@ class PairwiseOfRated(Pairwise):
         return Sketch(bits.astype(np.uint8).reshape(coins.devices, 1), None if able.all() else able, pairs)
 
 
-DEVICE = (
-    *(Pairwise(name) for name in AGREEMENTS),
-    *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS),
-)
+DEVICE = (*(Pairwise(name) for name in AGREEMENTS), *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS))

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, StoredLikes, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredLikes, device_class, likes_item, list_rated, room_for
 from actors.device_half import PackedHalf, Sketch
 from actors.mechanisms.sign import places_in
 from actors.packed_releases import release_subsets
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits, Bits2, Counts, Indices, Indices2, Words
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.hashing import below
 from coordinator.protocol.mechanisms import half_of
 from coordinator.protocol.mechanisms.oracles import pool_of, pool_size
-from coordinator.protocol.mechanisms.sets import pairs_of, ranges_of, together
+from coordinator.protocol.mechanisms.sets import ranges_of, together
 from coordinator.protocol.messages import Query
 from coordinator.protocol.value_channels import PADDED, SubsetChannel
 
@@ -26,26 +26,20 @@ def liked_sets(query: Query, ratings: Ratings, coins: Coins, *, ranges: int = 0)
     """
     places, streams = places_in(pool_of(query), ratings.items), coins.sketch()
     own = np.empty((coins.devices, int(query.parameters[PADDED])), np.int32)
-    of_kind(
-        ratings,
-        block=lambda of: _block_model_sets(of.model(), coins.master, streams, places, coins.first, ranges, own),
-        stored=lambda of: _stored_sets(of.liked, streams, places, coins.first, ranges, own),
-    )
+    if isinstance(ratings, BlockRatings):
+        _block_model_sets(ratings.model(), coins.master, streams, places, coins.first, ranges, own)
+    else:
+        _stored_sets(ratings.liked, streams, places, coins.first, ranges, own)
     return own
 
 
+@compiled
 def liked_pairs(sets: Indices2, items: int) -> Indices2:
     """Return the pairs of each device's set, int32, padded to as many as a set without dummies has.
 
     Shapes: ``sets`` (devices, w).
     """
-    own = np.empty((len(sets), pairs_of(sets.shape[1])), np.int32)
-    _pair_up(sets, items, own)
-    return own
-
-
-@compiled
-def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
+    own = np.empty((len(sets), sets.shape[1] * (sets.shape[1] - 1) // 2), np.int32)
     for k in range(len(sets)):
         count = 0
         for place in range(sets.shape[1]):
@@ -56,6 +50,7 @@ def _pair_up(sets: Indices2, items: int, own: Indices2) -> None:
                     count += 1
         for dummy in range(own.shape[1] - count):
             own[k, count + dummy] = items * (items - 1) // 2 + dummy
+    return own
 
 
 @borrowing
@@ -78,7 +73,7 @@ def _keep(coins: np.uint64, liked: Counts, count: int, dummies: int, ranges: int
 
 @compiled
 def _block_model_sets(
-    model: BlockModelRatings, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
+    model: BlockModel, master: Words, coins: Words, places: Indices, first: int, ranges: int, own: Indices2
 ) -> None:
     """Write synthetic devices' sets; ``coins`` holds a private stream a device."""
     items, dummies = model.items, (places >= 0).sum()

@@ -3,12 +3,11 @@
 import numpy as np
 from numba import int64
 
-from actors.block_model import BlockModelRatings, StoredOpinions, device_class, likes_item, list_rated, room_for
+from actors.block_model import BlockModel, StoredOpinions, device_class, likes_item, list_rated, room_for
 from actors.device_half import DeviceHalf, Sketch
-from actors.ratings import Ratings, of_kind
+from actors.ratings import BlockRatings, Ratings
 from actors.seeds import Coins, ratings_streams
 from coordinator.protocol.arrays import Bits2, Bools, Indices, Indices2, Ints, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
 from coordinator.protocol.hashing import below, device_streams
 from coordinator.protocol.mechanisms.sign import Sign as PublicSign
@@ -27,6 +26,12 @@ def places_in(pool: Indices, items: int) -> Indices:
     return places
 
 
+def centres_of(query: Query) -> tuple[Indices, int]:
+    """Return what ratings of the pool's items are counted from, and what a rating counts in the same steps."""
+    assert query.pool is not None
+    return (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
+
+
 @inlined
 def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Indices2, device: int) -> None:
     """Add what one rating counts to the device's sum of every sign vector, under its sign; no branch follows a coin."""
@@ -36,20 +41,13 @@ def _add_rating(stream: np.uint64, place: int, words: int, value: int, sums: Ind
 
 @compiled
 def block_model_signs(
-    model: BlockModelRatings,
-    master: Words,
-    key: Words,
-    places: Indices,
-    centres: Indices,
-    unit: int,
-    first: int,
-    sums: Indices2,
+    model: BlockModel, master: Words, key: Words, place: Indices, centre: Indices, unit: int, first: int, sums: Indices2
 ) -> None:
     """Write synthetic devices' sums, int32, shape (devices, sign vectors); ``key`` is the round's public key.
 
     A like counts ``unit`` and a dislike ``-unit``, less the centre of the item's place in the pool.
     """
-    items, words = model.items, -(-centres.size // 64)
+    items, words = model.items, -(-centre.size // 64)
     room, stamp = room_for(items), 0
     rated = room.subset
     secret, public = ratings_streams(master, first, len(sums)), device_streams(key, first, len(sums))
@@ -59,10 +57,10 @@ def block_model_signs(
         own_class = device_class(stream, model.class_marks)
         sums[k] = 0
         for item in rated[: model.rated]:
-            if places[item] >= 0:
+            if place[item] >= 0:
                 liked = likes_item(model, stream, own_class, item)
-                value = unit * (2 * int(liked) - 1) - centres[places[item]]
-                _add_rating(public[k], places[item], words, value, sums, k)
+                value = unit * (2 * int(liked) - 1) - centre[place[item]]
+                _add_rating(public[k], place[item], words, value, sums, k)
 
 
 @compiled
@@ -86,15 +84,12 @@ def choose(sums: Indices2, channel: ChoiceChannel, coins: Coins) -> tuple[Bools,
 
     Shapes: ``sums`` (devices, sign vectors).
     """
-    positive, vector = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64)
-    best = coins.release(0) >= channel.threshold
-    _choose(sums, best, coins.choices(), channel.best_count, positive, vector)
-    return positive, vector
+    return _choose(sums, coins.release(0) >= channel.threshold, coins.choices(), channel.best_count)
 
 
 @compiled
-def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int, positive: Bools, vector: Ints) -> None:
-    vectors = sums.shape[1]
+def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int) -> tuple[Bools, Ints]:
+    positive, vector, vectors = np.empty(len(sums), np.bool_), np.empty(len(sums), np.int64), sums.shape[1]
     sizes = np.empty(vectors, np.int32)
     for k in range(len(sums)):
         rank = int64(below(streams[k], 0, best_count))
@@ -117,6 +112,7 @@ def _choose(sums: Indices2, best: Bools, streams: Words, best_count: int, positi
                     if tie == 0:
                         positive[k], vector[k] = sign, a
                     tie -= 1
+    return positive, vector
 
 
 class Sign(DeviceHalf):
@@ -127,16 +123,13 @@ class Sign(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the sums of ratings of the pool under each sign vector, less their centres if any, int32."""
         assert query.pool is not None
-        key, places = round_key(query.public_seed, query.round), places_in(query.pool, ratings.items)
-        centres, unit = (
-            (np.zeros(query.pool.size, np.int32), 1) if query.centres is None else (query.centres, CENTRE_UNIT)
-        )
+        key, places = query.key, places_in(query.pool, ratings.items)
+        centres, unit = centres_of(query)
         sums = np.empty((coins.devices, int(query.parameters["vectors"])), np.int32)
-        of_kind(
-            ratings,
-            block=lambda of: block_model_signs(of.model(), coins.master, key, places, centres, unit, coins.first, sums),
-            stored=lambda of: stored_signs(of.stored_opinions, key, places, centres, unit, coins.first, sums),
-        )
+        if isinstance(ratings, BlockRatings):
+            block_model_signs(ratings.model(), coins.master, key, places, centres, unit, coins.first, sums)
+        else:
+            stored_signs(ratings.stored_opinions, key, places, centres, unit, coins.first, sums)
         return Sketch(sums)
 
     def randomize(self, private: Bits2 | Indices2, query: Query, coins: Coins) -> Bits2:

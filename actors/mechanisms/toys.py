@@ -9,9 +9,7 @@ from actors.packed_releases import as_bytes, room_for
 from actors.ratings import Ratings
 from actors.seeds import Coins
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Indices2, Words
-from coordinator.protocol.coins import round_key
 from coordinator.protocol.compiled import compiled, inlined
-from coordinator.protocol.hashing import device_streams
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_draws import item_queries, random_subset, reveals
 from coordinator.protocol.rating_table import Likes
@@ -58,7 +56,7 @@ class ItemQuery(DeviceHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return 1 for each device whose rating it is."""
         assert query.pool is not None
-        key = round_key(query.public_seed, query.round)
+        key = query.key
         items, values = item_queries(key, coins.first, coins.devices, query.pool)
         opinions = ratings.opinions(coins.master, coins.first, items[:, None])[:, 0]
         return Sketch((opinions == np.where(values, LIKED, DISLIKED)).astype(np.uint8).reshape(coins.devices, 1))
@@ -72,7 +70,7 @@ class Reveal(PackedHalf):
     def sketch(self, query: Query, ratings: Ratings, coins: Coins) -> Sketch:
         """Return the revealed ratings, int32; with probability ``1 - share``, by a public coin, a device has none."""
         first, count = coins.first, coins.devices
-        streams = device_streams(round_key(query.public_seed, query.round), first, count)
+        streams = coins.streams(query.key)
         rated = ratings.rated(coins.master, first, count)
         revealing = reveals(streams, query.parameters["share"])
         mask = random_subset(streams, rated.starts, int(query.parameters["most"]))

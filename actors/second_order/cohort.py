@@ -66,8 +66,7 @@ class Pin:
     def __post_init__(self) -> None:
         """Refuse a promise that no device makes."""
         require_bytes("digest of a model", self.model, 16)
-        require_whole("first device", self.first, 0, MOST_DEVICES)
-        require_whole("end of devices", self.stop, self.first, MOST_DEVICES)
+        require_block(self.first, self.stop, 0, MOST_DEVICES)
 
     def line(self) -> str:
         """Return the promise as a line."""
@@ -189,17 +188,10 @@ class PrivateCohort(DeviceBlock):
     """
 
     def __init__(
-        self,
-        ratings: Rows,
-        secret: bytes,
-        first: int,
-        stop: int,
-        *,
-        consent: Consent,
-        keeper: LedgerClient | None = None,
+        self, rows: Rows, secret: bytes, first: int, stop: int, *, consent: Consent, keeper: LedgerClient | None = None
     ) -> None:
         self._consent = consent
-        self._ratings, self._master = ratings.block(first, stop), as_words(secret)
+        self._ratings, self._master = rows.block(first, stop), as_words(secret)
         self.first, self.stop = first, stop
         self.answers = Answers(first, stop, keeper)
         self._announced = deque[Pin]()
@@ -235,30 +227,25 @@ class PrivateCohort(DeviceBlock):
             if all(self.answers.model(device) for device in devices) or self.answers.keep([pin]):
                 self._announced.popleft()
 
-    def answer(
-        self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int
-    ) -> list[SecondOrderRelease]:
+    def answer(self, query: SecondOrderQuery, model: ItemFeatures, first: int, stop: int) -> list[SecondOrderRelease]:
         """Answer for devices ``first`` to ``stop - 1``, or repeat what they answered."""
         require_block(first, stop, self.first, self.stop)
-        query, features = SecondOrderQuery.arrived(query), ItemFeatures.arrived(features)
+        query, model = SecondOrderQuery.arrived(query), ItemFeatures.arrived(model)
         self._consent.require(query)
-        query.require(features)
-        if features.items != self._ratings.count:
+        query.require(model)
+        if model.items != self._ratings.count:
             raise InputError(
-                f"the model has {features.items} items; private devices rate a catalogue of {self._ratings.count}, "
+                f"the model has {model.items} items; private devices rate a catalogue of {self._ratings.count}, "
                 "announce a model of that one"
             )
         with suppress(UnreachableError):  # those who have not booked an answer refuse
             self._take_announced()
             if not all(self.answers.model(device) for device in range(first, stop)):
                 self.answers.look()
-            while not self._book_answers(query, features, first, stop):
+            while not self._book_answers(query, model, first, stop):
                 continue  # others have booked something about these devices meanwhile
-        return [
-            self._release(answer)
-            for answer in map(self.answers.get, range(first, stop))
-            if answer and answer.query_id == query.id
-        ]
+        answers = map(self.answers.get, range(first, stop))
+        return [self._release(answer) for answer in answers if answer and answer.query_id == query.id]
 
     def _book_answers(self, query: SecondOrderQuery, features: ItemFeatures, first: int, stop: int) -> bool:
         """Compare and book: let silent devices answer; return False if they have to decide again."""
@@ -313,24 +300,21 @@ class PrivateCohort(DeviceBlock):
         return [Answer(first + k, *about, payload) for k, payload in enumerate(payloads)]
 
     def _vectors(self, features: ItemFeatures, own: Rows, coins: Coins) -> Floats2:  # noqa: ARG002 (liars look at them)
-        """Return devices' completed vectors less the items' means, float64, shape (devices, m)."""
-        return _finite(residuals(features, own))
+        """Return devices' completed vectors less the items' means, float64, shape (devices, m), numbers and not huge.
+
+        Where completion has no result they are 0.
+        """
+        vectors = residuals(features, own)
+        # A model can be made so that completion overflows where a device rated some item. A mechanism promises
+        # something for vectors of numbers only, and a refusal would reveal what was rated.
+        np.clip(vectors, -LARGEST, LARGEST, out=vectors)
+        vectors[np.isnan(vectors)] = 0.0
+        return vectors
 
     def _release(self, answer: Answer) -> SecondOrderRelease:
         return SecondOrderRelease(
             query_id=answer.query_id, device=answer.device, mechanism=answer.mechanism, payload=answer.payload
         )
-
-
-def _finite(residuals: Floats2) -> Floats2:
-    """Return residuals that are numbers, whatever the model: 0 where completion has no result, and none is huge.
-
-    A model can be made so that completion overflows where a device rated some item. A mechanism promises something for
-    vectors of numbers only, and a refusal would reveal what was rated.
-    """
-    np.clip(residuals, -LARGEST, LARGEST, out=residuals)
-    residuals[np.isnan(residuals)] = 0.0
-    return residuals
 
 
 DEVICES_A_COHORT = 5  # Devices of one cohort: fewer than a batch has, so that all workers have something to do

@@ -4,24 +4,15 @@ Trust model curator: the coordinator is trusted with votes; the client is the on
 """
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bits2, Indices, Indices2, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
-from coordinator.protocol.checked import (
-    MOST_DEVICES,
-    Checked,
-    require_array,
-    require_ascending,
-    require_bytes,
-    require_name,
-    require_range,
-    require_whole,
-)
-from coordinator.protocol.coins import as_words
+from coordinator.protocol.checked import MOST_DEVICES, Checked
+from coordinator.protocol.coins import as_words, digest_of
 from coordinator.protocol.errors import InputError
 
 MOST_OBJECTS = 256  # Objects of a round: a vote is one byte
@@ -63,31 +54,27 @@ class Service(Checked):
 
     def check(self) -> None:
         """Refuse a service that is none; see `Checked.check`."""
-        require_whole("client", self.client, 0, MOST_DEVICES)
-        require_name("recommender", self.recommender)
-        require_whole("rounds of a service", self.rounds, 1, MOST_ROUNDS)
-        require_whole("objects of a round", self.objects, 1, MOST_OBJECTS)
+        checked.require_whole("client", self.client, 0, MOST_DEVICES)
+        checked.require_name("recommender", self.recommender)
+        checked.require_whole("rounds of a service", self.rounds, 1, MOST_ROUNDS)
+        checked.require_whole("objects of a round", self.objects, 1, MOST_OBJECTS)
         require_epsilon(self.epsilon)
         if self.titles is not None:
-            require_array("titles", self.titles, np.int32, [self.rounds, self.objects])
-            require_range("titles", self.titles, 0, np.iinfo(np.int32).max)
+            checked.require_array(
+                "titles", self.titles, np.int32, [self.rounds, self.objects], 0, np.iinfo(np.int32).max
+            )
         if self.own_device is not None:
-            require_whole("the client's own device", self.own_device, 0, MOST_DEVICES)
+            checked.require_whole("the client's own device", self.own_device, 0, MOST_DEVICES)
 
     @property
     def id(self) -> bytes:
         """Sixteen bytes: digest of the content. A voter that entered a service enters it again at no cost."""
-        content = {
-            "client": self.client,
-            "recommender": self.recommender,
-            "rounds": self.rounds,
-            "objects": self.objects,
-            "epsilon": "inf" if self.epsilon is None else str(self.epsilon),
-            "own_device": self.own_device,
-        }
+        names = ("client", "recommender", "rounds", "objects", "own_device")
+        content = {name: getattr(self, name) for name in names}
+        content["epsilon"] = "inf" if self.epsilon is None else str(self.epsilon)
         if self.titles is not None:
             content["titles"] = hashlib.blake2b(self.titles.astype("<i4").tobytes(), digest_size=16).hexdigest()
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+        return digest_of(content)
 
     @property
     def series(self) -> Words:
@@ -130,8 +117,8 @@ class Ballot(Checked):
     def check(self) -> None:
         """Refuse rounds that the service has not; see `Checked.check`."""
         Service.valid(self.service)
-        require_whole("first round of a ballot", self.first, 0, self.service.rounds - 1)
-        require_whole("end of a ballot", self.stop, self.first + 1, self.service.rounds)
+        checked.require_whole("first round of a ballot", self.first, 0, self.service.rounds - 1)
+        checked.require_whole("end of a ballot", self.stop, self.first + 1, self.service.rounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +149,10 @@ class Votes(Checked):
 
     def check(self) -> None:
         """Refuse votes whose arrays do not fit each other; see `Checked.check`."""
-        require_bytes("service id", self.service_id, 16)
-        require_whole("first round of votes", self.first, 0, MOST_ROUNDS)
+        checked.require_bytes("service id", self.service_id, 16)
+        checked.require_whole("first round of votes", self.first, 0, MOST_ROUNDS)
         check_electors(self.electors)
-        require_array("votes", self.votes, np.uint8, [None, self.electors.size])
+        checked.require_array("votes", self.votes, np.uint8, [None, self.electors.size])
 
     def require(self, ballot: Ballot, electors: Indices) -> None:
         """Raise InputError if these are not the votes of ``electors`` in all rounds of ``ballot``."""
@@ -199,12 +186,12 @@ class Offer(Checked):
 
     def check(self) -> None:
         """Refuse what is no recommendation; see `Checked.check`."""
-        require_whole("client", self.client, 0, MOST_DEVICES)
-        require_whole("round", self.round, 0, MOST_ROUNDS - 1)
-        require_whole("recommended object", self.recommendation, 0, MOST_OBJECTS - 1)
+        checked.require_whole("client", self.client, 0, MOST_DEVICES)
+        checked.require_whole("round", self.round, 0, MOST_ROUNDS - 1)
+        checked.require_whole("recommended object", self.recommendation, 0, MOST_OBJECTS - 1)
 
 
 def check_electors(electors: Indices, first: int = 0, stop: int = np.iinfo(np.int32).max) -> None:
     """Refuse what is no list of voters' addresses, int32, ascending, ``first`` to ``stop - 1``."""
-    require_array("electors", electors, np.int32, [None])
-    require_ascending("electors", electors, first, stop)
+    checked.require_array("electors", electors, np.int32, [None])
+    checked.require_ascending("electors", electors, first, stop)

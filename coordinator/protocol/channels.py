@@ -307,16 +307,12 @@ class IndependentBits(ExactChannel):
         counted = self.count, self.if_one, self.if_zero, 1 if self.ones is None else self.ones
         if any(type(number) is not int for number in counted):
             description = ", ".join(shown(number) for number in counted)
-            raise InputError(
-                f"bits, coins of a 1, coins of a 0 and most ones are {description}; give int, whole numbers"
-            )
+            raise InputError(f"bits, coins of a 1, coins of a 0 and most ones are {description}; give whole numbers")
         if self.count < 1 or (self.ones is not None and self.ones < 1):
             raise InputError(f"{self.count} bits with at most {self.ones} ones are no sketch; give at least 1 of each")
         if not 0 <= self.if_zero <= self.if_one <= COIN or self.if_zero == COIN or self.if_one == 0:
-            description = f"{self.if_one / COIN:g} of a private 1 and {self.if_zero / COIN:g} of a private 0"
-            raise InputError(
-                f"probabilities to release 1 are {description}; give some from 0 to 1, the first not below"
-            )
+            rates = f"{self.if_one / COIN:g} of a private 1 and {self.if_zero / COIN:g} of a private 0"
+            raise InputError(f"probabilities to release 1 are {rates}; give some from 0 to 1, the first not below")
 
     @property
     def bits(self) -> int:
@@ -450,9 +446,7 @@ class UnaryChannel(ExactChannel):
         one, zero = self.rates
         others = [zero**ones * (1 - zero) ** (count - 1 - ones) for ones in range(count)]
         own = 1 << (count - 1 - value)
-        return [
-            (one if release & own else 1 - one) * others[(release & ~own).bit_count()] for release in range(1 << count)
-        ]
+        return [(one if bits & own else 1 - one) * others[(bits & ~own).bit_count()] for bits in range(1 << count)]
 
 
 @lru_cache(maxsize=64)
@@ -518,10 +512,8 @@ class MatrixChannel(ExactChannel):
     def draw(self, private: Bits2 | Indices2, coin: CoinOf) -> Bits2:
         """Return the released bits of a block of devices, whose private values are numbers of rows."""
         value = np.asarray(private).reshape(len(private)).astype(np.int64)
-        if value.size and not 0 <= value.min() <= value.max() < len(self.rows):
-            raise InputError(
-                f"a sketch is no whole number from 0 to {len(self.rows) - 1}, the channel's private values"
-            )
+        if value.size and not 0 <= value.min() <= value.max() <= (most := len(self.rows) - 1):
+            raise InputError(f"a sketch is no whole number from 0 to {most}, the channel's private values")
         coins, outputs = coin(0), np.empty(value.size, np.int64)
         order = np.argsort(value, kind="stable")
         ends = np.searchsorted(value[order], np.arange(len(self.rows) + 1))
@@ -617,7 +609,7 @@ def matrix_channel(rows: Sequence[Sequence[float | Fraction]], epsilon: Epsilon)
 def _matrix_channel(rows: tuple[tuple[float | Fraction, ...], ...], epsilon: Epsilon) -> MatrixChannel:
     if not rows or len({len(row) for row in rows}) > 1:
         raise InputError("a channel's rows are missing or of several lengths; give one a private value")
-    stated = tuple(_scaled(row) for row in rows)
+    stated = [_whole([math.floor(p * (1 << _SCALE)) for p in _exact(row)]) for row in rows]  # in units of 2**-_SCALE
     mean = _whole([sum(column) // len(stated) for column in zip(*stated, strict=True)])
 
     def make(share: Fraction) -> MatrixChannel:
@@ -638,11 +630,6 @@ def _exact(row: Sequence[float | Fraction]) -> tuple[Fraction, ...]:
     exact = [Fraction(p) for p in row]
     total = sum(exact, Fraction(0))
     return tuple(p / total for p in exact)
-
-
-def _scaled(row: Sequence[float | Fraction]) -> list[int]:
-    """Return probabilities in whole units of 2**-_SCALE, which sum to 1."""
-    return _whole([math.floor(p * (1 << _SCALE)) for p in _exact(row)])
 
 
 def _whole(units: list[int]) -> list[int]:

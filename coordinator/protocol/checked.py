@@ -20,12 +20,7 @@ MOST_ITEMS = 1 << 24  # Items of a catalogue at most: the server holds two numbe
 LARGEST = 1e50  # Absolute value of a real number in a message at most: sums of products of some of them stay finite
 MOST_LETTERS = 200  # Letters of a name at most
 _REAL = (float, np.float64)
-_PUBLIC: dict[str, type[np.generic]] = {
-    "int32": np.int32,
-    "int64": np.int64,
-    "uint64": np.uint64,
-    "float64": np.float64,
-}
+_PUBLIC: dict[str, type[np.generic]] = {kind.__name__: kind for kind in (np.int32, np.int64, np.uint64, np.float64)}
 """Types of numbers in the public arrays of a query."""
 
 
@@ -147,7 +142,7 @@ def require_name(name: str, value: object) -> str:
     return value
 
 
-def require_truth(name: str, value: object) -> bool:
+def require_bool(name: str, value: object) -> bool:
     """Return a truth value; see `require_whole`."""
     if type(value) is not bool:
         raise InputError(f"{name} is {shown(value)}; give True or False")
@@ -162,8 +157,10 @@ def require_bytes(name: str, value: object, size: int) -> bytes:
     return value
 
 
-def require_array(name: str, value: object, dtype: type[np.generic], shape: Collection[int | None] | None) -> Any:
-    """Return an array in C order."""
+def require_array(
+    name: str, value: object, dtype: type[np.generic], shape: Collection[int | None] | None, *bounds: float
+) -> Any:
+    """Return an array in C order, whose entries lie between the two ``bounds`` where they are given."""
     if type(value) is not np.ndarray or value.dtype != np.dtype(dtype) or not value.dtype.isnative:
         description = f"an array of {value.dtype.name}" if type(value) is np.ndarray else shown(value)
         raise InputError(f"{name}: {description}; give an array of {np.dtype(dtype).name}")
@@ -175,6 +172,8 @@ def require_array(name: str, value: object, dtype: type[np.generic], shape: Coll
     if not fits or not value.flags.c_contiguous or not value.flags.aligned:
         expected = tuple("any" if size is None else size for size in shape)
         raise InputError(f"{name}: shape {value.shape}; give {expected} in C order")
+    if bounds:
+        require_range(name, value, *bounds)
     return value
 
 

@@ -1,12 +1,19 @@
 """Seeds and the keys of public coins, the same on both sides; `streams` draws the coins."""
 
 import hashlib
+import json
+from collections.abc import Mapping
 
 import numpy as np
 
 from coordinator.protocol.arrays import Words
 
 SEED_BYTES = 16
+
+
+def digest_of(content: Mapping[str, object]) -> bytes:
+    """Return the sixteen bytes by which a message is known: a digest of its canonical content."""
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=SEED_BYTES).digest()
 
 
 def derive(parent: bytes | int, purpose: str) -> bytes:

@@ -247,9 +247,7 @@ def methods_missing(kind: type[Mechanism]) -> list[str]:
 def require_whole_class(mechanism: object) -> Mechanism:
     """Return an object if it is a mechanism with all its methods."""
     if not isinstance(mechanism, Mechanism):
-        raise InputError(
-            f"design is a {type(mechanism).__name__}, no mechanism; derive its class from blindrec.Mechanism"
-        )
+        raise InputError(f"design is a {type(mechanism).__name__}, no mechanism; derive it from blindrec.Mechanism")
     if missing := methods_missing(type(mechanism)):
         raise InputError(f"design {type(mechanism).__name__} lacks {', '.join(missing)}; see Mechanism")
     return mechanism
@@ -373,18 +371,10 @@ def question_of(query: Query) -> Question:
     """Return a query as its author sees it."""
     parameters = dict(query.parameters)
     outputs, values = (int(parameters.pop(name, 0)) for name in (OUTPUTS, VALUES))
-    return Question(
-        outputs=outputs,
-        bits=0 if outputs else query.questions,
-        values=values,
-        parameters=parameters,
-        arrays=dict(query.arrays),
-        items=query.items,
-        epsilon=query.epsilon,
-        pool=np.arange(query.items, dtype=np.int32) if query.pool is None else query.pool,
-        public_seed=query.public_seed,
-        round=query.round,
-    )
+    sizes: dict[str, Any] = {"outputs": outputs, "bits": 0 if outputs else query.questions, "values": values}
+    pool = np.arange(query.items, dtype=np.int32) if query.pool is None else query.pool
+    same: dict[str, Any] = {name: getattr(query, name) for name in ("items", "epsilon", "public_seed", "round")}
+    return Question(**sizes, parameters=parameters, arrays=dict(query.arrays), pool=pool, **same)
 
 
 def hold(own: CustomMechanism, query: Query, channel: CustomChannel) -> None:
@@ -418,9 +408,7 @@ def stated(own: CustomMechanism, query: Query) -> CustomChannel:
 def fitted(own: CustomMechanism, query: Query, answer: object) -> CustomChannel:
     """Return what a class gave as its channel, built anew; see `stated`."""
     if type(answer) not in CHANNELS:
-        problem = (
-            "what it returned is no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
-        )
+        problem = "it returned no MatrixChannel, IndependentBits or Likelihood, nor may it be of a class derived"
         raise own.fail("channel", query.round, f"{problem} from one; return one of these three")
     channel: CustomChannel = guarded(own.mechanism, "channel", query.round, answer, function=_anew)
     _fit(own, query, channel)

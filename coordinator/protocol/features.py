@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coordinator.protocol.arrays import Floats, Floats2, Indices, Ints
-from coordinator.protocol.checked import (
-    LARGEST,
-    MOST_ITEMS,
-    Checked,
-    as_real,
-    require_array,
-    require_range,
-    require_real,
-)
+from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked, as_real, require_array, require_real
 from coordinator.protocol.compiled import borrowing, compiled
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Rows
@@ -98,17 +90,15 @@ def _dual(
 
 
 @compiled
-def tastes_of(
-    vectors: Floats2, kappa: float, degree_share: float, starts: Ints, items: Indices, centred: Floats
-) -> Floats2:
+def tastes_of(vectors: Floats2, kappa: float, share: float, starts: Ints, items: Indices, centred: Floats) -> Floats2:
     """Return every user's u of equation 4, float64, shape (users, r), of V, ``vectors``, shape (m, r).
 
-    ``degree_share`` is 0, or for the weighted trace norm 1 over the mean number of ratings: a user with d ratings has
+    ``share`` is 0, or for the weighted trace norm 1 over the mean number of ratings: a user with d ratings has
     kappa times d times this. ``centred`` are ratings less the items' means.
     """
     rank = vectors.shape[1]
     tastes = np.zeros((starts.size - 1, rank))
-    _solve_all(vectors, kappa, degree_share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), tastes)
+    _solve_all(vectors, kappa, share, starts, items, centred, np.empty((rank, rank)), np.empty(rank), tastes)
     return tastes
 
 
@@ -116,7 +106,7 @@ def tastes_of(
 def _solve_all(
     vectors: Floats2,
     kappa: float,
-    degree_share: float,
+    share: float,
     starts: Ints,
     items: Indices,
     centred: Floats,
@@ -127,7 +117,7 @@ def _solve_all(
     """Write every user's u; see `tastes_of`."""
     for user in range(len(tastes)):
         start, stop = starts[user], starts[user + 1]
-        ridge = kappa if degree_share == 0.0 else kappa * degree_share * (stop - start)
+        ridge = kappa if share == 0.0 else kappa * share * (stop - start)
         if stop - start >= vectors.shape[1]:
             _primal(vectors, ridge, items[start:stop], centred[start:stop], gram, tastes[user])
         elif stop > start:
@@ -195,14 +185,12 @@ class ItemFeatures(Checked):
 
     def check(self) -> None:
         """Refuse a model that nothing can be completed with; see `Checked.check`."""
-        require_array("means of a model", self.mean, np.float64, [None])
+        require_array("means of a model", self.mean, np.float64, [None], -LARGEST, LARGEST)
         if not 1 <= self.mean.size <= MOST_ITEMS:
             raise InputError(f"model has {self.mean.size} items; give 1 to {MOST_ITEMS}")
-        require_array("vectors of a model", self.vectors, np.float64, [self.mean.size, None])
+        require_array("vectors of a model", self.vectors, np.float64, [self.mean.size, None], -LARGEST, LARGEST)
         if self.rank > self.items:
             raise InputError(f"model has rank {self.rank} with {self.items} items; give at most as many directions")
-        require_range("means of a model", self.mean, -LARGEST, LARGEST)
-        require_range("vectors of a model", self.vectors, -LARGEST, LARGEST)
         require_real("kappa", self.kappa, 1 / LARGEST)
         require_real("lowest rating", self.lowest, -LARGEST)
         require_real("highest rating", self.highest, self.lowest)

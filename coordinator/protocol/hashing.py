@@ -25,10 +25,11 @@ def _rotate(word: np.uint64, by: int) -> np.uint64:
     return (word << uint64(by)) | (word >> uint64(64 - by))
 
 
+_State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+
+
 @inlined
-def _round(
-    v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State:
     v0 = v0 + v1
     v2 = v2 + v3
     v1 = _rotate(v1, 13) ^ v0
@@ -43,7 +44,7 @@ def _round(
 
 
 @inlined
-def _start(key0: np.uint64, key1: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _start(key0: np.uint64, key1: np.uint64) -> _State:
     return (
         uint64(0x736F6D6570736575) ^ key0,
         uint64(0x646F72616E646F6D) ^ key1,
@@ -53,9 +54,7 @@ def _start(key0: np.uint64, key1: np.uint64) -> tuple[np.uint64, np.uint64, np.u
 
 
 @inlined
-def _absorb(
-    v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, word: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _absorb(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, word: np.uint64) -> _State:
     v3 = v3 ^ word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)

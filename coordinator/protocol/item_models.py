@@ -4,17 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bools2, Floats, Floats2, Indices, Ints
-from coordinator.protocol.checked import (
-    LARGEST,
-    MOST_ITEMS,
-    Checked,
-    require_array,
-    require_ascending,
-    require_range,
-    require_real,
-    require_whole,
-)
+from coordinator.protocol.checked import LARGEST, MOST_ITEMS, Checked
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.rating_table import Likes
 
@@ -31,12 +23,11 @@ class ItemToItem(Checked):
 
     def check(self) -> None:
         """Refuse a model that does not hold together; see `Checked.check`."""
-        require_array("items of a model", self.pool, np.int32, [None])
-        require_ascending("items of a model", self.pool, 0, MOST_ITEMS)
-        require_array("shares of a model", self.liked, np.float64, self.pool.shape)
-        require_array("weights of a model", self.weights, np.float64, [self.pool.size, self.pool.size])
-        require_range("shares of a model", self.liked, -LARGEST, LARGEST)
-        require_range("weights of a model", self.weights, -LARGEST, LARGEST)
+        checked.require_array("items of a model", self.pool, np.int32, [None])
+        checked.require_ascending("items of a model", self.pool, 0, MOST_ITEMS)
+        size = self.pool.size
+        checked.require_array("shares of a model", self.liked, np.float64, [size], -LARGEST, LARGEST)
+        checked.require_array("weights of a model", self.weights, np.float64, [size, size], -LARGEST, LARGEST)
 
 
 def scores(model: ItemToItem, likes: Bools2) -> Floats2:
@@ -79,17 +70,15 @@ class Tastes(Checked):
 
     def check(self) -> None:
         """Refuse directions that nothing can be scored with; see `Checked.check`."""
-        require_array("shares of tastes", self.rated, np.float64, [None])
+        checked.require_array("shares of tastes", self.rated, np.float64, [None], LEAST_SPREAD, 1 - LEAST_SPREAD)
         if not 1 <= self.rated.size <= MOST_ITEMS:
             raise InputError(f"tastes are of {self.rated.size} items; give 1 to {MOST_ITEMS}")
-        require_array("mean ratings of tastes", self.liked, np.float64, self.rated.shape)
-        require_array("directions of tastes", self.vectors, np.float64, [self.rated.size, None])
+        size, most = self.rated.size, 1 - LEAST_SPREAD
+        checked.require_array("mean ratings of tastes", self.liked, np.float64, [size], -most, most)
+        checked.require_array("directions of tastes", self.vectors, np.float64, [size, None], -LARGEST, LARGEST)
         if (count := self.vectors.shape[1]) > MOST_DIRECTIONS:
             raise InputError(f"tastes have {count} directions; devices take {MOST_DIRECTIONS} at most")
-        require_range("shares of tastes", self.rated, LEAST_SPREAD, 1 - LEAST_SPREAD)
-        require_range("mean ratings of tastes", self.liked, LEAST_SPREAD - 1, 1 - LEAST_SPREAD)
-        require_range("directions of tastes", self.vectors, -LARGEST, LARGEST)
-        require_real("ridge", self.ridge, 1 / LARGEST)
+        checked.require_real("ridge", self.ridge, 1 / LARGEST)
 
 
 def powers(rated: Floats, numbers: Ints) -> Floats:
@@ -150,9 +139,8 @@ class PublicFeatures(Checked):
         """Refuse features that cannot be meant; see `Checked.check`."""
         if type(self.names) is not tuple or not all(type(name) is str for name in self.names):
             raise InputError("names of features are no tuple of str; give a name for each column")
-        require_whole("number of features", len(self.names), 1, MOST_ITEMS)
-        require_array("features of items", self.has, np.float64, [None, len(self.names)])
-        require_range("features of items", self.has, 0, 1)
+        checked.require_whole("number of features", len(self.names), 1, MOST_ITEMS)
+        checked.require_array("features of items", self.has, np.float64, [None, len(self.names)], 0, 1)
 
     def gains(self, liked: Floats2, likes: Floats, popularity: Floats) -> Floats2:
         """Return what features add to the logarithm of each score on each device, shape (devices, N).

@@ -74,9 +74,7 @@ MEMORY = "OutOfMemoryError"  # Ray's error after it killed processes because its
 def errors(exceptions: ModuleType, *fates: str) -> tuple[type[Exception], ...]:
     """Return the errors of `ray.exceptions`, the module that is given, that have one of these fates."""
     require_tested("ray")
-    names = [
-        name for name, fate in FATES.items() if fate in fates and hasattr(exceptions, name)
-    ]  # older ones have fewer
+    names = [name for name, fate in FATES.items() if fate in fates and hasattr(exceptions, name)]  # old ones have fewer
     return tuple(getattr(exceptions, name) for name in names)
 
 

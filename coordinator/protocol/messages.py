@@ -1,29 +1,15 @@
 """The three things that cross the boundary: a query to the devices, their release, and the learned item model."""
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from coordinator.protocol import checked
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Indices2, PublicArray, Words
 from coordinator.protocol.budget import Epsilon, as_float, require_epsilon
-from coordinator.protocol.checked import (
-    LARGEST,
-    MOST_DEVICES,
-    MOST_ITEMS,
-    Checked,
-    as_real,
-    require_array,
-    require_ascending,
-    require_bytes,
-    require_name,
-    require_public_array,
-    require_range,
-    require_real,
-    require_whole,
-)
-from coordinator.protocol.coins import SEED_BYTES, as_words
+from coordinator.protocol.checked import LARGEST, MOST_DEVICES, MOST_ITEMS, Checked
+from coordinator.protocol.coins import SEED_BYTES, as_words, digest_of, round_key
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.item_models import ItemToItem, Tastes
 
@@ -95,33 +81,32 @@ class Query(Checked):
         """Return the parameters as floats; see `Checked.reals`."""
         if type(self.parameters) is not dict:
             return {}
-        return {"parameters": {name: as_real(value) for name, value in self.parameters.items()}}
+        return {"parameters": {name: checked.as_real(value) for name, value in self.parameters.items()}}
 
     def check(self) -> None:
         """Refuse a query that is none in any design; see `Checked.check`."""
-        require_name("design", self.design)
-        require_whole("items of a query", self.items, 1, MOST_ITEMS)
-        require_whole("round", self.round, 0, MOST_DEVICES)
-        require_bytes("public seed", self.public_seed, SEED_BYTES)
+        checked.require_name("design", self.design)
+        checked.require_whole("items of a query", self.items, 1, MOST_ITEMS)
+        checked.require_whole("round", self.round, 0, MOST_DEVICES)
+        checked.require_bytes("public seed", self.public_seed, SEED_BYTES)
         require_epsilon(self.epsilon)
-        require_whole("questions", self.questions, 1, MOST_BITS_RELEASED)
-        require_whole("bits of an answer", self.answer_bits, 1, 64)
+        checked.require_whole("questions", self.questions, 1, MOST_BITS_RELEASED)
+        checked.require_whole("bits of an answer", self.answer_bits, 1, 64)
         _require_dict("parameters", "numbers", self.parameters)
         for name, value in self.parameters.items():
-            require_real(f"parameter {require_name('name of a parameter', name)}", value, -LARGEST)
+            checked.require_real(f"parameter {checked.require_name('name of a parameter', name)}", value, -LARGEST)
         if self.pool is not None:
-            require_array("pool", self.pool, np.int32, [None])
+            checked.require_array("pool", self.pool, np.int32, [None])
             if not self.pool.size:
                 raise InputError("pool is empty; name at least one item")
-            require_ascending("items of the pool", self.pool, 0, self.items)
+            checked.require_ascending("items of the pool", self.pool, 0, self.items)
         if self.centres is not None:
             if self.pool is None:
                 raise InputError("centres are given without a pool; name the items that they are about")
-            require_array("centres", self.centres, np.int32, self.pool.shape)
-            require_range("centres", self.centres, -CENTRE_UNIT, CENTRE_UNIT)
+            checked.require_array("centres", self.centres, np.int32, self.pool.shape, -CENTRE_UNIT, CENTRE_UNIT)
         _require_dict("arrays", "arrays", self.arrays)
         for name, array in self.arrays.items():
-            require_public_array(f"array {require_name('name of an array', name)}", array)
+            checked.require_public_array(f"array {checked.require_name('name of an array', name)}", array)
 
     @property
     def id(self) -> bytes:
@@ -129,15 +114,10 @@ class Query(Checked):
 
         It is computed at each look, never carried along: a device must not believe an id that a message brings.
         """
-        content = {
-            "design": self.design,
-            "items": self.items,
-            "round": self.round,
-            "public_seed": self.public_seed.hex(),
-            "epsilon": "inf" if self.epsilon is None else str(self.epsilon),
-            "questions": self.questions,
-            "parameters": {name: float(value).hex() for name, value in sorted(self.parameters.items())},
-        }
+        content: dict[str, object] = {name: getattr(self, name) for name in ("design", "items", "round", "questions")}
+        content["public_seed"] = self.public_seed.hex()
+        content["epsilon"] = "inf" if self.epsilon is None else str(self.epsilon)
+        content["parameters"] = {name: float(value).hex() for name, value in sorted(self.parameters.items())}
         if self.answer_bits != 1:
             content["answer_bits"] = self.answer_bits
         for name, array in (("pool", self.pool), ("centres", self.centres)):
@@ -145,7 +125,7 @@ class Query(Checked):
                 content[name] = _digest(array)
         if self.arrays:
             content["arrays"] = {name: _described(array) for name, array in sorted(self.arrays.items())}
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+        return digest_of(content)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Query) and self.id == other.id
@@ -157,6 +137,11 @@ class Query(Checked):
     def words(self) -> Words:
         """The id as two 64-bit words, as coins are keyed."""
         return as_words(self.id)
+
+    @property
+    def key(self) -> Words:
+        """The two words that key every public coin of its round."""
+        return round_key(self.public_seed, self.round)
 
     @property
     def bits(self) -> int:
@@ -232,16 +217,16 @@ class Release(Checked):
 
     def check(self) -> None:
         """Refuse a release whose parts do not fit each other; see `Checked.check`."""
-        require_bytes("query id", self.query_id, ID_BYTES)
-        require_whole("first device", self.first, 0, MOST_DEVICES)
-        require_whole("devices of a release", self.count, 0, MOST_DEVICES)
-        require_whole("bits a device", self.width, 1, MOST_BITS_RELEASED)
-        require_bytes("bits of a release", self.bits, -(-self.count * self.width // 8))
-        require_whole("refusing devices", self.refused, 0, self.count)
+        checked.require_bytes("query id", self.query_id, ID_BYTES)
+        checked.require_whole("first device", self.first, 0, MOST_DEVICES)
+        checked.require_whole("devices of a release", self.count, 0, MOST_DEVICES)
+        checked.require_whole("bits a device", self.width, 1, MOST_BITS_RELEASED)
+        checked.require_bytes("bits of a release", self.bits, -(-self.count * self.width // 8))
+        checked.require_whole("refusing devices", self.refused, 0, self.count)
         if self.answered is not None:
-            require_bytes("mask of who answered", self.answered, -(-self.count // 8))
+            checked.require_bytes("mask of who answered", self.answered, -(-self.count // 8))
         if self.pairs is not None:
-            require_bytes("pairs of a release", self.pairs, 8 * self.count)
+            checked.require_bytes("pairs of a release", self.pairs, 8 * self.count)
 
     def require(self, query: Query) -> None:
         """Raise InputError if this is no release of ``query``."""
@@ -297,13 +282,13 @@ class Model(Checked):
 
     def check(self) -> None:
         """Refuse a model that compiled code would follow astray; see `Checked.check`."""
-        require_array("clusters of a model", self.cluster, np.int32, [None])
-        for name, values in (("scores of a model", self.score), ("errors of a model", self.error)):
-            require_array(name, values, np.float64, self.cluster.shape)
-        require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
-        require_range("clusters of a model", self.cluster, 0, self.clusters - 1)
-        require_range("scores of a model", self.score, -LARGEST, LARGEST)
+        checked.require_whole("number of clusters", self.clusters, 1, MOST_ITEMS)
+        checked.require_array("clusters of a model", self.cluster, np.int32, [None], 0, self.clusters - 1)
+        checked.require_array("scores of a model", self.score, np.float64, self.cluster.shape, -LARGEST, LARGEST)
+        checked.require_array("errors of a model", self.error, np.float64, self.cluster.shape)
         if self.near is not None:
-            require_ascending("items of an item-item model", ItemToItem.valid(self.near).pool, 0, self.cluster.size)
+            checked.require_ascending(
+                "items of an item-item model", ItemToItem.valid(self.near).pool, 0, self.cluster.size
+            )
         if self.tastes is not None:
-            require_array("tastes of a model", Tastes.valid(self.tastes).liked, np.float64, self.cluster.shape)
+            checked.require_array("tastes of a model", Tastes.valid(self.tastes).liked, np.float64, self.cluster.shape)

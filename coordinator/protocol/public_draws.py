@@ -60,15 +60,18 @@ def level_bits(levels: int) -> int:
     return levels.bit_length() - 1
 
 
+def as_mask(members: Bools) -> Words:
+    """Return which places are members, as words of 64 places each, the first place the lowest bit."""
+    words = np.zeros(-(-members.size // 64), np.uint64)
+    places = np.flatnonzero(members)
+    np.bitwise_or.at(words, places >> 6, np.uint64(1) << (places & 63).astype(np.uint64))
+    return words
+
+
 def sensed_planes(sensed: Indices, levels: int) -> Words2:
     """Return how often items are sensed, 64 items to a word: a row a bit, the highest first, and a row of "always"."""
-    bits, words = level_bits(levels), -(-sensed.size // 64)
-    planes = np.zeros((bits + 1, words), np.uint64)
-    items = np.arange(sensed.size)
-    for row in range(bits + 1):
-        members = sensed >= levels if row == bits else (sensed >> (bits - 1 - row)) & 1 == 1
-        np.bitwise_or.at(planes[row], items[members] >> 6, np.uint64(1) << (items[members] & 63).astype(np.uint64))
-    return planes
+    rows = [(sensed >> bit) & 1 == 1 for bit in reversed(range(level_bits(levels)))]
+    return np.stack([as_mask(row) for row in (*rows, sensed >= levels)])
 
 
 @inlined
@@ -139,12 +142,14 @@ def random_order(stream: np.uint64, order: Counts, swaps: Counts, sample: Counts
 
 
 @compiled
-def buckets_of(streams: Words, values: Indices, buckets: int, outputs: Indices) -> None:
-    """Write the bucket that each device's hash puts its value into, int32, shape (devices,)."""
+def buckets_of(streams: Words, values: Indices, buckets: int) -> Indices:
+    """Return the bucket that each device's hash puts its value into, int32, shape (devices,)."""
+    outputs = np.empty(streams.size, np.int32)
     for k in range(streams.size):
         word = draw(streams[k], uint64(values[k] >> 1))
         half = word >> uint64(32) if values[k] & 1 else word & LOW
         outputs[k] = int64((half * uint64(buckets)) >> uint64(32))
+    return outputs
 
 
 @compiled
@@ -179,16 +184,16 @@ def odd(word: np.uint64) -> int:
 
 
 @compiled
-def signs_of(streams: Words, values: Indices, rows: int, columns: int, outputs: Indices) -> None:
-    """Write the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
+def signs_of(streams: Words, values: Indices, rows: int, columns: int) -> Indices:
+    """Return the signs of each device's value in its rows as a number: bit j is 1 where row j has a -1 there.
 
     ``columns`` is the size of the matrix, a power of two.
     """
-    mask = uint64(columns - 1)
+    mask, outputs = uint64(columns - 1), np.zeros(streams.size, np.int32)
     for k in range(streams.size):
-        outputs[k] = 0
         for row in range(rows):
             outputs[k] |= odd(draw(streams[k], uint64(row)) & mask & uint64(values[k])) << row
+    return outputs
 
 
 @compiled
@@ -274,13 +279,13 @@ def random_subset(streams: Words, starts: Ints, most: int) -> Bools:
 
 
 @compiled
-def release_values(value: Indices, coins: Words, other: np.uint64, values: int, bits: Bits2) -> None:
-    """Write what each device releases as bits, most significant first: uint8, shape (devices, bits).
+def release_values(value: Indices, coins: Words, other: np.uint64, values: int, width: int) -> Bits2:
+    """Return what each device releases as ``width`` bits, most significant first: uint8, shape (devices, width).
 
     Coins below ``(values - 1) * other`` release the other values in their order, ``other`` coins each; all further
     ones release the value itself.
     """
-    miss, width = uint64(values - 1) * other, bits.shape[1]
+    miss, bits = uint64(values - 1) * other, np.empty((value.size, width), np.uint8)
     for k in range(value.size):
         answer = uint64(value[k])
         if coins[k] < miss:
@@ -288,6 +293,7 @@ def release_values(value: Indices, coins: Words, other: np.uint64, values: int, 
             answer = place + uint64(place >= answer)
         for bit in range(width):
             bits[k, bit] = uint8((answer >> uint64(width - 1 - bit)) & uint64(1))
+    return bits
 
 
 @compiled

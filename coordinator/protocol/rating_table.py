@@ -41,9 +41,7 @@ class RowTable(Generic[Values]):
             raise InputError(f"{self.describe(place)}; the catalogue has items 0 to {self.count - 1} only")
         if values is not None and values.size and not -LARGEST <= values.min() <= values.max() <= LARGEST:
             place = int(np.argmin(np.abs(values) <= LARGEST))
-            raise InputError(
-                f"{self.describe(place)} with {values[place]:g}; give finite ratings, of {LARGEST:g} at most"
-            )
+            raise InputError(f"{self.describe(place)} with {values[place]:g}; give finite ones, {LARGEST:g} at most")
 
     @property
     def users(self) -> int:
@@ -112,9 +110,6 @@ def starts_of(degrees: Ints | Bools) -> Ints:
 
 def stacked(parts: Sequence[Rows]) -> Rows:
     """Return the users of several tables below each other."""
-    return Rows(
-        starts=starts_of(np.concatenate([part.degrees for part in parts])),
-        items=np.concatenate([part.items for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        count=parts[0].count,
-    )
+    names = ("degrees", "items", "values")
+    degrees, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return Rows(starts=starts_of(degrees), items=items, values=values, count=parts[0].count)

@@ -1,20 +1,11 @@
 """What crosses in the two-tier model: one question to a private device, and its one second-order release."""
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 
 from coordinator.protocol.arrays import Floats, Floats2, Words
 from coordinator.protocol.budget import Epsilon, require_epsilon
-from coordinator.protocol.checked import (
-    MOST_DEVICES,
-    Checked,
-    require_bytes,
-    require_name,
-    require_truth,
-    require_whole,
-)
-from coordinator.protocol.coins import as_words
+from coordinator.protocol.checked import MOST_DEVICES, Checked, require_bool, require_bytes, require_name, require_whole
+from coordinator.protocol.coins import as_words, digest_of
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order_mechanisms import check_mechanism, half_of, second_order_public_halves
@@ -69,7 +60,7 @@ class SecondOrderQuery(Checked):
         require_name("mechanism", self.mechanism)
         require_epsilon(self.epsilon)
         require_whole("batch", self.batch, 0, MOST_DEVICES)
-        require_truth("own_h", self.own_h)
+        require_bool("own_h", self.own_h)
         check_mechanism(self.mechanism, self.epsilon)
         if self.own_h and not half_of(self.mechanism).releases_own_h:
             about = next(name for name, half in second_order_public_halves().items() if half.releases_own_h)
@@ -78,15 +69,9 @@ class SecondOrderQuery(Checked):
     @property
     def id(self) -> bytes:
         """Sixteen bytes: digest of the whole content, computed at each look."""
-        content = {
-            "kind": "second-order",
-            "model": self.model.hex(),
-            "mechanism": self.mechanism,
-            "epsilon": None if self.epsilon is None else str(self.epsilon),
-            "batch": self.batch,
-            "own_h": self.own_h,
-        }
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).digest()
+        content = {name: getattr(self, name) for name in ("mechanism", "batch", "own_h")}
+        epsilon = None if self.epsilon is None else str(self.epsilon)
+        return digest_of({"kind": "second-order", "model": self.model.hex(), "epsilon": epsilon, **content})
 
     @property
     def words(self) -> Words:

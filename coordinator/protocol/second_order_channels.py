@@ -67,12 +67,11 @@ def cap_channel(epsilon: Epsilon, dimension: int) -> CapChannel:
     >>> channel.vectors, channel.choice.best_count, round(channel.second_moment / 55, 2)
     (512, 34, 0.3)
     """
+    nats = as_float(epsilon)
     if epsilon is None or epsilon > LARGEST_EPSILON:
-        raise InputError(
-            f"epsilon {as_float(epsilon):g} of one vector is above {LARGEST_EPSILON}; lower it, or use exact"
-        )
+        raise InputError(f"epsilon {nats:g} of one vector is above {LARGEST_EPSILON}; lower it, or use exact")
     if epsilon < SMALLEST_EPSILON:
-        raise InputError(f"epsilon {as_float(epsilon):g} of one vector is below {float(SMALLEST_EPSILON):g}; raise it")
+        raise InputError(f"epsilon {nats:g} of one vector is below {float(SMALLEST_EPSILON):g}; raise it")
     vectors = 1 << min(FEWEST + math.ceil(epsilon * 3 / 4), MOST)
     nearest = _nearest(dimension, vectors)
 

@@ -96,9 +96,7 @@ class KaryChannel(ExactChannel):
         value = np.ascontiguousarray(private.reshape(len(private)), np.int32)
         if value.size and not 0 <= value.min() <= value.max() < self.values:
             raise InputError(f"a sketch is no whole number from 0 to {self.values - 1}, the channel's private values")
-        bits = np.empty((value.size, self.bits), np.uint8)
-        release_values(value, coin(0), np.uint64(self.other), self.values, bits)
-        return bits
+        return release_values(value, coin(0), np.uint64(self.other), self.values, self.bits)
 
 
 def kary_channel(epsilon: Epsilon, *, values: int) -> KaryChannel:
@@ -190,9 +188,7 @@ def choice_channel(epsilon: Epsilon, *, choices: int, best_count: int) -> Choice
     that the nearest whole number of coins exceeds it.
     """
     if not 1 <= best_count < choices:
-        raise InputError(
-            f"best_count is {best_count}; it must lie between 1 and {choices - 1}, one less than the choices"
-        )
+        raise InputError(f"best_count is {best_count}; give 1 to {choices - 1}, one less than the choices")
     return ChoiceChannel(choices, best_count, share_of_coins(epsilon, best=best_count, others=choices - best_count))
 
 
@@ -266,17 +262,16 @@ class SubsetChannel(ExactChannel):
 
     def chances(self, private: Ints) -> list[Fraction]:
         """Return the exact probability of every release; see `ExactChannel.chances`. It holds the device's values."""
-        if math.prod(self.form) > MOST_RELEASES.bit_length() - 1:
-            raise InputError(
-                f"subsets of {math.prod(self.form)} bits are more than {MOST_RELEASES}; look at fewer values"
-            )
+        bits = math.prod(self.form)
+        if bits > MOST_RELEASES.bit_length() - 1:
+            raise InputError(f"subsets of {bits} bits are more than {MOST_RELEASES}; look at fewer values")
         own = {int(value) for value in np.ravel(private)}
         if len(own) != self.padded or not 0 <= min(own) <= max(own) < self.values:
             raise InputError(f"a sketch is no {self.padded} values below {self.values}; pad it to exactly as many")
         every = math.comb(self.values, self.subset_size)
         avoid = math.comb(self.values - self.padded, self.subset_size)
         meeting, missing = Fraction(COIN - self.misses, COIN * (every - avoid)), Fraction(self.misses, COIN * avoid)
-        masses = [Fraction(0)] * (1 << math.prod(self.form))
+        masses = [Fraction(0)] * (1 << bits)
         for subset in combinations(range(self.values), self.subset_size):
             masses[self._number(subset)] = missing if own.isdisjoint(subset) else meeting
         return masses

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from actors.block_model import BlockModelRatings, Scratch, next_stamp, scratch_for, sense_and_like
+from actors.block_model import BlockModel, Scratch, next_stamp, scratch_for, sense_and_like
 from actors.device import PIECE, Cohort, check
 from actors.device_half import DeviceBlock, DeviceHalf
 from actors.keeper import Keeper, LedgerClient
@@ -52,7 +52,7 @@ def _maxsense_loop(
 
 @compiled
 def _release_and_count(
-    model: BlockModelRatings,
+    model: BlockModel,
     master: Words,
     key: Words,
     table: SensingTable,
@@ -76,7 +76,7 @@ def _release_and_count(
 
 @borrowing
 def _count_tile(
-    model: BlockModelRatings,
+    model: BlockModel,
     secret: Words,
     public: Words,
     table: SensingTable,

@@ -2,10 +2,10 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
-import reference
 import worlds
 from statistical import rate_fits
 
@@ -100,22 +100,14 @@ class OneItem(DeviceHalf):
 
 @pytest.fixture
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        in_public, "public_halves", lambda: by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,))
-    )
+    halves = by_name((Unary(), Direct(), Hashed()), lambda half: (half.name,))
+    monkeypatch.setattr(in_public, "public_halves", lambda: halves)
     monkeypatch.setattr(on_devices, "registered", lambda: by_name((OneItem(),), lambda half: half.names))
 
 
 def answered(design: str, questions: int = 1, answer_bits: int = 1) -> Bits2:
-    query = Query(
-        design=design,
-        items=ITEMS,
-        round=0,
-        public_seed=worlds.PUBLIC,
-        epsilon=EPSILON,
-        questions=questions,
-        answer_bits=answer_bits,
-    )
+    sizes: dict[str, Any] = {"items": ITEMS, "questions": questions, "answer_bits": answer_bits}
+    query = Query(design=design, round=0, public_seed=worlds.PUBLIC, epsilon=EPSILON, **sizes)
     cohort = Cohort(worlds.block_ratings(worlds.world(items=ITEMS, rated=2)), worlds.SECRET, 0, DEVICES, EPSILON)
     cohort.rehearse(query)
     bits = cohort.answer(query, 0, DEVICES).unpacked()
@@ -185,67 +177,25 @@ def test_releases_follow_the_channel_matrix(epsilon: Fraction) -> None:
     assert not fits(epsilon - Fraction(8, 100), bit_channel(epsilon))
 
 
-def many_questions(epsilon: Fraction | None, questions: int, round_number: int = 0) -> Query:
-    return Query(
-        design="multi-maxsense",
-        items=questions,
-        round=round_number,
-        public_seed=worlds.PUBLIC,
-        epsilon=epsilon,
-        questions=questions,
-        parameters={"set_size": 1},
-    )
-
-
 def flip(bits: Bits2, query: Query, first: int = 0) -> None:
     """Flip private bits, as the design's half does."""
     half_of(query.design).randomize(bits, query, Coins(MASTER, first, len(bits), query.words))
-
-
-def test_every_question_has_the_oracles_coin_under_its_share_of_epsilon() -> None:
-    query = many_questions(Fraction(3), 4)
-    bits = np.tile(np.array([0, 1, 0, 1], np.uint8), (40, 1))
-    flip(bits, query, 1000)
-    flips = reference.flips(Fraction(3, 4))
-    expected = [
-        [
-            question % 2 ^ (reference.release_coin(worlds.SECRET, device, query.id, question) < flips)
-            for question in range(4)
-        ]
-        for device in range(1000, 1040)
-    ]
-    assert bits.tolist() == expected
 
 
 @pytest.mark.statistical
 def test_each_of_many_questions_is_flipped_at_its_share() -> None:
     """Six questions under epsilon 3: flip rate 1 / (1 + e^(1/2)) each; false alarm 1e-6 each. Twin: e^(0.55)."""
     bits = np.zeros((100_000, 6), np.uint8)
-    flip(bits, many_questions(Fraction(3), 6))
+    flip(bits, worlds.partition_query(6, 1, 6, Fraction(3)))
     for question in range(6):
         ones = int(bits[:, question].sum())
         assert rate_fits(ones, 100_000, float(bit_channel(Fraction(1, 2)).flip_probability))
         assert not rate_fits(ones, 100_000, float(bit_channel(Fraction(11, 20)).flip_probability))
 
 
-def test_no_noise_changes_nothing() -> None:
-    bits = np.array([[0, 1], [1, 1], [0, 0]], np.uint8)
-    kept = bits.copy()
-    flip(bits, many_questions(None, 2))
-    np.testing.assert_array_equal(bits, kept)
-
-
 def test_a_share_that_cannot_be_expressed_is_refused() -> None:
     bits = np.zeros((3, 1), np.uint8)
     with pytest.raises(InputError, match="epsilon 31"):
-        flip(bits, many_questions(Fraction(31), 1))
+        flip(bits, worlds.partition_query(1, 1, 1, Fraction(31)))
     assert not bits.any()
-    flip(np.zeros((3, 2), np.uint8), many_questions(Fraction(31), 2))
-
-
-def test_flips_do_not_depend_on_the_private_bit() -> None:
-    zeros, ones = np.zeros((5_000, 3), np.uint8), np.ones((5_000, 3), np.uint8)
-    query = many_questions(Fraction(1), 3)
-    flip(zeros, query)
-    flip(ones, query)
-    np.testing.assert_array_equal(zeros, 1 - ones)
+    flip(np.zeros((3, 2), np.uint8), worlds.partition_query(2, 1, 2, Fraction(31)))

@@ -91,18 +91,14 @@ def test_the_server_gets_no_advice() -> None:
         host().inspect(permit_of(worlds.PUBLIC), AdviceRequest(model, 20), 60, 70)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"cluster": np.full(20, 200_000_000, np.int32)},
-        {"cluster": np.full(20, -1, np.int32)},
-        {"cluster": np.zeros(19, np.int32), "score": np.zeros(19)},
-        {"error": np.zeros((20, 1))},
-        {"score": np.full(20, np.nan)},
-        {"score": np.zeros(21)},
-        {"clusters": 0},
-    ],
-)
+BROKEN: list[dict[str, Any]] = [
+    *({"cluster": np.full(20, cluster, np.int32)} for cluster in (200_000_000, -1)),
+    *({"score": score} for score in (np.full(20, np.nan), np.zeros(21))),
+    *({"error": np.zeros((20, 1))}, {"clusters": 0}, {"cluster": np.zeros(19, np.int32), "score": np.zeros(19)}),
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 def test_a_model_that_is_none_is_refused(broken: dict[str, Any]) -> None:
     fields = {"cluster": np.zeros(20, np.int32), "score": np.zeros(20), "error": np.ones(20), "clusters": 1}
     with pytest.raises(InputError, match=r"of a model|number of clusters"):

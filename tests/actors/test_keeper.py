@@ -1,15 +1,17 @@
 """The keeper's log: charged before answered, read by whoever embodies the device next, torn lines never answered."""
 
 import os
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import worlds
+from deaf import Deaf, hasty_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thoroughness import examples, sample, size
@@ -127,22 +129,12 @@ def test_no_byte_that_is_changed_gives_anything_back(tmp_path: Path) -> None:
     assert spent_after(tmp_path, file, good[:-1]) == 1
 
 
+ENTRY = b' ["00", "1", 0, 9]'
+NO_JSON = (b"0", b"x", b" 5", b" [0, \0", b" [0, \xff", ENTRY, ENTRY + b"]", b" " + b"[" * 100_000)
+
+
 @pytest.mark.parametrize(
-    "tail",
-    [
-        b"0" * 17,
-        b"0" * 16 + b"x",
-        b"G",
-        b"\0" * 9,
-        b"0" * 16 + b" 5",
-        b"0" * 16 + b" [0, \0",
-        b"0" * 16 + b" [0, \xff",
-        b"0" * 16 + b' ["00", "1", 0, 9]',
-        b"0" * 16 + b' ["00", "1", 0, 9]]',
-        b"0" * 16 + b" " + b"[" * 100_000,
-        b" ",
-    ],
-    ids=lambda tail: repr(tail[:40]),
+    "tail", [b"G", b"\0" * 9, b" ", *(b"0" * 16 + behind for behind in NO_JSON)], ids=lambda tail: repr(tail[:40])
 )
 def test_a_tail_that_no_crash_leaves_is_told(tail: bytes, tmp_path: Path) -> None:
     cohort(tmp_path).answer(query(0), 0, 60)
@@ -197,9 +189,7 @@ def test_a_ledger_of_another_run_is_refused(tmp_path: Path) -> None:
         cohort(other)
 
 
-def test_after_a_line_that_could_not_be_written_nothing_more_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_line_that_could_not_be_written_none_more_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What came to the disk of it is not known: only the next process reads it, and books into another file."""
     devices = cohort(tmp_path)
     devices.answer(query(0), 0, 60)
@@ -286,20 +276,18 @@ CALLS = st.lists(
 )
 
 
-class Late:
+class Late(Deaf):
     """A keeper that somebody else calls first, as often as the process looked before it books."""
 
     def __init__(self, keeper: Keeper, others: list[tuple[Ledger, int]]) -> None:
-        self._keeper, self.others = keeper, others
-
-    def read(self, first: int, stop: int, since: int = 0) -> tuple[int, list[str]]:
-        return self.book(first, stop, since, ())
+        super().__init__(keeper, below=0)
+        self.others = others
 
     def book(self, first: int, stop: int, known: int, lines: Sequence[str]) -> tuple[int, list[str]]:
         if self.others:
             ledger, number = self.others.pop()
             ledger.charge(QUERIES[number], ledger.first, ledger.stop)
-        return self._keeper.book(first, stop, known, lines)
+        return super().book(first, stop, known, lines)
 
 
 def charged(ledgers: list[Ledger], number: int, low: int, high: int) -> None:
@@ -332,13 +320,8 @@ def test_processes_that_are_asked_in_any_order_keep_one_book(budget: Epsilon, ca
 
 def sums_of(stretches: list[tuple[int, int, Epsilon]]) -> list[tuple[int, int, Epsilon]]:
     """Stretches, those that spent alike joined."""
-    found: list[tuple[int, int, Epsilon]] = []
-    for first, stop, spent in stretches:
-        if found and found[-1][2] == spent:
-            found[-1] = (found[-1][0], stop, spent)
-        else:
-            found.append((first, stop, spent))
-    return found
+    alike = [list(group) for _, group in groupby(stretches, itemgetter(2))]
+    return [(group[0][0], group[-1][1], group[0][2]) for group in alike]
 
 
 @settings(max_examples=examples(100))
@@ -363,22 +346,17 @@ def test_what_comes_between_a_look_and_a_charge_is_taken_in(mine: list[int], the
 
 def test_threads_of_several_processes_never_spend_above_the_budget() -> None:
     """Their sums are exact, and what one of them answered the other ones repeat."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(20):
-            keeper = Keeper()
-            processes = [[Ledger(a, b, Fraction(1), keeper) for a, b in cuts] for cuts in CUTS]
-            with ThreadPoolExecutor(6) as threads:
-                todo = [(one, number, k, k + 3) for k in range(0, 12, 3) for number in range(4) for one in processes]
-                list(threads.map(charged, *zip(*todo, strict=True)))
-            spent = {amount for _, _, amount in spent_by(keeper, USERS)}
-            assert all(amount is not None and Fraction(1, 2) < amount <= 1 for amount in spent)
-            for ledgers in processes:
-                own = [one for ledger in ledgers for one in ledger.spending()]
-                assert sums_of(own) == spent_by(keeper, USERS)
-    finally:
-        sys.setswitchinterval(usual)
+    for _ in range(20):
+        keeper = Keeper()
+        processes = [[Ledger(a, b, Fraction(1), keeper) for a, b in cuts] for cuts in CUTS]
+        with hasty_threads(), ThreadPoolExecutor(6) as threads:
+            todo = [(one, number, k, k + 3) for k in range(0, 12, 3) for number in range(4) for one in processes]
+            list(threads.map(charged, *zip(*todo, strict=True)))
+        spent = {amount for _, _, amount in spent_by(keeper, USERS)}
+        assert all(amount is not None and Fraction(1, 2) < amount <= 1 for amount in spent)
+        for ledgers in processes:
+            own = [one for ledger in ledgers for one in ledger.spending()]
+            assert sums_of(own) == spent_by(keeper, USERS)
 
 
 @pytest.mark.parametrize("cuts", CUTS)
@@ -388,9 +366,8 @@ def test_a_second_process_repeats_bits_and_refuses_what_the_first_one_spent(cuts
     first, second = (
         worlds.maxsense_query(items=20, sensing=0.25, epsilon=Fraction(1), round_number=number) for number in range(2)
     )
-    before = Cohort(worlds.block_ratings(world), world.secret, 0, USERS, Fraction(1), keeper=keeper).answer(
-        first, 0, USERS
-    )
+    whole = Cohort(worlds.block_ratings(world), world.secret, 0, USERS, Fraction(1), keeper=keeper)
+    before = whole.answer(first, 0, USERS)
     booked = keeper.read(0, USERS)
     for low, high in cuts:
         again = Cohort(worlds.block_ratings(world), world.secret, low, high, Fraction(1), keeper=keeper)

@@ -3,10 +3,7 @@
 import itertools
 import json
 import pickle
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import worlds
+from deaf import hasty_threads
 from forging import forged
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,9 +69,7 @@ def test_stretches_keep_the_same_books_as_a_dictionary_a_device(
         first, stop = min(one, other), max(one, other)
         refused = [device for start, end in ledger.charge(query, first, stop) for device in range(start, end)]
         assert refused == [device for device in range(first, stop) if naive.charge(query, device)]
-        assert [ledger.spent(device) for device in range(FIRST, STOP)] == [
-            naive.spent(device) for device in range(FIRST, STOP)
-        ]
+        assert all(ledger.spent(device) == naive.spent(device) for device in range(FIRST, STOP))
 
 
 @settings(max_examples=examples(50))
@@ -107,17 +103,6 @@ def test_a_million_devices_asked_alike_are_quick_and_exact() -> None:
     assert ledger.charge(QUERIES[0], 0, 10**6) == [(0, 10**6)]
 
 
-@contextmanager
-def hasty_threads() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
-
-
 def test_blocks_charged_by_several_threads_are_all_charged() -> None:
     """The in-process backend answers blocks of one cohort on several threads: no charge may get lost."""
     with hasty_threads():
@@ -148,16 +133,6 @@ def query(round_number: int, epsilon: Fraction | None, sensing: float = 1 / 6) -
 
 def device(budget: Fraction | None, index: int = 3) -> Device:
     return Device(RATINGS, WORLD.secret, index, budget)
-
-
-def test_a_device_asked_twice_repeats_and_spends_nothing() -> None:
-    asked = device(Fraction(1))
-    first = asked.answer(query(0, Fraction(1)))
-    assert asked.spent == 1
-    for _ in range(3):
-        assert asked.answer(query(0, Fraction(1))) == first
-        assert asked.answer(pickle.loads(pickle.dumps(query(0, Fraction(1))))) == first
-    assert asked.spent == 1
 
 
 def test_a_new_query_beyond_the_budget_is_refused_by_name() -> None:
@@ -214,18 +189,6 @@ def test_three_thirds_of_a_budget_are_the_budget(budget: str) -> None:
         asked.answer(query(3, Fraction(1, 10**30)))
 
 
-def test_ten_tenths_fit_and_a_hair_more_does_not() -> None:
-    tenth = parse_epsilon(0.1)
-    assert tenth is not None
-    asked = device(Fraction(1))
-    for round_number in range(10):
-        asked.answer(query(round_number, tenth))
-    other = device(Fraction(1))
-    with pytest.raises(BudgetError):
-        other.answer(query(0, Fraction(1) + Fraction(1, 10**40)))
-    assert other.spent == 0
-
-
 def test_an_answer_without_noise_needs_an_unlimited_budget() -> None:
     with pytest.raises(BudgetError):
         device(Fraction(10**6)).answer(query(0, None))
@@ -256,9 +219,10 @@ def test_queries_that_differ_anywhere_are_paid_for_apart() -> None:
 )
 def test_a_query_that_cannot_be_answered_costs_nothing(change: dict[str, Any]) -> None:
     asked = device(None)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"^[^\n]*$") as caught:
         asked.answer(forged(query(0, Fraction(1)), **change))
     assert asked.spent == 0
+    assert all(str(change[name]) in str(caught.value) for name in ("design", "items") if name in change)
 
 
 def test_a_query_that_changed_under_its_id_is_no_repeat() -> None:
@@ -296,9 +260,8 @@ SERVICE = Service(client=0, recommender="p-rec", rounds=4, objects=2, epsilon=Fr
 
 def host(keeper: Keeper) -> DeviceHost:
     """Ten devices with a budget of 1."""
-    return DeviceHost(
-        partial(Cohort, budget=Fraction(1)), worlds.block_ratings(SERVED), SERVED.secret, [(0, 10)], keeper
-    )
+    kind = partial(Cohort, budget=Fraction(1))
+    return DeviceHost(kind, worlds.block_ratings(SERVED), SERVED.secret, [(0, 10)], keeper)
 
 
 def voters(first: int = 0, stop: int = 10, budget: Fraction | None = None) -> VoterCohort:
@@ -394,23 +357,15 @@ def test_no_service_gives_anything_back(cost: Any) -> None:
     assert devices.ledger.spending() == [(0, 10, Fraction(1))]
 
 
-ELECTORS: dict[str, Any] = {
-    "unsorted": [0, 5, 1, 9],
-    "one twice": [0, 0],
-    "beyond": [0, 10],
-    "below": [-1, 3],
-    "64 bits": np.array([0, 1]),
-    "a table": np.array([[0, 1]], np.int32),
-    "a list": [0, 1],
-}
+UNSORTED, TWICE, BEYOND, BELOW = (np.array(who, np.int32) for who in ([0, 5, 1, 9], [0, 0], [0, 10], [-1, 3]))
+WIDE, TABLE, LIST = np.array([0, 1]), np.array([[0, 1]], np.int32), [0, 1]
 
 
-@pytest.mark.parametrize("name", ELECTORS)
-def test_electors_are_an_ascending_list_of_devices_that_are_here(name: str) -> None:
+@pytest.mark.parametrize("electors", [UNSORTED, TWICE, BEYOND, BELOW, WIDE, TABLE, LIST])
+def test_electors_are_an_ascending_list_of_devices_that_are_here(electors: Any) -> None:
     """Unsorted, they let device 5 vote that had not entered."""
-    devices, service, who = voters(), forged(SERVICE, own_device=5), ELECTORS[name]
+    devices, service = voters(), forged(SERVICE, own_device=5)
     devices.enter(service)
-    electors = np.array(who, np.int32) if type(who) is list and name != "a list" else who
     with pytest.raises(InputError, match="electors"):
         devices.vote(Ballot(service=service, first=0, stop=2), electors)
     with pytest.raises(LedgerError):

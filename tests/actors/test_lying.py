@@ -21,7 +21,7 @@ from actors.seeds import Coins
 from coordinator.protocol.arrays import Indices
 from coordinator.protocol.coins import as_words, derive
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.messages import Query, Release
+from coordinator.protocol.messages import Query
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.populations import populate, settle
@@ -56,10 +56,6 @@ def cohort_of(plot: Collusion | None, ratings: BlockRatings, first: int = 0, sto
     return LyingCohort(ratings, derive(0, "devices"), first, stop, None, collusion=plot)
 
 
-def rows_of(release: Release) -> np.ndarray[Any, Any]:
-    return release.unpacked()
-
-
 def lies_in(query: Query, plot: Collusion, cohort: Cohort) -> np.ndarray[Any, Any]:
     chosen = np.zeros(DEVICES, bool)
     chosen[plot.liars(query, cohort._coins(query, 0, DEVICES))] = True
@@ -73,12 +69,12 @@ def test_honest_devices_answer_the_same_bits_and_liars_others_on_every_layout(de
     plot = plot_of(makes_up=makes_up)
     honest, lying = cohort_of(None, ratings).answer(query, 0, DEVICES), cohort_of(plot, ratings)
     release = lying.answer(query, 0, DEVICES)
-    chosen, same = lies_in(query, plot, lying), (rows_of(honest) == rows_of(release)).all(axis=1)
+    chosen, same = lies_in(query, plot, lying), (honest.unpacked() == release.unpacked()).all(axis=1)
     assert same[~chosen].all()
     assert not same[chosen].all()
     parts = [cohort_of(plot, ratings, first, first + 60).answer(query, first, first + 60) for first in (0, 60, 540)]
     for part in parts:
-        assert (rows_of(part) == rows_of(release)[part.first : part.first + 60]).all()
+        assert (part.unpacked() == release.unpacked()[part.first : part.first + 60]).all()
         assert (part.answered_mask() == release.answered_mask()[part.first : part.first + 60]).all()
     assert lying.answer(query, 0, DEVICES) == release
 
@@ -125,7 +121,7 @@ def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found(ma
     query, ratings = asked_of(foreign_mechanisms.OUE())
     lying = cohort_of(plot_of(1.0, makes_up), ratings)
     assert isinstance(lying, LyingCohort)
-    bits = rows_of(lying.answer(query, 0, DEVICES)).astype(float)
+    bits = lying.answer(query, 0, DEVICES).unpacked().astype(float)
     promoted = plot_of().wishes > 0
     liked, disliked = bits[:, :ITEMS], bits[:, ITEMS:]
     if makes_up == ANSWERS:
@@ -138,7 +134,7 @@ def test_bits_of_an_own_mechanism_that_speak_for_the_promoted_items_are_found(ma
 def test_liars_who_answer_one_of_many_outputs_promote_one_of_the_wished_items_each() -> None:
     """Randomized response of one's own, output i for liked item i. False alarm 1e-6; the twin has an item too often."""
     query, ratings = asked_of(foreign_mechanisms.GRR())
-    bits, wished = rows_of(cohort_of(plot_of(1.0), ratings).answer(query, 0, DEVICES)), [3, 5, 11]
+    bits, wished = cohort_of(plot_of(1.0), ratings).answer(query, 0, DEVICES).unpacked(), [3, 5, 11]
     told = np.bincount(bits @ (1 << np.arange(bits.shape[1])[::-1]), minlength=2 * ITEMS + 1)
     assert told[wished].sum() == DEVICES
     assert chi_square_fits(told[wished], np.ones(3))

@@ -25,19 +25,6 @@ ITEMS = 11
 USERS = st.lists(st.dictionaries(st.integers(0, ITEMS - 1), st.booleans(), max_size=ITEMS), min_size=1, max_size=5)
 
 
-def asked(items: int, size: int, questions: int, epsilon: Epsilon = None, round_number: int = 0) -> Query:
-    """A query about sets of any size, the smaller last one among them."""
-    return Query(
-        design="multi-maxsense",
-        items=items,
-        round=round_number,
-        public_seed=worlds.PUBLIC,
-        epsilon=epsilon,
-        questions=questions,
-        parameters={"set_size": size},
-    )
-
-
 def expected(query: Query, secret: bytes, device: int, ratings: Mapping[int, bool]) -> list[int]:
     """The oracle's released bits of one device."""
     sets = reference.partition(worlds.public_stream(query, device), query.items, int(query.parameters["set_size"]))
@@ -65,11 +52,10 @@ CASES: dict[str, tuple[reference.World, int, int, Epsilon]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_cohort_and_devices_release_the_oracles_bits(name: str) -> None:
     world, size, questions, epsilon = CASES[name]
-    query, devices = asked(world.items, size, questions, epsilon), range(10**6, 10**6 + 30)
+    query, devices = worlds.partition_query(world.items, size, questions, epsilon), range(10**6, 10**6 + 30)
     ratings = worlds.block_ratings(world)
-    release = Cohort(ratings, world.secret, devices.start, devices.stop, None).answer(
-        query, devices.start, devices.stop
-    )
+    ends = devices.start, devices.stop
+    release = Cohort(ratings, world.secret, *ends, None).answer(query, *ends)
     assert (release.width, release.answered, release.refused, release.pairs) == (questions, None, 0, None)
     told = [expected(query, world.secret, device, world.ratings(device)) for device in devices]
     assert release.unpacked().tolist() == told
@@ -82,7 +68,7 @@ def test_the_oracle_tells_the_cases_apart() -> None:
     """Cases whose bits were all alike would test nothing: most hold both in every question."""
     mixed = 0
     for world, size, questions, epsilon in CASES.values():
-        query = asked(world.items, size, questions, epsilon)
+        query = worlds.partition_query(world.items, size, questions, epsilon)
         told = np.array([expected(query, world.secret, device, world.ratings(device)) for device in range(20)])
         mixed += bool((told.any(axis=0) & ~told.all(axis=0)).all())
     assert mixed >= len(CASES) - 2
@@ -94,7 +80,7 @@ def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], 
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=20))
     first = data.draw(st.integers(0, len(behind) - 1))
     questions = data.draw(st.integers(1, -(-ITEMS // size)))
-    query = asked(ITEMS, size, questions, Fraction(2))
+    query = worlds.partition_query(ITEMS, size, questions, Fraction(2))
     cohort = Cohort(worlds.stored_ratings(users, behind, ITEMS), worlds.SECRET, first, len(behind), None)
     told = [expected(query, worlds.SECRET, device, users[behind[device]]) for device in range(first, len(behind))]
     assert cohort.answer(query, first, len(behind)).unpacked().tolist() == told
@@ -103,7 +89,7 @@ def test_releases_of_stored_users_are_the_oracles(users: list[dict[int, bool]], 
 @pytest.mark.parametrize("kind", ["block model", "stored"])
 def test_long_blocks_keep_devices_apart(kind: str) -> None:
     """Six hundred devices in one call, more than there are stamps: what one left behind must not show later."""
-    query = asked(600, 100, 3)
+    query = worlds.partition_query(600, 100, 3)
     if kind == "stored":
         users = [{(7 * device) % 600: True} for device in range(600)]
         cohort = Cohort(worlds.stored_ratings(users, range(600), 600), worlds.SECRET, 0, 600, None)
@@ -131,7 +117,7 @@ def largest_ratio(matrices: Sequence[Sequence[Sequence[Fraction]]]) -> Fraction:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(10, 3)])
 def test_the_joint_channel_of_all_bits_has_epsilon(questions: int, epsilon: Fraction) -> None:
     """Exact enumeration: no pair of private vectors is told apart by more than epsilon, and one by all but a hair."""
-    query = asked(40, 5, questions, epsilon)
+    query = worlds.partition_query(40, 5, questions, epsilon)
     assert query.epsilon_per_question == epsilon / questions
     ratio = largest_ratio([bit_channel(query.epsilon_per_question).matrix] * questions)
     assert ratio <= reference.exp_bounds(epsilon)[1]
@@ -144,8 +130,8 @@ def test_the_design_asks_about_disjoint_full_sets() -> None:
     query = MultiMaxSense(items=41, rated=6, questions=5).query(
         round_number=3, public_seed=worlds.PUBLIC, epsilon=Fraction(1)
     )
-    assert query == asked(41, 7, 5, Fraction(1), round_number=3)
-    assert query.id == asked(41, 7, 5, Fraction(1), round_number=3).id
+    assert query == worlds.partition_query(41, 7, 5, Fraction(1), round_number=3)
+    assert query.id == worlds.partition_query(41, 7, 5, Fraction(1), round_number=3).id
 
 
 # MaxSense about a pool of items: bits and sums are the oracle's, and the whole catalogue is one of the pools.
@@ -158,15 +144,6 @@ WORLDS = {
 }
 
 
-def pools(items: int) -> dict[str, list[int]]:
-    return {
-        "whole": list(range(items)),
-        "half": list(range(0, items, 2)),
-        "one item": [items // 2],
-        "last item": [items - 1],
-    }
-
-
 def answer(name: str, query: Query, first: int, stop: int) -> Release:
     return Cohort(worlds.block_ratings(WORLDS[name]), worlds.SECRET, first, stop, None).answer(query, first, stop)
 
@@ -176,9 +153,8 @@ def answer(name: str, query: Query, first: int, stop: int) -> Release:
 def test_bits_are_the_oracles(name: str, pool: str) -> None:
     world = WORLDS[name]
     for sensing, epsilon in ((0.5, None), (0.07, Fraction(1)), (1.0, Fraction(1))):
-        query = worlds.maxsense_query(
-            items=world.items, sensing=sensing, epsilon=epsilon, pool=pools(world.items)[pool]
-        )
+        items = worlds.pools(world.items)[pool]
+        query = worlds.maxsense_query(items=world.items, sensing=sensing, epsilon=epsilon, pool=items)
         expected = worlds.expected_bits(world, query, range(900, 940))
         release = answer(name, query, 900, 940)
         assert release.unpacked()[:, 0].tolist() == expected
@@ -193,12 +169,15 @@ def test_stored_devices_are_the_oracles(data: st.DataObject, items: int, sensing
     item = st.integers(0, items - 1)
     users = data.draw(st.lists(st.dictionaries(item, st.booleans(), max_size=12), min_size=1, max_size=4))
     behind = data.draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=12))
-    query = worlds.maxsense_query(items=items, sensing=sensing, pool=sorted(data.draw(st.sets(item, min_size=1))))
+    pool, epsilon = data.draw(st.none() | st.sets(item, min_size=1).map(sorted)), data.draw(st.sampled_from([None, 1]))
+    noise = None if epsilon is None else Fraction(epsilon)
+    query = worlds.maxsense_query(items=items, sensing=sensing, pool=pool, epsilon=noise)
     first = data.draw(st.integers(0, len(behind) - 1))
-    sets = worlds.sensing_sets(query, range(first, len(behind)))
-    expected = [reference.maxsense_bit(users[user], sensed) for user, sensed in zip(behind[first:], sets, strict=True)]
-    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, 0, len(behind), None)
-    assert cohort.answer(query, first, len(behind)).unpacked()[:, 0].tolist() == expected
+    sets = zip(range(first, len(behind)), worlds.sensing_sets(query, range(first, len(behind))), strict=True)
+    bits = [(device, reference.maxsense_bit(users[behind[device]], sensed)) for device, sensed in sets]
+    cohort = Cohort(worlds.stored_ratings(users, behind, items), worlds.SECRET, first, len(behind), None)
+    expected = [worlds.released(query, worlds.SECRET, device, [bit]) for device, bit in bits]
+    assert cohort.answer(query, first, len(behind)).unpacked().tolist() == expected
 
 
 def test_a_pool_of_all_items_senses_what_no_pool_does() -> None:

@@ -250,10 +250,8 @@ def test_subsets_meet_a_set_and_hold_values_as_often_as_stated(sizes: dict[str, 
 def test_subsets_are_uniform_among_those_that_meet_and_those_that_avoid(sizes: tuple[int, int, int]) -> None:
     """Pearson's test, false alarm 1e-6 a class; the twin names an own value first and forgets what that doubles."""
     values, padded, chosen = sizes
-    channel, own = (
-        subset_channel(Fraction(2), values=values, padded=padded, subset_size=chosen),
-        set(range(1, 1 + padded)),
-    )
+    channel = subset_channel(Fraction(2), values=values, padded=padded, subset_size=chosen)
+    own = set(range(1, 1 + padded))
     found: dict[tuple[int, ...], int] = dict.fromkeys(itertools.combinations(range(values), chosen), 0)
     for row in subset_releases(channel, same_set(250_000, padded)):
         found[tuple(np.flatnonzero(row).tolist())] += 1

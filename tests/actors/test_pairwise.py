@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -138,23 +139,20 @@ def test_who_cannot_answer_is_missing_and_who_cannot_pay_refuses() -> None:
 
 @settings(max_examples=examples(30))
 @given(cuts=st.lists(st.integers(0, 90), max_size=6), drawn=st.booleans())
-def test_every_cut_gives_the_same_release_and_the_same_sums(cuts: list[int], drawn: bool) -> None:
+def test_every_cut_gives_the_same_sums(cuts: list[int], drawn: bool) -> None:
     world = worlds.world(items=ITEMS, rated=5)
     users = [{}, {4: True}, *(world.ratings(user) for user in range(4))]
-    ratings: Ratings = (
-        worlds.block_ratings(world) if drawn else worlds.stored_ratings(users, [k % 6 for k in range(90)], ITEMS)
-    )
+    stored = worlds.stored_ratings(users, [k % 6 for k in range(90)], ITEMS)
+    ratings: Ratings = worlds.block_ratings(world) if drawn else stored
     query = asked("equal", Fraction(1))
     whole = answer(ratings, query, 0, 90)
     parts = [answer(ratings, query, a, b) for a, b in itertools.pairwise([0, *sorted(cuts), 90])]
-    assert [pair for part in parts for pair in pairs_in(part)] == pairs_in(whole)
-    assert np.concatenate([part.unpacked() for part in parts]).tolist() == whole.unpacked().tolist()
-    assert np.concatenate([part.answered_mask() for part in parts]).tolist() == whole.answered_mask().tolist()
     merged = worlds.pairs_of(merge(*(aggregate(query, part) for part in parts), aggregate(query, no_release(query))))
     once = worlds.pairs_of(aggregate(query, whole))
     np.testing.assert_array_equal(merged.pairs, once.pairs)
     np.testing.assert_array_equal(merged.agreed, once.agreed)
     assert (merged.devices, merged.answered) == (once.devices, once.answered)
+    assert digest(parts) == digest([whole])
 
 
 def test_the_server_counts_the_pairs_that_devices_were_asked_about() -> None:
@@ -176,9 +174,8 @@ def test_a_release_without_its_pairs_is_no_answer() -> None:
     """The server must not make pairs up: those of the private design are others."""
     query = asked()
     release = answer(worlds.block_ratings(worlds.world(items=ITEMS, rated=4)), query, 0, 40)
-    bare = Release(query_id=release.query_id, first=0, count=40, width=1, bits=release.bits, answered=release.answered)
     with pytest.raises(ValueError, match="pair"):
-        aggregate(query, bare)
+        aggregate(query, replace(release, pairs=None))
 
 
 @pytest.mark.statistical
@@ -219,9 +216,7 @@ def test_the_digest_covers_public_pairs() -> None:
     query = asked(epsilon=Fraction(1))
     release = answer(worlds.block_ratings(worlds.world(items=ITEMS, rated=4)), query, 0, 40)
     pairs = np.array(pairs_in(release), "<i4")
-    moved = Release(
-        query_id=query.id, first=0, count=40, width=1, bits=release.bits, pairs=pairs[::-1].copy().tobytes()
-    )
+    moved = replace(release, pairs=pairs[::-1].copy().tobytes())
     assert digest([release]) != digest([moved])
 
 

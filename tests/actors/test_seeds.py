@@ -150,8 +150,6 @@ def test_derived_seeds_are_the_oracles_and_one_way() -> None:
 
 def test_every_purpose_has_a_number_of_its_own() -> None:
     """Coins of different purposes must never be the same."""
-    purposes = {
-        name: int(value) for name, value in vars(seeds).items() if name.isupper() and isinstance(value, np.uint64)
-    }
+    purposes = [int(value) for name, value in vars(seeds).items() if name.isupper() and isinstance(value, np.uint64)]
     assert len(purposes) >= 9
-    assert sorted(purposes.values()) == list(range(1, len(purposes) + 1))
+    assert sorted(purposes) == list(range(1, len(purposes) + 1))

@@ -14,12 +14,7 @@ def test_only_devices_that_tell_tell_and_only_what_they_tell() -> None:
     rated = Likes(starts=starts, items=items, values=likes, count=8)
     revealing = np.array([1, 0, 1, 1], np.bool_)
     numbers = revealed_ratings(rated, told & revealing[rated.owners])
-    assert numbers.tolist() == [
-        [9, 5, NOTHING],
-        [NOTHING] * 3,
-        [NOTHING] * 3,
-        [11, 14, NOTHING],
-    ]
+    assert numbers.tolist() == [[9, 5, NOTHING], [NOTHING] * 3, [NOTHING] * 3, [11, 14, NOTHING]]
 
 
 @pytest.mark.parametrize("items", [1, 8, 33, 64, 100])

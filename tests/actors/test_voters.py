@@ -48,9 +48,7 @@ def stream_of(device: int, series: tuple[int, int] = (0, 0)) -> int:
     return reference.siphash_words(reference.device_secret(SECRET, device), VOTE_PURPOSE, *series, 0)
 
 
-def planted(
-    *, users: int, rounds: int, objects: int, radius: int, diversity: int, peers: Sequence[int]
-) -> PlantedVoters:
+def planted(users: int, rounds: int, objects: int, radius: int, diversity: int, peers: Sequence[int]) -> PlantedVoters:
     """Voters of which some are client 0's peers, and some client 1's; others are nobody's."""
     world = np.random.default_rng(3)
     client = np.full(users, -1, np.int32)
@@ -83,10 +81,9 @@ def planted_vote(voters: PlantedVoters, device: int, number: int) -> int:
     return (taste + step) % voters.objects
 
 
-@pytest.mark.parametrize(
-    ("objects", "radius", "diversity"), [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)]
-)
-def test_planted_votes_are_the_oracles(objects: int, radius: int, diversity: int) -> None:
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (2, 5, 9), (3, 9, 4), (7, 20, 20), (256, 3, 0)])
+def test_planted_votes_are_the_oracles(sizes: tuple[int, int, int]) -> None:
+    objects, radius, diversity = sizes
     voters = planted(users=9, rounds=20, objects=objects, radius=radius, diversity=diversity, peers=[1, 2, 5, 7, 8])
     votes = cast(voters, announced(20, objects), range(9))
     assert votes.dtype == np.uint8
@@ -98,9 +95,7 @@ SPLITS = st.lists(st.integers(0, 12), max_size=4)
 
 @settings(max_examples=examples(40))
 @given(electors=SPLITS, rounds=SPLITS, kind=st.sampled_from(["planted", "rating", "table"]))
-def test_votes_are_the_same_in_any_split_of_electors_and_rounds(
-    electors: list[int], rounds: list[int], kind: str
-) -> None:
+def test_votes_are_the_same_in_any_split_of_voters_or_rounds(electors: list[int], rounds: list[int], kind: str) -> None:
     voters = opinions(kind)
     service = announced(12, 3, titles=TITLES)
     whole = cast(voters, service, range(12))
@@ -188,9 +183,7 @@ def test_voters_with_ratings_need_titles() -> None:
 def test_peers_err_in_r_rounds_of_their_own_at_most(objects: int, radius: int, diversity: int) -> None:
     """Exactly R where the client likes one object a round; else fewer, where a round of their own is diverse."""
     rounds, users = 30, 400
-    voters = planted(
-        users=users, rounds=rounds, objects=objects, radius=radius, diversity=diversity, peers=range(users)
-    )
+    voters = planted(users, rounds, objects, radius, diversity, range(users))
     service = announced(rounds, objects)
     votes, mine = cast(voters, service, range(users)), np.flatnonzero(voters.client == 0)
     taste, diverse = voters.taste[0], voters.diverse[0]
@@ -294,21 +287,11 @@ def test_entering_twice_costs_once() -> None:
     assert devices.enter(replace(SERVICE)).size == COUNT, "the same content is the same service"
 
 
-DIFFERENT = {
-    "client": 1,
-    "recommender": "p-rec-lean",
-    "rounds": 5,
-    "objects": 3,
-    "epsilon": Fraction(1, 4),
-    "titles": np.zeros((4, 2), np.int32),
-    "own_device": 3,
-}
-
-
 def test_a_service_that_differs_in_anything_is_another_one() -> None:
-    others = [replace(SERVICE, **{name: value}) for name, value in DIFFERENT.items()]  # type: ignore[arg-type] # by name
-    others.append(replace(SERVICE, titles=np.ones((4, 2), np.int32)))
-    others.append(replace(SERVICE, epsilon=None))
+    others = [replace(SERVICE, client=1), replace(SERVICE, recommender="p-rec-lean"), replace(SERVICE, own_device=3)]
+    others += [replace(SERVICE, rounds=5), replace(SERVICE, objects=3)]
+    others += [replace(SERVICE, epsilon=epsilon) for epsilon in (Fraction(1, 4), None)]
+    others += [replace(SERVICE, titles=np.full((4, 2), title, np.int32)) for title in (0, 1)]
     assert len({one.id for one in [SERVICE, *others]}) == len(others) + 1
     assert all(len(one.id) == 16 for one in others)
 
@@ -460,9 +443,7 @@ def test_what_random_recommendations_would_cost_is_known_to_the_experimenter() -
 
 
 @pytest.mark.parametrize(("nothing", "named", "rounds"), [([2], 2, 1), ([0, 3], 0, 2), ([1, 2, 3], 1, 3)])
-def test_rounds_in_which_it_likes_nothing_are_refused_by_their_number(
-    nothing: list[int], named: int, rounds: int
-) -> None:
+def test_rounds_in_which_it_likes_nothing_are_refused_by_number(nothing: list[int], named: int, rounds: int) -> None:
     likes = LIKES.copy()
     likes[nothing] = False
     with pytest.raises(InputError) as raised:

@@ -41,7 +41,7 @@ ON_RAY = (pytest.mark.cluster, pytest.mark.thorough)  # by default `test_calls` 
 
 
 @pytest.mark.parametrize(
-    "title", [pytest.param(one, marks=ON_RAY if "Ray(" in SESSIONS[one] else ()) for one in SESSIONS]
+    "title", [pytest.param(one, marks=ON_RAY * ("Ray(" in text)) for one, text in SESSIONS.items()]
 )
 @pytest.mark.usefixtures("headless")
 def test_examples_run(title: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scenarios.backends.on_ray import OnRay
 
 
+face = blindrec  # where a test has the fixture of this name
 HERE = blindrec.InProcess(workers=1)
 SMALL = blindrec.Scenario(items=12, rated=4, epsilon=3, users=600)
 FLAGS = ["--items", 12, "--rated", 4, "--epsilon", 3, "--users", 600]
@@ -54,8 +55,6 @@ def as_record(result: blindrec.Result) -> Any:
 
 @pytest.mark.parametrize("repeat", [1, 2])
 def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -> None:
-    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
-
     result = face.run(SMALL, HERE, repeat=repeat, out=tmp_path / "ours", progress=False)
     theirs = blindrec("run", *FLAGS, *LOCAL, "--repeat", repeat, "--out", tmp_path / "theirs").result
     assert as_record(result) == timeless(theirs)
@@ -68,8 +67,6 @@ def test_a_run_is_the_commands(repeat: int, blindrec: Command, tmp_path: Path) -
 
 
 def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
-    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
-
     flags = ["--items", 24, "--rated", 6, "--epsilon", 2, "--like", "0.9,0.2;0.1,0.8", "--class-shares", "0.3,0.7"]
     ours = face.plan(items=24, rated=6, epsilon=2, like=[[0.9, 0.2], [0.1, 0.8]], class_shares=[0.3, 0.7])
     assert as_record(ours) == timeless(blindrec("plan", *flags, "--json", "-").result)
@@ -78,8 +75,6 @@ def test_a_plan_is_the_commands(blindrec: Command, no_pairs: None) -> None:
 
 def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not planned to its end: the smallest epsilon takes a minute."""
-    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
-
     asked: list[PlanRequest] = []
 
     def refused(one: PlanRequest) -> None:
@@ -96,8 +91,6 @@ def test_a_plan_for_some_users_asks_what_the_command_asks(blindrec: Command, mon
 
 
 def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp_path: Path) -> None:
-    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
-
     file = write_movielens(tmp_path / "ratings.csv", planted_ratings(users=60, items=12, each=6))
     ours = face.plan(ratings=str(file), epsilon=4)
     assert as_record(ours) == timeless(blindrec("plan", "--ratings", file, "--epsilon", 4, "--json", "-").result)
@@ -106,8 +99,6 @@ def test_a_plan_of_a_file_is_the_commands(blindrec: Command, no_pairs: None, tmp
 
 
 def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
-    import blindrec as face  # noqa: PLC0415 (the fixture has its name)
-
     file = tmp_path / "grid.toml"
     file.write_text("seeds = 3\n[base]\nrated = 5\nepsilon = 4\n[[grid]]\nitems = [10, 20]\n")
     theirs = blindrec("sweep", "sample-complexity", file, "--seeds", 2, "--out", tmp_path / "theirs", *LOCAL).result
@@ -126,10 +117,7 @@ def test_a_sweep_is_the_commands(blindrec: Command, tmp_path: Path) -> None:
     [
         (lambda: blindrec.run(SMALL, HERE, repeat=0), "repeat is 0; it must be at least 1"),
         (lambda: blindrec.run(SMALL, HERE, devices_per_actor=0), "devices_per_actor is 0; it must be at least 1"),
-        (
-            lambda: blindrec.run(SMALL, cast("blindrec.Ray", "ray")),
-            "backend is 'ray'; give blindrec.InProcess() or blindrec.Ray()",
-        ),
+        (lambda: blindrec.run(SMALL, cast("blindrec.Ray", "ray")), "backend is 'ray'; give blindrec.InProcess() or"),
         (lambda: blindrec.InProcess(workers=0), "workers is 0; it must be at least 1"),
         (lambda: blindrec.Ray(workers=0), "workers is 0; it must be at least 1"),
         (lambda: blindrec.plan(users=0), "users is 0; it must be at least 1"),
@@ -161,9 +149,7 @@ def test_a_policy_that_goes_astray_leaves_what_it_learned(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tired_policy.py").write_text(ASTRAY)
     scenario = SMALL.model_copy(update={"policy": "tired_policy:Tired"})
-    with pytest.raises(
-        blindrec.errors.PolicyError, match="round 1: it raised RuntimeError in line 8: I am tired"
-    ) as astray:
+    with pytest.raises(blindrec.errors.PolicyError, match=r"round 1: .* RuntimeError in line 8: I am tired") as astray:
         blindrec.run(scenario, HERE, progress=False)
     assert astray.value.result is not None
     assert (astray.value.result["rounds"], astray.value.result["answered"]) == (1, 400)
@@ -260,9 +246,8 @@ if __name__ == "__main__":
 def test_ray_starts_and_ends_with_a_call(tmp_path: Path) -> None:
     """With a policy of the script itself."""
     (tmp_path / "script.py").write_text(ON_RAY)
-    said = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
-    )
+    command = [sys.executable, "script.py"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300)
     told = json.loads(said.stdout)
     assert [one[:3] for one in told] == [["ray", 2, 3], ["inprocess", 1, 3]]
     assert len({one[3] for one in told}) == 1
@@ -274,9 +259,8 @@ def test_a_ray_that_the_caller_has_joined_is_not_ended(ray_session: OnRay) -> No
 
     with pytest.raises(blindrec.errors.InputError) as refused:
         blindrec.run(blindrec.Scenario(users=20), blindrec.Ray(), progress=False)
-    assert str(refused.value) == (
-        "Ray runs in this process already, and would end with the run; call ray.shutdown() first"
-    )
+    line = "Ray runs in this process already, and would end with the run; call ray.shutdown() first"
+    assert str(refused.value) == line
     assert ray.is_initialized()
 
 
@@ -353,8 +337,7 @@ def test_a_plan_that_recommends_nothing_has_a_figure() -> None:
 
 
 def test_a_sweep_is_drawn_as_its_folders_figure() -> None:
-    grid = {"seeds": 2, "base": {"rated": 5, "epsilon": 4}, "grid": [{"items": [10, 20]}]}
-    measured = blindrec.sweep(grid, HERE, progress=False)
+    measured = blindrec.sweep(GRID, HERE, progress=False)
     axes = measured.plot()
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("items N", "users U*", "log")
     assert [one.get_title() for one in axes.figure.axes][1] == "0.99 of labels right, half of the seeds"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import worlds
 from forging import forged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,52 +24,27 @@ from coordinator.protocol.second_order import SecondOrderQuery
 
 POSITIVE = st.fractions(min_value=Fraction(1, 10**9), max_value=100)
 REFUSED = [
-    *(
-        "0",
-        0,
-        0.0,
-        "-0",
-        -1,
-        "-1/3",
-        "0/5",
-        "1/0",
-        "-inf",
-        -math.inf,
-        "nan",
-        math.nan,
-        "sNaN",
-        "1/nan",
-        "inf/2",
-        "1/inf",
-    ),
-    *("", " ", "one", "1,5", "1/2/3", "0x10", "1 2", "--1", "1/-2", None, True, False, [1]),
+    *("0", 0, 0.0, "-0", -1, "-1/3", "0/5", "1/0", "-inf", -math.inf, "nan", math.nan, "sNaN", "1/nan", "inf/2"),
+    *("1/inf", "", " ", "one", "1,5", "1/2/3", "0x10", "1 2", "--1", "1/-2", None, True, False, [1]),
 ]
 MAYBE = st.one_of(st.none(), POSITIVE)
 
 
-@pytest.mark.parametrize(
-    ("given_value", "exact"),
-    [
-        ("1", Fraction(1)),
-        (1, Fraction(1)),
-        (1.0, Fraction(1)),
-        (0.1, Fraction(1, 10)),
-        ("0.1", Fraction(1, 10)),
-        (np.float64(0.1), Fraction(1, 10)),
-        ("1/3", Fraction(1, 3)),
-        (Fraction(2, 6), Fraction(1, 3)),
-        ("  2.50 ", Fraction(5, 2)),
-        ("1e-3", Fraction(1, 1000)),
-        ("2E1", Fraction(20)),
-        (1e-300, Fraction(1, 10**300)),
-        ("inf", None),
-        ("Infinity", None),
-        ("INF", None),
-        (math.inf, None),
-    ],
-)
-def test_values_are_read_exactly(given_value: object, exact: Fraction | None) -> None:
-    assert parse_epsilon(given_value) == exact
+EXACT: dict[Fraction | None, tuple[object, ...]] = {
+    Fraction(1): ("1", 1, 1.0),
+    Fraction(1, 10): (0.1, "0.1", np.float64(0.1)),
+    Fraction(1, 3): ("1/3", Fraction(2, 6)),
+    Fraction(5, 2): ("  2.50 ",),
+    Fraction(1, 1000): ("1e-3",),
+    Fraction(20): ("2E1",),
+    Fraction(1, 10**300): (1e-300,),
+    None: ("inf", "Infinity", "INF", math.inf),
+}
+
+
+@pytest.mark.parametrize("exact", EXACT)
+def test_values_are_read_exactly(exact: Fraction | None) -> None:
+    assert {parse_epsilon(value) for value in EXACT[exact]} == {exact}
 
 
 @pytest.mark.parametrize("value", REFUSED)
@@ -118,19 +94,13 @@ NONE_SUCH: list[Any] = [
     *(one for one in COSTS if one not in (Fraction(1, 10**9), Fraction(31), Fraction(10**400), Fraction(1, 10**400))),
     *(one for one in SCALARS if one is not None),
 ]
-QUERY = Query(
-    design="maxsense",
-    items=10,
-    round=3,
-    public_seed=bytes(range(16)),
-    epsilon=Fraction(1, 3),
-    parameters={"sensing": 0.25},
-)
+SEED = bytes(range(16))
+QUERY = worlds.maxsense_query(items=10, sensing=0.25, epsilon=Fraction(1, 3), round_number=3, public_seed=SEED)
 SIGNS = Query(
     design="sign",
     items=10,
     round=0,
-    public_seed=bytes(range(16)),
+    public_seed=SEED,
     epsilon=Fraction("2.5"),
     parameters={"vectors": 1, "kept": 1},
     pool=np.array([1, 4, 9], np.int32),
@@ -162,14 +132,8 @@ def test_ids_are_those_of_earlier_versions() -> None:
     """Coins are keyed by them; the numbers were computed before the type of epsilon changed."""
     assert QUERY.id.hex() == "8297135d5c46f7e9b93ac194689b337c"
     assert SIGNS.id.hex() == "d183e0ca8ee6235525353d7f5551208e"
-    free = Query(
-        design="item-query",
-        items=4,
-        round=1,
-        public_seed=bytes(range(16)),
-        epsilon=None,
-        pool=np.arange(4, dtype=np.int32),
-    )
+    every = np.arange(4, dtype=np.int32)
+    free = Query(design="item-query", items=4, round=1, public_seed=SEED, epsilon=None, pool=every)
     assert free.id.hex() == "468825c95d7c77cef5708a3236edc02e"
     assert SERVICE.id.hex() == "b3b0211264bc75b8254ab7bb1792458c"
     assert FEATURES.digest.hex() == "5b087516b7db3dce39415134e71a2715"

@@ -131,9 +131,7 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
     even = np.full(buckets**2, buckets**-2.0)
 
     def hashed(value: int) -> Ints:
-        told: Indices = np.empty(devices, np.int32)
-        buckets_of(streams, np.full(devices, value, np.int32), buckets, told)
-        return told.astype(np.int64)
+        return buckets_of(streams, np.full(devices, value, np.int32), buckets).astype(np.int64)
 
     def uniform(one: Ints, other: Ints) -> bool:
         counts = table_of(np.stack([one, other]), buckets)
@@ -149,11 +147,10 @@ def test_hashes_of_two_values_are_uniform_pairs(buckets: int) -> None:
 def test_supports_are_what_hashing_every_value_as_each_device_does_counts(values: int) -> None:
     streams, world = device_streams(np.array([3, 4], np.uint64), 5, 200), np.random.default_rng(0)
     told: Indices = world.integers(0, 7, 200).astype(np.int32)
-    counts, own = np.zeros(values, np.int64), np.empty(200, np.int32)
+    counts = np.zeros(values, np.int64)
     count_supports(streams, told, 7, counts)
     for value in range(values):
-        buckets_of(streams, np.full(200, value, np.int32), 7, own)
-        assert counts[value] == (own == told).sum()
+        assert counts[value] == (buckets_of(streams, np.full(200, value, np.int32), 7) == told).sum()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
@@ -161,12 +158,12 @@ def test_supports_are_what_hashing_every_value_as_each_device_does_counts(values
 def test_one_transform_counts_what_looking_at_every_device_and_value_counts(rows: int, columns: int) -> None:
     streams, world = device_streams(np.array([5, 6], np.uint64), 0, 150), np.random.default_rng(1)
     told: Indices = world.integers(0, 1 << rows, 150).astype(np.int32)
-    sums, own = np.zeros(columns, np.int64), np.empty(150, np.int32)
+    sums = np.zeros(columns, np.int64)
     gather(streams, told, rows, sums)
     transform(sums)
     assert not (sums % (1 << rows)).any()
     for value in range(columns):
-        signs_of(streams, np.full(150, value, np.int32), rows, columns, own)
+        own = signs_of(streams, np.full(150, value, np.int32), rows, columns)
         assert sums[value] >> rows == (own == told).sum()
 
 
@@ -174,10 +171,8 @@ def test_one_transform_counts_what_looking_at_every_device_and_value_counts(rows
 def test_two_values_have_the_same_signs_as_often_as_rows_have_combinations() -> None:
     """Over 2^18 devices, false alarm 1e-6 together; a twin with one row less is far off."""
     streams: Words = device_streams(np.array([7, 8], np.uint64), 0, 1 << 18)
-    one, other = np.empty((2, streams.size), np.int32)
-    for first, second in ((0, 1), (3, 5), (0, 100), (99, 100)):
-        signs_of(streams, np.full(streams.size, first, np.int32), 3, 128, one)
-        signs_of(streams, np.full(streams.size, second, np.int32), 3, 128, other)
+    for values in ((0, 1), (3, 5), (0, 100), (99, 100)):
+        one, other = (signs_of(streams, np.full(streams.size, value, np.int32), 3, 128) for value in values)
         low, high = binomial_bounds(streams.size, 1 / 8, comparisons=4)
         assert low <= int((one == other).sum()) <= high < streams.size / 4
 

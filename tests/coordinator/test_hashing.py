@@ -124,10 +124,5 @@ def test_the_tables_law_is_the_gaussians_up_to_a_millionth() -> None:
 
 
 def test_neither_device_nor_query_nor_number_shares_a_candidate() -> None:
-    told = [
-        candidate(QUERY, 1, 0, 4),
-        candidate(QUERY, 2, 0, 4),
-        candidate(QUERY, 1, 1, 4),
-        candidate(bytes(16), 1, 0, 4),
-    ]
+    told = [candidate(*one, 4) for one in ((QUERY, 1, 0), (QUERY, 2, 0), (QUERY, 1, 1), (bytes(16), 1, 0))]
     assert len({tuple(one) for one in told}) == 4

@@ -36,10 +36,8 @@ def test_every_error_of_ray_has_a_fate() -> None:
 
 def test_the_page_says_the_same() -> None:
     text = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8")
-    rows = [
-        line.split("|")[1:3] for line in text.splitlines() if re.match(r"\| (lost|ends|waits|inside|fault) \|", line)
-    ]
-    told = {name: fate.strip() for fate, names in rows for name in re.findall(r"`(\w+)`", names)}
+    rows = re.findall(r"^\| (lost|ends|waits|inside|fault) \|([^|]*)\|", text, re.MULTILINE)
+    told = {name: fate for fate, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert told == FATES
 
 

@@ -17,7 +17,6 @@ from statistical import binomial_bounds, chi_square_fits, normal_radius, rate_fi
 from thoroughness import examples
 
 from actors.device import Cohort
-from actors.ratings import StoredRatings
 from coordinator.protocol.arrays import Bools, Counts, Floats, Ints
 from coordinator.protocol.coins import round_key
 from coordinator.protocol.errors import InputError
@@ -43,10 +42,7 @@ def inclusion(query: Query, devices: int) -> Bools:
     """Who senses what, shape (devices, items), as the private side has it: users that like one item only tell."""
     senses = np.empty((devices, query.items), np.bool_)
     for item in range(query.items):
-        ratings = StoredRatings(
-            rows=worlds.likes([{item: True}], query.items),
-            user=np.zeros(devices, np.int32),
-        )
+        ratings = worlds.stored_ratings([{item: True}], [0] * devices, query.items)
         release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
         senses[:, item] = release.unpacked()[:, 0]
     return senses
@@ -245,10 +241,8 @@ def test_partitions_are_uniform(items: int, size: int, asked: int) -> None:
     cells = math.prod(math.comb(items - size * k, size) for k in range(asked))
     assert codes.size == cells
     assert chi_square_fits(counts, np.ones(cells))
-    holds_zero = {
-        int(code): 0 in row[:size] for code, row in zip(sets @ 7 ** np.arange(size * asked), sets, strict=True)
-    }
-    assert not chi_square_fits(counts, [1.1 if holds_zero[int(code)] else 1.0 for code in codes])
+    holds_zero = [bool(code // 7**place % 7 == 0) for place in range(size) for code in codes]
+    assert not chi_square_fits(counts, 1.1 ** np.reshape(holds_zero, (size, -1)).any(axis=0))
 
 
 @settings(max_examples=examples(40))
@@ -264,18 +258,6 @@ def test_designs_ask_about_disjoint_full_sets(items: int, data: st.DataObject) -
     assert all(len(set(row)) == design.set_size * most for row in chosen.tolist())
     assert partition_size(items, design.set_size) >= most
     assert sum(map(len, reference.partition(int(STREAMS[0]), items, design.set_size))) == items
-
-
-def asked(items: int, size: int, questions: int, epsilon: Fraction | None = None) -> Query:
-    return Query(
-        design="multi-maxsense",
-        items=items,
-        round=0,
-        public_seed=worlds.PUBLIC,
-        epsilon=epsilon,
-        questions=questions,
-        parameters={"set_size": size},
-    )
 
 
 def sums_of(query: Query, release: Release) -> tuple[list[int], list[int], int]:
@@ -300,7 +282,7 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
     questions = data.draw(st.integers(1, -(-items // size)))
     table = data.draw(st.lists(st.integers(0, 1), min_size=count * questions, max_size=count * questions))
     heard = data.draw(st.none() | st.lists(st.integers(0, 1), min_size=count, max_size=count))
-    query = asked(items, size, questions)
+    query = worlds.partition_query(items, size, questions)
     release = Release(
         query_id=query.id,
         first=first,
@@ -317,7 +299,7 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
 
 
 def test_blocks_merge_to_the_whole_and_nothing_is_neutral() -> None:
-    world, query = worlds.world(items=23, rated=6), asked(23, 4, 5, Fraction(5))
+    world, query = worlds.world(items=23, rated=6), worlds.partition_query(23, 4, 5, Fraction(5))
     cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 200, None)
     whole = worlds.scores_of(aggregate(query, cohort.answer(query, 0, 200)))
     parts = [aggregate(query, cohort.answer(query, a, b)) for a, b in itertools.pairwise([0, 7, 7, 150, 200])]
@@ -338,12 +320,10 @@ MODEL = BlockParameters(
 @pytest.fixture(scope="module")
 def batches() -> list[ScoreStatistic]:
     """Statistics of independent batches of devices, three sets of four items each at epsilon 3."""
-    query, users = asked(14, 4, 3, Fraction(3)), BATCH * BATCHES
+    query, users = worlds.partition_query(14, 4, 3, Fraction(3)), BATCH * BATCHES
     cohort = Cohort(worlds.block_ratings(WORLD, users), worlds.SECRET, 0, users, None)
-    return [
-        worlds.scores_of(aggregate(query, cohort.answer(query, first, first + BATCH)))
-        for first in range(0, users, BATCH)
-    ]
+    releases = (cohort.answer(query, first, first + BATCH) for first in range(0, users, BATCH))
+    return [worlds.scores_of(aggregate(query, release)) for release in releases]
 
 
 def centred_on(batches: list[ScoreStatistic], moments: SketchMoments, decoder: str) -> Floats:

@@ -16,12 +16,10 @@ class SecondOrderDevice:
 
     names: tuple[str, ...]  # Names of the mechanisms, as in `SecondOrderQuery.mechanism`
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
         """Return one payload a device.
 
-        Shapes: ``residuals`` (devices, m).
+        Shapes: ``vectors`` (devices, m).
         """
         raise NotImplementedError
 

@@ -88,13 +88,12 @@ def greedy_swaps(
 
 
 @compiled
-def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins: Words, places: Bits2) -> None:
-    """Write which of the K values every device releases at every item: those of one of K equally probable candidates.
+def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins: Words) -> Bits2:
+    """Return which of the K values every device releases at every item: those of one of K equally probable candidates.
 
-    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,); ``places`` (devices,
-    m).
+    Shapes: ``values`` (m, K); ``residuals`` (devices, m); ``streams``, ``coins`` (devices,).
     """
-    items, candidates = values.shape
+    (items, candidates), places = values.shape, np.empty(residuals.shape, np.uint8)
     order, norms, products = np.empty((items, candidates), np.uint8), np.empty(candidates), np.empty(candidates)
     for k in range(streams.size):
         shuffle(streams[k], order)
@@ -102,6 +101,7 @@ def choose_candidates(values: Floats2, residuals: Floats2, streams: Words, coins
         winner = int64(below(uint64(coins[k]), 0, candidates))
         for item in range(items):
             places[k, item] = order[item, winner]
+    return places
 
 
 def signs(residuals: Floats2, coins: Coins) -> Bits2:
@@ -109,19 +109,19 @@ def signs(residuals: Floats2, coins: Coins) -> Bits2:
 
     Shapes: ``residuals`` (devices, m).
     """
-    bits = np.empty(residuals.shape, np.uint8)
-    _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]), bits)
-    return bits
+    return _signs(residuals, coins.whole(), coins.fair(residuals.shape[1]))
 
 
 @compiled
-def _signs(residuals: Floats2, flips: Words, fair: Words2, bits: Bits2) -> None:
+def _signs(residuals: Floats2, flips: Words, fair: Words2) -> Bits2:
+    bits = np.empty(residuals.shape, np.uint8)
     for k in range(residuals.shape[0]):
         flip = flips[k] >> uint64(63)
         for item in range(residuals.shape[1]):
             residual = residuals[k, item]
             coin = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
             bits[k, item] = flip ^ (coin if residual == 0.0 else uint64(residual > 0.0))
+    return bits
 
 
 def flipped_signs(residuals: Floats2, coins: Coins, epsilon: Epsilon) -> Bits2:
@@ -151,13 +151,11 @@ class Pmc(SecondOrderDevice):
 
     names = ("pmc", "pmc-rr")
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
-        releases = packed(flipped_signs(residuals, coins, query.epsilon))
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
+        releases = packed(flipped_signs(vectors, coins, query.epsilon))
         if not query.own_h:
             return releases
-        return [signs + size.tobytes() for signs, size in zip(releases, own_h(residuals).astype("<f8"), strict=True)]
+        return [signs + size.tobytes() for signs, size in zip(releases, own_h(vectors).astype("<f8"), strict=True)]
 
 
 def candidate_values(features: ItemFeatures) -> Floats2:
@@ -170,9 +168,7 @@ def candidate(residuals: Floats2, values: Floats2, coins: Coins) -> Bits2:
 
     Shapes: ``residuals`` (devices, m); ``values`` (m, K).
     """
-    places = np.empty(residuals.shape, np.uint8)
-    choose_candidates(values, residuals, coins.shuffles(), coins.whole(), places)
-    return places
+    return choose_candidates(values, residuals, coins.shuffles(), coins.whole())
 
 
 class Pmd(SecondOrderDevice):
@@ -180,10 +176,8 @@ class Pmd(SecondOrderDevice):
 
     names = ("pmd",)
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
-        return [row.tobytes() for row in candidate(residuals, candidate_values(features), coins)]
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
+        return [row.tobytes() for row in candidate(vectors, candidate_values(features), coins)]
 
 
 DEVICE = (Pmc(), Pmd())

@@ -7,19 +7,7 @@ from numba import int64, uint64
 
 from actors.second_order.mechanisms import SecondOrderDevice, packed
 from actors.seeds import Coins
-from coordinator.protocol.arrays import (
-    Bits,
-    Bits2,
-    Bools,
-    Floats,
-    Floats2,
-    Halves,
-    Indices2,
-    Ints,
-    Ints2,
-    Words,
-    Words2,
-)
+from coordinator.protocol.arrays import Bits2, Bools, Floats, Floats2, Halves, Indices2, Ints, Ints2, Words, Words2
 from coordinator.protocol.candidates import LEVELS, candidates_key, gaussian
 from coordinator.protocol.channels import BitChannel, bit_channel
 from coordinator.protocol.compiled import compiled
@@ -60,10 +48,8 @@ class Exact(SecondOrderDevice):
 
     names = ("exact",)
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
-        return [row.tobytes() for row in (residuals + features.mean).astype("<f8")]
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
+        return [row.tobytes() for row in (vectors + features.mean).astype("<f8")]
 
 
 def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices2:
@@ -71,14 +57,12 @@ def noisy_places(shares: Floats2, channel: GridLaplace, coins: Coins) -> Indices
 
     Shapes: ``shares`` (devices, m).
     """
-    places = np.empty(shares.shape, np.int32)
-    _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]), places)
-    return places
+    return _add_noise(shares, channel.steps, channel.beyond, channel.at_least, coins.places(shares.shape[1]))
 
 
 @compiled
-def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2, places: Indices2) -> None:
-    half = uint64(1) << uint64(63)
+def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins: Words2) -> Indices2:
+    half, places = uint64(1) << uint64(63), np.empty(shares.shape, np.int32)
     for k in range(shares.shape[0]):
         for item in range(shares.shape[1]):
             share = shares[k, item]
@@ -87,6 +71,7 @@ def _add_noise(shares: Floats2, steps: int, beyond: int, at_least: Words, coins:
             size = at_least.size - np.searchsorted(at_least, coin & (half - uint64(1)), side="right")
             noisy = place + (size if coin >= half else -size)
             places[k, item] = min(max(noisy, -beyond), steps + beyond)
+    return places
 
 
 class Laplace(SecondOrderDevice):
@@ -94,11 +79,9 @@ class Laplace(SecondOrderDevice):
 
     names = ("laplace",)
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
         channel, width = grid_laplace(query.epsilon), features.highest - features.lowest
-        shares = (residuals + (features.mean - features.lowest)) / width
+        shares = (vectors + (features.mean - features.lowest)) / width
         values = features.lowest + noisy_places(shares, channel, coins) * (width / channel.steps)
         return [row.tobytes() for row in values.astype("<f8")]
 
@@ -113,34 +96,15 @@ def named(vectors: Floats2, channel: CapChannel, query_id: bytes, coins: Coins) 
     """
     whole = np.rint(np.nan_to_num(np.clip(vectors, -1.0, 1.0)) * _GRID).astype(np.int64)
     best, picks = coins.whole() >= channel.choice.threshold, coins.whole(1)
-    answers = np.empty(coins.devices, np.uint16)
-    _name(
-        whole,
-        channel.choice.best_count,
-        candidates_key(query_id),
-        coins.first,
-        LEVELS,
-        best,
-        picks,
-        np.empty(channel.vectors),
-        answers,
-    )
-    return answers
+    choice, key = channel.choice, candidates_key(query_id)
+    return _name(whole, choice.choices // 2, choice.best_count, key, coins.first, LEVELS, best, picks)
 
 
 @compiled
 def _name(
-    vectors: Ints2,
-    best_count: int,
-    key: Words,
-    first: int,
-    levels: Ints,
-    best: Bools,
-    picks: Words,
-    cosines: Floats,
-    answers: Halves,
-) -> None:
-    candidates = cosines.size
+    vectors: Ints2, candidates: int, best_count: int, key: Words, first: int, levels: Ints, best: Bools, picks: Words
+) -> Halves:
+    cosines, answers = np.empty(candidates), np.empty(vectors.shape[0], np.uint16)
     for k in range(vectors.shape[0]):
         _compare(vectors[k], siphash1(key[0], key[1], uint64(first) + uint64(k)), levels, cosines)
         order = np.argsort(-np.abs(cosines), kind="mergesort")  # the nearest first; of those that tie the first
@@ -150,6 +114,7 @@ def _name(
         vector = order[rank] if rank < candidates else order[2 * candidates - 1 - rank]
         nearer = cosines[vector] >= 0.0
         answers[k] = 2 * vector + (nearer != (rank < candidates))
+    return answers
 
 
 @compiled
@@ -169,10 +134,8 @@ class PrivUnit(SecondOrderDevice):
 
     names = ("privunit",)
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
-        moments = directions(residuals, basis_of(features))
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
+        moments = directions(vectors, basis_of(features))
         answers = named(moments, channel_of(features, query.epsilon), query.id, coins)
         return [answer.tobytes() for answer in answers.astype("<u2")]
 
@@ -188,15 +151,13 @@ def corners(shares: Floats2, channel: BitChannel, coins: Coins) -> Bits2:
 
     Shapes: ``shares`` (devices, m).
     """
-    bits = np.empty(shares.shape, np.uint8)
-    turned = coins.whole() < channel.threshold
     items = shares.shape[1]
-    _corners(shares, turned.astype(np.uint8), coins.places(items), coins.fair(items), bits)
-    return bits
+    return _corners(shares, coins.whole() < channel.threshold, coins.places(items), coins.fair(items))
 
 
 @compiled
-def _corners(shares: Floats2, turned: Bits, coins: Words2, fair: Words2, bits: Bits2) -> None:
+def _corners(shares: Floats2, turned: Bools, coins: Words2, fair: Words2) -> Bits2:
+    bits = np.empty(shares.shape, np.uint8)
     for k in range(shares.shape[0]):
         agreement = 0
         for item in range(shares.shape[1]):
@@ -204,9 +165,10 @@ def _corners(shares: Floats2, turned: Bits, coins: Words2, fair: Words2, bits: B
             bit = (fair[k, item >> 6] >> uint64(item & 63)) & uint64(1)
             bits[k, item] = bit
             agreement += 1 if near == (bit == uint64(1)) else -1
-        if agreement != 0 and (agreement > 0) == (turned[k] == 1):
+        if agreement != 0 and (agreement > 0) == turned[k]:
             for item in range(shares.shape[1]):
                 bits[k, item] ^= 1
+    return bits
 
 
 class Sslp(SecondOrderDevice):
@@ -214,10 +176,8 @@ class Sslp(SecondOrderDevice):
 
     names = ("sslp",)
 
-    def payloads(
-        self, residuals: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins
-    ) -> list[bytes]:
-        shares = residuals / sslp_clip(features)
+    def payloads(self, vectors: Floats2, query: SecondOrderQuery, features: ItemFeatures, coins: Coins) -> list[bytes]:
+        shares = vectors / sslp_clip(features)
         return packed(corners(shares, bit_channel(query.epsilon), coins))
 
 

@@ -18,7 +18,7 @@ bit.
 
 import numpy as np
 
-from coordinator.protocol.checked import require_array, require_range
+from coordinator.protocol.checked import require_array
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
 from coordinator.protocol.public_half import OneBit
@@ -59,8 +59,7 @@ class Anchor(OneBit):
         require_array("lean of a query", arrays[LEAN], np.int32, [classes])
         for name in (GUESS, COUNTS):
             require_array(f"{name} of a query", arrays[name], np.int32, [2 * classes, query.items])
-        require_array("sensed of a query", arrays[SENSED], np.int32, [query.items])
-        require_range("sensed of a query", arrays[SENSED], 0, levels)
+        require_array("sensed of a query", arrays[SENSED], np.int32, [query.items], 0, levels)
 
 
 PUBLIC = (PairSigns(), Anchor())

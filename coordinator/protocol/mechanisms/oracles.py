@@ -57,9 +57,7 @@ class OneItem(PublicHalf):
 
     def check(self, query: Query) -> None:
         if query.parameters[SIDES] not in (1, 2):
-            raise InputError(
-                f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, or 2 where dislikes are reported"
-            )
+            raise InputError(f"{query} has {SIDES} {query.parameters[SIDES]:g}; give 1, or 2 where dislikes count")
 
 
 class Grr(OneItem):

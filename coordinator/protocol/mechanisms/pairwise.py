@@ -11,8 +11,8 @@ OF_RATED = "-of-rated"  # How the names end of queries about pairs among a devic
 class Pairwise(OneBit):
     """The pair is drawn among all items."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, agreement: str, suffix: str = "") -> None:
+        self.name = f"pairwise-{agreement}{suffix}"
 
     def check(self, query: Query) -> None:
         if query.items < 2:
@@ -26,7 +26,4 @@ class PairwiseOfRated(Pairwise):
     names_rated = True
 
 
-PUBLIC = (
-    *(Pairwise(f"pairwise-{name}") for name in AGREEMENTS),
-    *(PairwiseOfRated(f"pairwise-{name}{OF_RATED}") for name in AGREEMENTS),
-)
+PUBLIC = (*(Pairwise(name) for name in AGREEMENTS), *(PairwiseOfRated(name, OF_RATED) for name in AGREEMENTS))

@@ -13,7 +13,7 @@ import numpy as np
 from coordinator.protocol.arrays import Bits, Bits2, Bools, Floats, Indices, Ints
 from coordinator.protocol.ballots import Ballot, Offer, Service, Votes, check_electors
 from coordinator.protocol.budget import as_float
-from coordinator.protocol.checked import require_array, require_truth
+from coordinator.protocol.checked import require_array, require_bool
 from coordinator.protocol.coins import as_words
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.hashing import draw
@@ -319,4 +319,4 @@ def _check_entered(block: Block, electors: Indices) -> None:
 
 
 def _check_liked(_: Block, liked: bool) -> None:
-    require_truth("what a client answers", liked)
+    require_bool("what a client answers", liked)

@@ -10,7 +10,7 @@ import numpy as np
 
 from actors.device_half import DeviceKind
 from actors.keeper import LedgerClient
-from actors.lying.crowds import Poison, PoisoningCohort
+from actors.lying.devices import Poison, PoisoningCohort
 from actors.second_order.cohort import DEVICES_A_COHORT, Answers, Consent, PrivateCohort
 from coordinator.protocol.checked import MOST_DEVICES
 from coordinator.protocol.errors import LedgerError

@@ -134,11 +134,7 @@ class Made(NamedTuple):
 
 
 def make(values: Floats2, residual: Floats, stream: int, *, sweeps: int = 3, passes: int = 1) -> Made:
-    order, norms, products = (
-        np.empty(values.shape, np.uint8),
-        np.empty(values.shape[1]),
-        np.empty(values.shape[1]),
-    )
+    order, norms, products = np.empty(values.shape, np.uint8), np.empty(values.shape[1]), np.empty(values.shape[1])
     shuffle(np.uint64(stream), order)
     greedy_swaps(values, residual, order, norms, products, sweeps, passes)
     return Made(order, norms, products)
@@ -266,13 +262,7 @@ def second_moment_cost(points: Floats2, residual: Floats) -> Floats:
 
 @pytest.mark.parametrize(
     ("residual", "steps"),
-    [
-        ((1.0, 3.0), 3),
-        ((1.0, -2.0), 4),
-        ((2.0, 1.0, -3.0), 2),
-        ((0.5, 2.5, 0.0), 2),
-        ((1.0, -1.0, 2.0, 4.0), 1),
-    ],
+    [((1.0, 3.0), 3), ((1.0, -2.0), 4), ((2.0, 1.0, -3.0), 2), ((0.5, 2.5, 0.0), 2), ((1.0, -1.0, 2.0, 4.0), 1)],
 )
 def test_theorem_4_2_is_the_linear_programs_optimum(residual: tuple[float, ...], steps: int) -> None:
     """Over laws with mean 0 and one variance v, free, on a grid that holds +-h: h z and -h z, half each."""
@@ -310,9 +300,7 @@ def families(values: Floats2, residual: Floats) -> float:
 
 
 def of_greedy(values: Floats2, residual: Floats, seed: int) -> float:
-    order, norms, products = np.empty(values.shape, np.uint8), np.empty(values.shape[1]), np.empty(values.shape[1])
-    shuffle(np.uint64(reference.draw(7, seed)), order)
-    greedy_swaps(values, residual, order, norms, products, 3, 5)
+    order = make(values, residual, reference.draw(7, seed), passes=5).order
     held = np.take_along_axis(values, order.astype(np.intp), axis=1).T
     return float(second_moment_cost(held, residual).mean())
 

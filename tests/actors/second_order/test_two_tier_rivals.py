@@ -173,10 +173,8 @@ def test_the_length_is_the_expected_component_and_kept_the_best(epsilon: Fractio
         return float(integrate.quad(above, 0, 1, limit=200)[0])
 
     sums = np.cumsum([expected(rank) for rank in range(1, vectors + 1)])
-    lengths = [
-        choice_channel(epsilon, choices=2 * vectors, best_count=kept).contrast * total
-        for kept, total in enumerate(sums, 1)
-    ]
+    channels = [choice_channel(epsilon, choices=2 * vectors, best_count=kept) for kept in range(1, vectors + 1)]
+    lengths = [channel.contrast * total for channel, total in zip(channels, sums, strict=True)]
     assert channel.length == pytest.approx(max(lengths), rel=1e-6)
     assert lengths[channel.choice.best_count - 1] == pytest.approx(max(lengths), rel=1e-7)
 
@@ -213,9 +211,7 @@ def test_the_coin_divides_all_answers_into_the_kept_ones_and_the_others(vector: 
     assert best | other == set(range(channel.choice.choices))
     assert not best & other
     if np.linalg.norm(vector) == 1:
-        near = {
-            answer: (1 - 2 * (answer % 2)) * candidate(QUERY, 5, answer // 2, 6) @ vector for answer in best | other
-        }
+        near = {one: (1 - 2 * (one % 2)) * candidate(QUERY, 5, one // 2, 6) @ vector for one in best | other}
         assert min(near[answer] for answer in best) > max(near[answer] for answer in other)
 
 
@@ -227,11 +223,9 @@ def streams(words: Words, lanes: Words) -> Words:
     return np.asarray(word ^ (word >> np.uint64(31)))
 
 
-def oracle(
-    device: Ints | Words, vectors: int, dimension: int
-) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+def oracle(devices: Ints, vectors: int, dimension: int) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
     """Candidates by the Gaussian's inverse itself and not by the table, shape (devices, vectors, dimension)."""
-    own = np.array([device_streams(candidates_key(QUERY), int(one), 1)[0] for one in device], np.uint64)
+    own = np.array([device_streams(candidates_key(QUERY), int(one), 1)[0] for one in devices], np.uint64)
     words = streams(own[:, None], np.arange(vectors * dimension, dtype=np.uint64)[None, :])
     sizes = -special.ndtri(((words >> np.uint64(1)) | np.uint64(1)).astype(np.float64) * 2.0**-64)
     found = np.where(words & np.uint64(1), sizes, -sizes).reshape(-1, vectors, dimension)
@@ -282,10 +276,7 @@ def test_devices_follow_the_channel() -> None:
 def released(vector: Floats, channel: CapChannel) -> Floats2:
     """What the server reads from the answers of 20,000 devices."""
     told = named(np.tile(vector, (20_000, 1)), channel, QUERY, tiers.coins(20_000)).tolist()
-    rows = [
-        candidate(QUERY, device, answer // 2, vector.size) * (1 - 2 * (answer % 2))
-        for device, answer in enumerate(told)
-    ]
+    rows = [candidate(QUERY, k, answer // 2, vector.size) * (1 - 2 * (answer % 2)) for k, answer in enumerate(told)]
     return np.array(rows) / channel.length
 
 

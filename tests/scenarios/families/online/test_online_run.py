@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from runs import write_movielens
 
-from actors.lying.crowds import LyingVoters
+from actors.lying.devices import LyingVoters
 from benchmarks.victims import below
 from coordinator.protocol.ballots import Ballot
 from coordinator.protocol.coins import as_words

@@ -16,7 +16,7 @@ from boundary import SEED, shows_a_secret
 from runs import holds_within
 from tiers import SECRET, WILLING, features, private, query, rated
 
-from actors.lying.crowds import LOUD, Poison, PoisoningCohort, poisoned
+from actors.lying.devices import LOUD, Poison, PoisoningCohort, poisoned
 from actors.second_order.cohort import PrivateCohort
 from benchmarks.victims import alive, below
 from coordinator.protocol.arrays import Floats2
