@@ -157,8 +157,7 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
         rate = (share * channel.if_one + (1 - share) * channel.if_zero) / COIN
         return np.full(channel.count, round(devices * rate), np.int64)
     mean = np.array([[cell / COIN for cell in row] for row in channel.rows]).mean(axis=0)
-    sums: Ints = np.rint(devices * mean).astype(np.int64)
-    return sums
+    return np.asarray(np.rint(devices * mean).astype(np.int64))
 
 
 def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:

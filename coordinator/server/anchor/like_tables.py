@@ -80,8 +80,7 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
 def guess_rates(query: Query) -> Floats2:
     """Return how probably devices that guess a class like each item, as the query's own guess has it, shape (K, N)."""
     guess = query.arrays[GUESS] / GUESS_UNIT
-    rates: Floats2 = scipy.special.expit(guess[1::2] - guess[0::2])
-    return rates
+    return scipy.special.expit(guess[1::2] - guess[0::2])
 
 
 def passing(query: Query, *, rated: int) -> Floats2:
@@ -195,8 +194,7 @@ def _ties(rounds: int, tie: float) -> Floats:
 
 
 def _softmax(odds: Floats2) -> Floats2:
-    shares: Floats2 = scipy.special.softmax(odds, axis=1)
-    return shares
+    return scipy.special.softmax(odds, axis=1)
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
@@ -288,8 +286,7 @@ def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
 
 
 def _whole(values: Floats2) -> Indices2:
-    integers: Indices2 = np.rint(values).astype(np.int32)
-    return integers
+    return np.rint(values).astype(np.int32)
 
 
 LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least
@@ -320,8 +317,7 @@ class InitialAnchors:
         guesses = np.argmax(scores + 1e-9 * coins.random(scores.shape), axis=1)
         joint_counts = np.full((classes, classes), 0.5)
         np.add.at(joint_counts, (guesses, own), 1.0)
-        rates_given_guess: Floats2 = joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes
-        return rates_given_guess
+        return np.asarray(joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes)
 
 
 def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
@@ -371,8 +367,7 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
         root = math.sqrt(classes) * (vectors * np.sqrt(values)) @ vectors.T
         rates = np.resize(root, (classes, len(moments)))
         rates = rates - rates.mean(axis=0)
-    likes: Floats2 = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
-    return likes
+    return np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
@@ -500,8 +495,7 @@ class TableLearner:
         if classes == 2:
             rates[:, 1] = 1 - rates[:, 0]
         rates = np.clip(rates, 0.02, 0.98)
-        shares: Floats = rates / rates.sum(axis=1, keepdims=True)
-        return shares
+        return np.asarray(rates / rates.sum(axis=1, keepdims=True))
 
     def _need(self, reading: RoundEstimates, fit: TableFit) -> Floats:
         """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
@@ -509,8 +503,7 @@ class TableLearner:
         gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
         doubt = np.clip(1 - fit.clusters.max(axis=1), 1e-12, 1 - 1e-12)
         missing = math.log(self.design.items / self.failure) - np.log((1 - doubt) / doubt)
-        need: Floats = np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12)
-        return need
+        return np.asarray(np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12))
 
     def ask(self, belief: TableBelief, *, kind: int | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""

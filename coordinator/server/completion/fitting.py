@@ -94,8 +94,7 @@ def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
     """Return rows of which none is longer than a vector of signs of the public size."""
     longest = features.common_h * np.sqrt(features.items)
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    clipped: Floats2 = rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny))
-    return clipped
+    return np.asarray(rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny)))
 
 
 ROWS = 500  # Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k
@@ -171,8 +170,7 @@ def _start(items: int, width: int, near: Floats2 | None) -> Floats2:
 
 
 def _orthonormal(columns: Floats2) -> Floats2:
-    basis: Floats2 = np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
-    return basis
+    return np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
 
 
 def _product(crowd: Crowd, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
@@ -215,8 +213,7 @@ def alternate(
         weights = (counts + 1) / (counts + 1).mean()
         values, directions = np.linalg.eigh(gram)
         vectors = ((crossed @ directions) / (np.maximum(values, 0) + kappa * weights[:, None])) @ directions.T
-        balanced: Floats2 = vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors)
-        return balanced
+        return np.asarray(vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors))
 
 
 def _balance(tastes: Floats2, items: Floats2) -> Floats2:
@@ -238,8 +235,7 @@ def _root(moment: Floats2) -> Floats2:
     lengths = np.sqrt(np.diag(moment))
     units = np.where(lengths > 0, lengths, 1.0)
     values, directions = np.linalg.eigh(moment / units[:, None] / units)
-    root: Floats2 = lengths[:, None] * directions * np.sqrt(np.maximum(values, 0))
-    return root
+    return np.asarray(lengths[:, None] * directions * np.sqrt(np.maximum(values, 0)))
 
 
 SHRINK = 3.0  # Number of ratings at the overall mean that are added to every item's ratings before its mean is taken

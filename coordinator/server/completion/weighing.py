@@ -92,8 +92,7 @@ class Weighing:
         for fold in self.folds:
             owners = np.repeat(np.arange(counts.size), counts)
             sums += np.bincount(owners, squared_errors(features, fold.seen, fold.targets), minlength=counts.size)
-        errors: Floats = sums[counts > 0] / (len(self.folds) * counts[counts > 0])
-        return errors
+        return sums[counts > 0] / (len(self.folds) * counts[counts > 0])
 
 
 def surest(errors: Floats2) -> int:

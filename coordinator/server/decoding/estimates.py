@@ -135,14 +135,12 @@ class PublicCounts:
 
 def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return the unbiased estimate of every value's share, ``(C / n - q) / (p - q)``; 0 where nobody answered."""
-    estimate: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
-    return estimate
+    return (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
 
 
 def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return shares for computing variances; one is added to each count, so that no variance is 0."""
-    estimate: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
-    return estimate
+    return np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
 
 
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:

@@ -190,8 +190,7 @@ def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
     """Return log P(cluster, estimate) of every item at these levels and shares, shape (N, L)."""
     with np.errstate(divide="ignore"):
         prior = np.log(mixture.shares)
-    logs: Floats2 = prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
-    return logs
+    return prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
 
 
 def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
@@ -20,7 +20,6 @@ from coordinator.protocol.mechanisms.sets import (
     MOST_LIKES,
     TOGETHER,
     Pairs,
-    padded_values,
     pairs_of,
     together,
 )
@@ -30,10 +29,11 @@ from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, Worl
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
-    FrequencyDesign,
     FrequencyHalf,
+    Subset,
     design_fields,
     subset_rates,
+    subset_supports,
 )
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import (
@@ -43,7 +43,6 @@ from coordinator.server.statistics.counts import (
     SIZED,
     SIZED_TOP,
     GroupStatistic,
-    Rates,
     counted,
     of_group,
 )
@@ -260,8 +259,7 @@ class LikedPairs(GroupedSets):
         if not self.ranks_first:
             return None
         counts = statistic.ranked[: self.items]
-        top: Indices = np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
-        return top
+        return np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
@@ -352,11 +350,7 @@ class PairsHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        from coordinator.server.statistics.slices import subset_counts
-
-        subset_size = int(query.parameters[CHOSEN])
-        counts = subset_counts(query, release, values=Pairs().values(query), subset_size=subset_size)
-        return of_group(group_of(query), counted(query, release, counts))
+        return of_group(group_of(query), counted(query, release, subset_supports(query, release)))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
@@ -431,24 +425,21 @@ class SetSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LikedSet(FrequencyDesign):
+class LikedSet(Subset):
     """A report speaks for the values that it names, each of which may be one of several of the device's own.
 
     Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
     """
 
-    # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
-    # `count_moments.best_sizes`
+    # Values w of every device's set; 0 for as many as have the least noise, see `count_moments.best_sizes`
     padded: int = 0
-    subset_size: int = 0
 
     name: ClassVar[str] = "set"
 
     def __post_init__(self) -> None:
-        FrequencyDesign.__post_init__(self)
-        for name, size in (("padded", self.padded), ("chosen", self.subset_size)):
-            if size > self.items:
-                raise InputError(f"{name} is {size}; it must be at most the number of items, {self.items}")
+        Subset.__post_init__(self)
+        if self.padded > self.items:
+            raise InputError(f"padded is {self.padded}; it must be at most the number of items, {self.items}")
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
@@ -458,11 +449,6 @@ class LikedSet(FrequencyDesign):
             values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
         )
         return {PADDED: own, CHOSEN: subset_size}
-
-    @staticmethod
-    def reports(query: Query) -> Rates:
-        """Return `subset_rates`."""
-        return subset_rates(query)
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
@@ -475,12 +461,8 @@ class LikedSet(FrequencyDesign):
 class SetHalf(FrequencyHalf):
     """The set mechanism on the server."""
 
-    name = "set"
-    title = "set mechanism"
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
     all_policies_with = "set counted_group for groups"
-    settings = SetSettings
-    asking = LikedSet
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
         """Return the policies: with a counted group there are groups of devices, and one way of asking."""
@@ -514,12 +496,6 @@ class SetHalf(FrequencyHalf):
         """Return the model, with popularity of devices and of people whose ratings are public."""
         return with_public(super().learn(statistic, queries, how), queries, how)
 
-    def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices named each value, dummies behind the items."""
-        from coordinator.server.statistics.slices import subset_counts
-
-        return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
-
     def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
         """Return the moments of one round about all items, for each cluster; none with a counted group."""
         return None if settings.counted_group else super().moments(settings, world)
@@ -531,4 +507,4 @@ class SetHalf(FrequencyHalf):
         return set_shares(block, int(query.parameters[PADDED])), None
 
 
-SERVER = (PairsHalf(), SetHalf())
+SERVER = (PairsHalf(), SetHalf("set mechanism", LikedSet, SetSettings))

@@ -401,8 +401,7 @@ def pair_agreement(
         liked = one_rated * (shares @ like)
         private = 1 - liked[:, None] - liked[None, :] + 2 * both_rated * both_liked
     contrast = 1.0 if math.isinf(epsilon) else math.tanh(epsilon / 2)
-    released: Floats = 0.5 + contrast * (private - 0.5)
-    return released
+    return np.asarray(0.5 + contrast * (private - 0.5))
 
 
 def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int) -> BlockSignal:

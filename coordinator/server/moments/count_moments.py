@@ -85,8 +85,7 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
             terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
         whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
         transformed = terms.sum(axis=1) / whole
-    masses: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
-    return masses
+    return np.clip(np.fft.ifft(transformed).real, 0, 1)
 
 
 def set_shares(block: BlockParameters, padded: int) -> Floats:

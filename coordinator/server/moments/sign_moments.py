@@ -71,8 +71,7 @@ def _best_of(own: int, vectors: int) -> Floats:
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
     reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)
-    sums: Floats = np.cumsum(reach @ steps)
-    return sums
+    return np.cumsum(reach @ steps)
 
 
 def _more(count: Ints, trials: int, chance: Floats | float) -> Floats:
@@ -132,14 +131,12 @@ class Reach:
     @property
     def slope(self) -> Floats:
         """How the mean of ``H S`` changes with ``2 b - 1``, for devices that rated the item and tell the truth."""
-        half: Floats = (self.liked + self.disliked) / 2
-        return half
+        return (self.liked + self.disliked) / 2
 
     @property
     def offset(self) -> Floats:
         """That mean where ``2 b - 1`` is 0."""
-        half: Floats = (self.liked - self.disliked) / 2
-        return half
+        return (self.liked - self.disliked) / 2
 
 
 def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:

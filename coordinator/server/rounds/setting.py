@@ -48,8 +48,7 @@ def most_moved(rates: Floats) -> Floats:
     """Return by how much one sign moves weighted estimates, counted from the middle of two levels."""
     # With the contrast c, whose square the rate is, a sign S adds c S to the estimate times its information, and c^2
     # times the middle is taken off; levels lie between -1 and 1.
-    bound: Floats = np.sqrt(rates) + rates
-    return bound
+    return np.sqrt(rates) + rates
 
 
 POOLED = "a design that can follow policy eliminate"

@@ -138,8 +138,7 @@ class PairStatistic(Statistic):
     def affinity(self, centre: float) -> Floats:
         """Return ``A``: the symmetric matrix of ``sum_u (S_u - centre)`` over the devices asked about each pair."""
         upper = self.agreed - centre * self.pairs
-        matrix: Floats = upper + upper.T
-        return matrix
+        return upper + upper.T
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:

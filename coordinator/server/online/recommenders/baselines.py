@@ -55,8 +55,7 @@ class ByVotes(Unweighted):
     def chances(self, sums: Floats) -> Floats:
         """Return the function's values as shares."""
         weights = self.share(sums)
-        shares: Floats = weights / weights.sum()
-        return shares
+        return np.asarray(weights / weights.sum())
 
 
 def exponential(promise: Promise) -> ByVotes:
