@@ -177,9 +177,10 @@ class SpectralStart:
         return self.edge >= ENOUGH
 
 
-def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
-    """Return the users of the first look at pairs of ``pool_items`` items; infinitely many if nobody rated two."""
-    contrast = pair_contrast(pool_items, items=items, rated=rated, epsilon=epsilon)
+def first_look(design: AnchorSensing, *, public_seed: bytes, epsilon: Epsilon) -> float:
+    """Return the users of the first look at pairs of the pool's items; infinitely many if nobody rated two."""
+    pool_items = design.pool(public_seed).size
+    contrast = pair_contrast(pool_items, items=design.items, rated=design.rated, epsilon=epsilon)
     return FIRST_LOOK / (pool_items * contrast**2) if contrast else math.inf
 
 

@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, Expected, FirstOrder, added, merged
+from coordinator.server.completion.crowd import Crowd, Expected, added, merged
 from coordinator.server.completion.mechanisms import half_of
 from coordinator.server.decoding.threads import one_thread
 
@@ -102,12 +102,8 @@ MOMENT_ITEMS = 500  # Otherwise, up to so many items, the second moment itself i
 OVERSAMPLE = 10  # Extra columns of subspace iteration beside the wanted ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spectrum:
-    """Singular values, descending, and right singular vectors of the rows."""
-
-    values: Floats  # shape (q,)
-    vectors: Floats2  # shape (m, q); Orthonormal columns
+# Singular values, descending, and right singular vectors of the rows, orthonormal columns; shapes (q,) and (m, q)
+Spectrum = tuple[Floats, Floats2]
 
 
 def spectrum_of(
@@ -131,7 +127,7 @@ def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spe
     for rows in book.blocks() if weight else ():
         moment += weight * (rows.T @ rows)
     values, vectors = linalg.eigh(moment, subset_by_index=(max(0, crowd.items - rank), crowd.items - 1))
-    return Spectrum(values=np.sqrt(np.maximum(values[::-1], 0)), vectors=np.ascontiguousarray(vectors[:, ::-1]))
+    return np.sqrt(np.maximum(values[::-1], 0)), np.ascontiguousarray(vectors[:, ::-1])
 
 
 def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
@@ -149,7 +145,7 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
     for block in blocks:
         vectors += root * (block.T @ left[at : at + len(block)])
         at += len(block)
-    return Spectrum(values=values, vectors=vectors / values)
+    return values, vectors / values
 
 
 def _of_subspace(
@@ -187,7 +183,7 @@ def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
     inner = block.T @ shifted
     root = linalg.cholesky((inner + inner.T) / 2, lower=True)
     left, values, _ = linalg.svd(linalg.solve_triangular(root, shifted.T, lower=True).T, full_matrices=False)
-    return Spectrum(values=np.sqrt(np.maximum(np.square(values) - shift, 0)), vectors=left)
+    return np.sqrt(np.maximum(np.square(values) - shift, 0)), left
 
 
 def alternate(
@@ -268,14 +264,13 @@ class Iteration:
     seconds: float  # Duration of the iteration
 
 
-def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
-    """Return every item's shrunken mean over public ratings, shape (m,), and the sums that it comes from."""
-    total = merged(crowd.ask("first_order"))
-    ratings = int(total.counts.sum())
-    if ratings == 0:
+def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, Floats]:
+    """Return every item's shrunken mean over public ratings, and the number of its ratings, shape (m,) each."""
+    counts, sums = added(crowd.ask("first_order"))
+    if not counts.any():
         raise InputError("public users have 0 ratings to learn from; make more users public")
-    overall = total.sums.sum() / ratings
-    return (total.sums + shrink * overall) / (total.counts + shrink), total
+    overall = sums.sum() / counts.sum()
+    return (sums + shrink * overall) / (counts + shrink), counts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -292,7 +287,7 @@ def begin(
     crowd: Crowd, fitting: Fitting, *, lowest: float, highest: float, scale: tuple[float, ...] | None
 ) -> FittedModel:
     """Return a model before the first iteration: item means and V = 0."""
-    mean, first_order = centre(crowd)
+    mean, counts = centre(crowd)
     degree = crowd.ratings / max(crowd.users, 1)
     features = ItemFeatures(
         mean=mean,
@@ -304,7 +299,7 @@ def begin(
         common_h=0.0,
         mean_degree=degree if fitting.weighted else None,
     )
-    return FittedModel(features=features, counts=first_order.counts.astype(np.float64), near=None, steps=[])
+    return FittedModel(features=features, counts=counts, near=None, steps=[])
 
 
 def iterate(
@@ -339,18 +334,12 @@ def item_weights(features: ItemFeatures, counts: Floats) -> Floats:
 
 def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseBook, weight: float) -> Floats2:
     rank = min(fitting.rank, crowd.items)
-    spectrum = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
-    model.near = spectrum.vectors
-    count = min(rank, spectrum.values.size)
-    sizes = (
-        spectrum.values[:count] if fitting.mstep == "keep" else np.maximum(spectrum.values[:count] - fitting.kappa, 0)
-    )
+    values, model.near = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
+    sizes = values[:rank] if fitting.mstep == "keep" else np.maximum(values[:rank] - fitting.kappa, 0)
     vectors = np.zeros((crowd.items, rank))
-    vectors[:, :count] = spectrum.vectors[:, :count] * np.sqrt(sizes)
-    if not (weight and book.rows()):
-        vectors[model.counts == 0] = (
-            0.0  # exactly 0, because the sign of a rounding error would be no fair coin on a device
-        )
+    vectors[:, : sizes.size] = model.near[:, : sizes.size] * np.sqrt(sizes)
+    if not (weight and book.rows()):  # exactly 0: the sign of a rounding error would be no fair coin on a device
+        vectors[model.counts == 0] = 0.0
     return vectors
 
 

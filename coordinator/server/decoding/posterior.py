@@ -288,13 +288,18 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
     return scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
 
 
+def unsure(expected: Floats, clusters: int) -> Posterior:
+    """Return the posterior of a server that can decide nothing; below 0 the second cluster is expected."""
+    doubt = np.full(expected.size, 1 - 1 / clusters)
+    cluster = (expected < 0).astype(np.int32)
+    return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=None, apart=False)
+
+
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
     """Return the posterior from mixtures that fit the estimates with their known noise."""
     observed = estimates.information > 0
     if not observed.all():
-        unsure = np.full(observed.size, 1 - 1 / clusters)
-        nothing = np.zeros(observed.size)
-        return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
+        return unsure(np.zeros(observed.size), clusters)
     value, error = estimates.value, estimates.error
     sample = _sample_of(observed.size)
     mixtures = fits(value[sample], error[sample], clusters)
