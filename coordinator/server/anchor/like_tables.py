@@ -77,12 +77,6 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
     )
 
 
-def guess_rates(query: Query) -> Floats2:
-    """Return how probably devices that guess a class like each item, as the query's own guess has it, shape (K, N)."""
-    guess = query.arrays[GUESS] / GUESS_UNIT
-    return scipy.special.expit(guess[1::2] - guess[0::2])
-
-
 def passing(query: Query, *, rated: int) -> Floats2:
     """Return G_k of every number that an item may add, with its sign, shape (2 K, N).
 
@@ -90,7 +84,8 @@ def passing(query: Query, *, rated: int) -> Floats2:
     of one rating's, which Fourier transforms find exactly.
     """
     counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
-    rates, probabilities = guess_rates(query), np.zeros((len(counts), query.items))
+    guess, probabilities = query.arrays[GUESS] / GUESS_UNIT, np.zeros((len(counts), query.items))
+    rates = scipy.special.expit(guess[1::2] - guess[0::2])  # how probably devices that guess a class like each item
     for k in range(len(rates)):
         own = counts[2 * k : 2 * k + 2]
         chances = np.stack([1 - rates[k], rates[k]]) * sensed / query.items
@@ -166,7 +161,8 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     errors = np.zeros((clusters, rounds, classes, classes))
     for _ in range(STEPS):
         off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)
-        membership = _softmax(early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2)
+        odds = early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2
+        membership = scipy.special.softmax(odds, axis=1)
         shares = (membership.sum(axis=0) + SHARE_ITEMS) / (items + clusters * SHARE_ITEMS)
         for c in range(clusters):
             own = weighted * membership[:, c]
@@ -182,7 +178,8 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     misfit = np.where(
         users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0
     )
-    return TableFit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
+    membership = scipy.special.softmax(early + np.log(shares) - misfit.sum(axis=0) / 2, axis=1)
+    return TableFit(clusters=membership, tables=tables, errors=errors)
 
 
 def _ties(rounds: int, tie: float) -> Floats:
@@ -191,10 +188,6 @@ def _ties(rounds: int, tie: float) -> Floats:
     precision: Floats = steps.T @ steps
     precision[0, 0] += 1 / FIRST**2
     return precision
-
-
-def _softmax(odds: Floats2) -> Floats2:
-    return scipy.special.softmax(odds, axis=1)
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
@@ -240,8 +233,8 @@ def turned_tables(
     counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
     return Tables(
         prior=np.zeros(classes, np.int32),
-        guess=_whole(GUESS_UNIT * guess),
-        counts=_whole(np.clip(COUNT_UNIT * counts, -MOST_UNITS * COUNT_UNIT, MOST_UNITS * COUNT_UNIT)),
+        guess=np.rint(GUESS_UNIT * guess).astype(np.int32),
+        counts=np.rint(COUNT_UNIT * np.clip(counts, -MOST_UNITS, MOST_UNITS)).astype(np.int32),
         lean=np.zeros(classes, np.int32),
         sensed=_sensed(rates, shares, decided, control),
     )
@@ -283,10 +276,6 @@ def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
     sensed[pool] = levels
     counts = np.repeat(np.array([[-1], [1]], np.int32), items, axis=1)
     return Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
-
-
-def _whole(values: Floats2) -> Indices2:
-    return np.rint(values).astype(np.int32)
 
 
 LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least

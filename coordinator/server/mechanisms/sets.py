@@ -362,9 +362,10 @@ class PairsHalf(ServerHalf):
         by_group = {group_of(query): query for query in queries if together(query)}
         counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
         # Where rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
-        # nobody ranked items, all are alike.
+        # nobody ranked items, all are alike, and any share of devices may like one.
         if not counts_of:
-            return unknown(queries[0].items, how.clusters)
+            nothing, unsure = np.zeros(queries[0].items, np.int32), np.ones(queries[0].items)
+            return Model(cluster=nothing, score=nothing.astype(float), error=unsure, clusters=how.clusters)
         (first, (rates, counts)), *_ = counts_of.items()
         value, error = popularity(by_group[first], rates, counts)
         near = None
@@ -395,14 +396,6 @@ class PairsHalf(ServerHalf):
 def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
     """Return a model of devices' sets, with popularity weighed with that of people whose ratings are public."""
     return model if how.public is None else how.public.weighed(model, int(queries[-1].parameters[PADDED]))
-
-
-def unknown(items: int, clusters: int) -> Model:
-    """Return the model of a server that got no answers: any share of devices may like an item."""
-    from coordinator.server.decoding.line import kmeans_on_line
-
-    score = np.zeros(items)
-    return Model(cluster=kmeans_on_line(score, clusters), score=score, error=np.ones(items), clusters=clusters)
 
 
 def group_of(query: Query) -> str:

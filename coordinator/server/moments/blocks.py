@@ -73,9 +73,11 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     logs = np.log(factors[present])
     target = min(power, degree - 0.5) / degree
     centre = float(logit(target))
-    tilt = root_between(
-        lambda tilt: _excess(tilt, logs, counts, target), centre - float(logs.max()) - 1, centre - float(logs.min()) + 1
-    )
+
+    def excess(tilt: float) -> float:  # mean of the tilted distribution as a share of its range, less the target
+        return float(counts @ expit(logs + tilt) / counts.sum()) - target
+
+    tilt = root_between(excess, centre - float(logs.max()) - 1, centre - float(logs.min()) + 1)
     chance, rest = expit(logs + tilt), expit(-logs - tilt)
     deviation = math.sqrt(float(counts @ (chance * rest)))
     steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
@@ -85,11 +87,6 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     phase = np.arctan2(chance * np.sin(angles), 1 - 2 * chance * half) @ counts - power * angles[:, 0]
     mass = (1 + 2 * float(np.exp(size) @ np.cos(phase))) / steps
     return float(np.logaddexp(0, logs + tilt) @ counts) - power * tilt + math.log(mass)
-
-
-def _excess(tilt: float, logs: Floats, counts: Floats, target: float) -> float:
-    """Mean of the tilted distribution as a share of its range, less the target."""
-    return float(counts @ expit(logs + tilt) / counts.sum()) - target
 
 
 DECODERS = ("paper", "centred")

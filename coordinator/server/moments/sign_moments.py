@@ -176,17 +176,15 @@ def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
 
 def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
     """Return P(|X| = x) for x = 0 to ``2 CENTRE_UNIT``, a row for each row of ``share``, the law of a term's size."""
-    others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
-    chance = scipy.stats.hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
-    likely = chance > chance.max() * 1e-15
-    others, chance = others[likely], chance[likely]
+    fewest, chance = hypergeometric_masses(items - 1, pool - 1, rated - 1)
+    chance = chance[: np.flatnonzero(chance > chance.max() * 1e-15)[-1] + 1]  # of the other ratings in the pool
     sizes = share.shape[1]
-    ring = 1 << int(2 * (sizes - 1) * max(int(others[-1]), 1) + sizes).bit_length()
+    ring = 1 << int(2 * (sizes - 1) * max(fewest + chance.size - 1, 1) + sizes).bit_length()
     term = np.zeros((len(share), ring))
     term[:, :sizes] += share / 2
     term[:, -np.arange(sizes)] += share / 2
     wave = np.fft.rfft(term).real
-    law = np.fft.irfft(_polynomial(chance, int(others[0]), wave), ring)
+    law = np.fft.irfft(_polynomial(chance, fewest, wave), ring)
     masses: Floats2 = np.clip(law[:, :sizes], 0, None)
     masses[:, 1:] *= 2
     return masses

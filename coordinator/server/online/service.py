@@ -279,7 +279,11 @@ class Line:
 
     def enter(self, service: Service) -> Indices:
         """Announce a service; see `ServiceTransport`."""
-        return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
+
+        def check(block: Block, electors: Indices) -> None:
+            check_electors(electors, block.first, block.stop)
+
+        return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), check))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         """Collect votes; see `ServiceTransport`."""
@@ -301,10 +305,6 @@ class Line:
         offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)
-
-
-def _check_entered(block: Block, electors: Indices) -> None:
-    check_electors(electors, block.first, block.stop)
 
 
 def _check_liked(_: Block, liked: bool) -> None:
