@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -174,16 +174,9 @@ def parameters(rated: int) -> BlockParameters:
     return BlockParameters(rated=rated, like=like, class_shares=np.array([0.25, 0.75]), cluster_sizes=SIZES)
 
 
-def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int, int]]]:
+def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int, bool]]]:
     """Every (probability, ratings) of one user."""
-    subsets = list(combinations(range(5), model.rated))
-    for share, row in zip(model.class_shares.tolist(), model.like.tolist(), strict=True):
-        for subset in subsets:
-            for values in product((0, 1), repeat=model.rated):
-                chance = share / len(subsets)
-                for item, value in zip(subset, values, strict=True):
-                    chance *= row[CLUSTER[item]] if value else 1 - row[CLUSTER[item]]
-                yield chance, dict(zip(subset, values, strict=True))
+    return worlds.holdings(model.like.tolist(), model.class_shares.tolist(), CLUSTER, model.rated)
 
 
 def enumerated(model: BlockParameters, name: str, epsilon: float, *, public: bool) -> Floats:

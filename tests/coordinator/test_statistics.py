@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -376,16 +375,6 @@ LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))
 SHARES = (0.25, 0.75)
 
 
-def rated_and_liked(items: int, rated: int) -> Iterator[tuple[float, dict[int, int]]]:
-    """Everything that a device can hold, +1 a like and -1 a dislike, and its probability; two user classes."""
-    subsets = list(itertools.combinations(range(items), rated))
-    for share, row in zip(SHARES, LIKES, strict=True):
-        for subset in subsets:
-            for told in itertools.product((1, -1), repeat=rated):
-                chances = (row[item] if like > 0 else 1 - row[item] for item, like in zip(subset, told, strict=True))
-                yield share * math.prod(chances) / len(subsets), dict(zip(subset, told, strict=True))
-
-
 def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> list[float]:
     """``E[H_i S]`` of the pool's items, the first ones: over ratings, signs of all vectors, and what is released."""
     channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
@@ -398,10 +387,10 @@ def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsil
         found: Floats = row[::2] - row[1::2]
         return found
 
-    for chance, held in rated_and_liked(items, rated):
+    for chance, held in worlds.holdings(LIKES, SHARES, range(items), rated):
         for matrix in matrices:
             signs = [matrix[a * pool : (a + 1) * pool] for a in range(vectors)]
-            sums = tuple(sum(one[item] * told for item, told in held.items() if item < pool) for one in signs)
+            sums = tuple(sum(one[item] * (2 * like - 1) for item, like in held.items() if item < pool) for one in signs)
             found += chance * (preferred(sums) @ np.array(signs))
     return [float(one) / len(matrices) for one in found]
 

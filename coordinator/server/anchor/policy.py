@@ -83,8 +83,8 @@ class AnchorPolicy:
             return setting.ask(state, users=users_on_grid(users))
         course = history_of(rounds)
         belief = self.learner.believe(course)
-        if (users := more_pairs(course, PAIR_AGAIN, stands=belief.start.stands)) is not None:
-            return setting.ask(state, users=users_on_grid(users))
+        if (more := more_pairs(course, PAIR_AGAIN, stands=belief.start.stands)) is not None:
+            return setting.ask(state, users=users_on_grid(more))
         if course.turned and pairs_failed(course, belief):
             return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
@@ -139,8 +139,8 @@ class TablePolicy:
         if not course.pairs and not self._by_signs(course):
             return setting.ask(state, users=users_on_grid(self._first_look()))
         belief = self.learner.believe(course)
-        if course.pairs and (users := more_pairs(course, TABLE_AGAIN, stands=belief.first.stands)) is not None:
-            return setting.ask(state, users=users_on_grid(users))
+        if course.pairs and (more := more_pairs(course, TABLE_AGAIN, stands=belief.first.stands)) is not None:
+            return setting.ask(state, users=users_on_grid(more))
         if course.turned and tables_failed(course, belief, self._usual()):
             users = (TABLE_AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
             return setting.ask(state, users=users_on_grid(users))

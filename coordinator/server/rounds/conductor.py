@@ -99,8 +99,8 @@ class ServerSpec(Protocol[R, O_co]):
 
 def run_rounds(process: ServerProcess[R, O_co], keep: Callable[[R], None], earlier: Iterable[R] = ()) -> O_co:
     """Take in stored rounds, run all further ones, call ``keep`` after each, and return the result."""
-    for over in earlier:
-        process.replay(over)
+    for stored in earlier:
+        process.replay(stored)
     while (over := process.run_round()) is not None:
         keep(over)
     return process.outcome()

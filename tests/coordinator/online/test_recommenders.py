@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, chi_square_fits
 from thoroughness import examples
+from written import Written, liking, served
 
-from coordinator.protocol.arrays import Bits, Bits2, Bools2, Indices
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.arrays import Bits
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.electorate import Electorate
 from coordinator.server.online.recommenders import (
@@ -28,7 +28,7 @@ from coordinator.server.online.recommenders import (
     named_recommenders,
     recommender_of,
 )
-from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
+from coordinator.server.online.service import by_coin
 from coordinator.server.online.weighting import Weighting
 
 SOUND = [RULES["total"], RULES["wide"], RULES["lean"]]
@@ -341,40 +341,8 @@ def test_lemma_b_fails_for_slightly_smaller_constants(sharp: bool) -> None:
     assert 2 * most["any"] == pytest.approx(1.417 if sharp else 1.204, abs=1e-3)
 
 
-Rows = Sequence[Sequence[int]]
 WEIGHTED = ("multiplicative-weights", "dsybil")
 KEEPERS = ("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-wide")
-
-
-class Written:
-    """Voters and a client whose votes and likes are written down."""
-
-    def __init__(self, votes: Rows, likes: Rows) -> None:
-        self.votes: Bits2 = np.array(votes, np.uint8).reshape(len(votes), -1)
-        self.likes: Bools2 = np.array(likes, np.bool_)
-
-    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
-        return np.arange(self.votes.shape[1], dtype=np.int32)
-
-    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        return self.votes[ballot.first : ballot.stop][:, electors]
-
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
-        return bool(self.likes[round_number, chosen])
-
-
-def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
-    """The liked objects of every round as rows of 0 and 1."""
-    return [[int(k in row) for k in range(objects)] for row in liked]
-
-
-def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
-    """A service that is over."""
-    rounds, objects = written.likes.shape
-    promise = Promise(**{"rounds": rounds, "objects": objects, **told})
-    announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
-    drawn = pick if callable(pick) else by_sequence(np.array(pick, np.uint8))
-    return serve(announced, promise, written, drawn)
 
 
 @dataclass
