@@ -30,23 +30,6 @@ GAUGES = {
 _RUN = "run"
 
 
-class Gauges:
-    """The gauges of one run, in the process of its coordinator; nothing but a `RunProgress` gets there.
-
-    They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
-    """
-
-    def __init__(self, run: str) -> None:
-        self._run = {_RUN: run}
-        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in GAUGES.items()}
-
-    def set(self, progress: RunProgress) -> None:
-        """Set the gauges; what is not known leaves its gauge as it is."""
-        for field, gauge in self._gauges.items():
-            if (value := getattr(progress, field)) is not None:
-                gauge.set(value, self._run)
-
-
 MOST_HELD, HELD_PAUSE = 16, 0.005
 """Most rounds that may wait to be stored, and the seconds after which the coordinator checks again."""
 
@@ -104,7 +87,10 @@ class Coordinator:
         self, plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
     ) -> None:
         admit(plan.own)
-        self._gauges = None if measured is None else Gauges(measured)
+        # gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers
+        names = {} if measured is None else GAUGES
+        self._run = {_RUN: measured or ""}
+        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in names.items()}
         self._fleet = RayFleet(devices, layout)
         self._process = plan.begin(self._fleet)
         self._rounds: deque[Any] = deque()
@@ -118,8 +104,9 @@ class Coordinator:
     def progress(self) -> RunProgress:
         """Return how far the rounds have come, and set Ray's metrics where these are on."""
         progress = replace(self._process.progress(), count=self._fleet.count)
-        if self._gauges is not None:
-            self._gauges.set(progress)
+        for field, gauge in self._gauges.items():  # nothing but numbers of `RunProgress` gets there
+            if (value := getattr(progress, field)) is not None:  # what is not known leaves its gauge as it is
+                gauge.set(value, self._run)
         return progress
 
     def retries(self) -> int:

@@ -167,9 +167,8 @@ class FrequencyHalf(ServerHalf):
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         rates, (liked, disliked) = self.asking.reports(query), self.shares(query, world.block)
-        if disliked is None:
-            return FrequencyMoments(level=liked, variance=rates.spread(liked))
-        return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
+        level = liked if disliked is None else liked - disliked
+        return FrequencyMoments(level=level, variance=rates.spread(liked, disliked))
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""

@@ -113,6 +113,17 @@ class GroupedSets(ABC):
         pool_items = self.items if pool is None else pool.size
         return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
+    def _of_items(
+        self, likes: tuple[float, ...], pool_items: int, epsilon: Epsilon, padded: int, subset_size: int
+    ) -> tuple[int, int, int]:
+        """Return the sizes of a query about single items, for devices that like so many of them, if that is known."""
+        from coordinator.server.moments.count_moments import best_sizes, sizes_for
+
+        if likes:
+            return 1, *sizes_for(likes, pool_items, epsilon=epsilon, padded=padded, subset_size=subset_size)
+        rated = min(self.rated, pool_items)
+        return 1, *best_sizes(pool_items, rated=rated, epsilon=epsilon, padded=padded, subset_size=subset_size)
+
     def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
         query = Query(
@@ -150,13 +161,7 @@ class CountedSet(GroupedSets):
 
     def query(self, *, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
-        from coordinator.server.moments.count_moments import best_sizes, sizes_for
-
-        if likes:
-            sizes = sizes_for(likes, self.items, epsilon=terms["epsilon"], subset_size=self.subset_size)
-        else:
-            sizes = best_sizes(self.items, rated=self.rated, epsilon=terms["epsilon"], subset_size=self.subset_size)
-        return self._query_of(terms, None, (1, *sizes))
+        return self._query_of(terms, None, self._of_items(likes, self.items, terms["epsilon"], 0, self.subset_size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,17 +293,10 @@ class LikedPairs(GroupedSets):
         self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
-        from coordinator.server.moments.count_moments import best_sizes, sizes_for
-
-        pool_items = self.items if pool is None else pool.size
-        paired = pool_items == self.top
-        if likes:
-            padded = self._sizes(likes, terms["epsilon"])[0] if paired else 0
-            sizes = sizes_for(likes, pool_items, epsilon=terms["epsilon"], padded=padded)
-        else:
-            padded = self.device_likes if paired else 0
-            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=terms["epsilon"], padded=padded)
-        return self._query_of(terms, pool, (1, *sizes))
+        pool_items, padded = self.items if pool is None else pool.size, 0
+        if pool_items == self.top:
+            padded = self._sizes(likes, terms["epsilon"])[0] if likes else self.device_likes
+        return self._query_of(terms, pool, self._of_items(likes, pool_items, terms["epsilon"], padded, 0))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""

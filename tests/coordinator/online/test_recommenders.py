@@ -12,9 +12,9 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from service_script import Written, liking, served
 from statistical import FALSE_ALARM, chi_square_fits
 from thoroughness import examples
-from written import Written, liking, served
 
 from coordinator.protocol.arrays import Bits
 from coordinator.protocol.errors import InputError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import reference
 from mortal import DEATHS, Actor, Fate, at, by_chance, lives, stand_in
+from service_script import Written, liking, served
 from thoroughness import sample
-from written import Written, liking, served
 
 from actors.host import DeviceHost
 from actors.keeper import Keeper
