@@ -130,12 +130,8 @@ def strays(gain: float = 1.0) -> float:
 
 @pytest.mark.statistical
 def test_devices_agree_as_a_reading_says() -> None:
-    """False alarm 1e-6."""
-    assert strays() < normal_radius(1)
-
-
-def test_a_reading_a_third_too_strong_is_noticed() -> None:
-    assert strays(4 / 3) > normal_radius(1)
+    """False alarm 1e-6; the twin, a reading a third too strong, is noticed."""
+    assert strays() < normal_radius(1) < strays(4 / 3)
 
 
 def rounds_of(
@@ -442,12 +438,11 @@ def anchor_strays(share: float = 1.0) -> float:
 
 @pytest.mark.statistical
 def test_turned_signs_agree_as_their_moments_say() -> None:
-    """False alarm 1e-6; errors of the simulated moments are up to a third of the answers'."""
-    assert anchor_strays() < normal_radius(1 + 1 / 3)
+    """False alarm 1e-6; errors of the simulated moments are up to a third of the answers'.
 
-
-def test_slopes_a_seventh_too_large_are_noticed() -> None:
-    assert anchor_strays(8 / 7) > normal_radius(1 + 1 / 3)
+    The twin, slopes a seventh too large, is noticed.
+    """
+    assert anchor_strays() < normal_radius(1 + 1 / 3) < anchor_strays(8 / 7)
 
 
 @pytest.mark.parametrize("name", ["clusters", "classes"])

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from coordinator.protocol.public_draws import item_queries, random_subset, revea
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of, no_release
+from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, round_users, toy_share
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, conduct
@@ -291,18 +293,23 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 
-@pytest.mark.parametrize("query", [asked(), *(reveals_asked(name, most=3, share=0.5) for name in NAMES)], ids=str)
-def test_blocks_merge_to_the_whole(query: Query) -> None:
+PAIRS = Pairwise(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+MERGED = [asked(), PAIRS, *(reveals_asked(name, most=3, share=0.5) for name in NAMES)]
+
+
+@pytest.mark.parametrize("query", MERGED, ids=str)
+def test_blocks_merge_to_the_whole_in_any_order(query: Query) -> None:
     ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5))
     release = answer(ratings, query, 0, 120)
     cuts = list(itertools.pairwise([0, 1, 9, 9, 70, 120]))
     parts = [answer(ratings, query, a, b) for a, b in cuts]
     np.testing.assert_array_equal(np.concatenate([part.unpacked() for part in parts]), release.unpacked())
     whole = aggregate(query, release)
-    merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in parts))
-    for counts in ("sensed", "scores") if isinstance(whole, ScoreStatistic) else ("pairs", "agreed"):
-        np.testing.assert_array_equal(getattr(merged, counts), getattr(whole, counts))
-    assert (merged.answered, merged.ones) == (120, whole.ones)
+    for order in (parts, parts[::-1]):
+        merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in order))
+        for counts in ("sensed", "scores") if isinstance(whole, ScoreStatistic) else ("pairs", "agreed"):
+            np.testing.assert_array_equal(getattr(merged, counts), getattr(whole, counts))
+        assert (merged.answered, merged.ones) == (120, whole.ones)
 
 
 @pytest.mark.statistical

@@ -364,11 +364,6 @@ def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], li
         RunSpec(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
 
 
-def test_such_refusals_are_of_input() -> None:
-    with pytest.raises(InputError, match="chosen is 13"):
-        CountedSet(items=12, rated=5, subset_size=13)
-
-
 ITEMS = 60
 RATES = Rates(0.02, 0.012)  # Of subsets of a few of thousands of pairs
 

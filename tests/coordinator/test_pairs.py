@@ -24,7 +24,6 @@ from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters, curator_signal, nearest_root, pair_agreement
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.statistic import merge
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)
@@ -86,18 +85,6 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     assert np.array_equal(statistic.pairs, pairs)
     assert np.array_equal(statistic.agreed, agreed)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
-
-
-def test_blocks_merge_to_the_whole() -> None:
-    query = asked(9, epsilon=Fraction(1))
-    cohort, whole = answers(query, 4, 300)
-    parts = [aggregate(query, cohort.answer(query, a, b)) for a, b in ((0, 7), (7, 200), (200, 300))]
-    for order in (parts, parts[::-1]):
-        merged = merge(*order)
-        assert isinstance(merged, PairStatistic)
-        assert np.array_equal(merged.pairs, whole.pairs)
-        assert np.array_equal(merged.agreed, whole.agreed)
-        assert merged.answered == 300
 
 
 @pytest.mark.statistical

@@ -43,14 +43,6 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
     return electorate
 
 
-def test_check_value_7() -> None:
-    """The literal rule kicks out a peer that spends its distance while another, liked object is recommended."""
-    votes = np.array([[1, 0, 0]], np.uint8)
-    assert after(RULES["literal"](0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
-    for rule in SOUND:
-        assert after(rule(0, 1), votes, [0], [True]).alive.tolist() == [True] * 3
-
-
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
@@ -182,15 +174,6 @@ def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
     electorate.learn(survivors, 2, (1.0, 1.0), liked=False)
     assert electorate.survivors.tolist() == [2, 4]
     assert electorate.second_strikes.tolist() == [1, 0, 0, 0, 0]
-
-
-def test_strikes_and_exposure_are_frozen_at_death() -> None:
-    electorate, votes = Electorate(2, RULES["strict"](0, 0)), np.array([0, 1], np.uint8)
-    for _ in range(3):
-        electorate.expose(votes, np.array([0.5, 0.25]))
-        electorate.learn(votes, 0, (1.0, 1.0), liked=True)
-    assert electorate.first_strikes.tolist() == [0, 1]
-    assert electorate.exposure.tolist() == [1.5, 0.25]
 
 
 def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:

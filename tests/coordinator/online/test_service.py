@@ -89,7 +89,10 @@ def test_check_values_of_p_rec(
         assert (without.first_strikes.tolist(), without.second_strikes.tolist()) == (first, second)
 
 
-@pytest.mark.parametrize(("name", "alive"), [("p-rec-literal", [0, 1, 1]), ("p-rec", [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("name", "alive"),
+    [("p-rec-literal", [0, 1, 1]), *((name, [1, 1, 1]) for name in ("p-rec", "p-rec-wide", "p-rec-lean"))],
+)
 def test_check_values_of_the_counter_example(name: str, alive: list[int]) -> None:
     """Section 9, item 7: the literal rule kicks a peer out that spent its distance."""
     over = served(name, Written([[1, 0, 0]], liking(2, [0])), (0,), rounds=2, radius=1)
@@ -165,17 +168,12 @@ def test_an_invited_voter_that_stays_away_shows_and_one_that_is_not_invited_does
     assert sentence in " ".join(page.split())
 
 
-def test_a_vote_for_no_object_names_round_voter_and_range() -> None:
-    votes = [[0, 1, 1], [1, 0, 2], [0, 0, 0]]
-    with pytest.raises(InputError, match=r"^round 1: voter 2 votes for object 2, .* from 0 to 1$"):
-        served("p-rec", Written(votes, liking(2, [0], [0], [0])), (0, 0, 0), radius=3)
-
-
-def test_a_wrong_vote_is_the_voters_at_its_address() -> None:
+@pytest.mark.parametrize(("addresses", "voter"), [(None, 2), ([4, 7, 9], 9)])
+def test_a_wrong_vote_is_the_voters_at_its_address(addresses: list[int] | None, voter: int) -> None:
     """Where not all devices take part, a voter's place among the others is not its address."""
-    votes = [[0, 1, 1], [1, 0, 2], [0, 0, 0]]
-    with pytest.raises(InputError, match=r"^round 1: voter 9 votes for object 2"):
-        served("p-rec", Written(votes, liking(2, [0], [0], [0]), [4, 7, 9]), (0, 0, 0), radius=3)
+    written = Written([[0, 1, 1], [1, 0, 2], [0, 0, 0]], liking(2, [0], [0], [0]), addresses)
+    with pytest.raises(InputError, match=rf"^round 1: voter {voter} votes for object 2, .* from 0 to 1$"):
+        served("p-rec", written, (0, 0, 0), radius=3)
 
 
 def test_a_vote_of_the_dead_is_not_looked_at() -> None:
