@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +25,7 @@ from coordinator.protocol.public_draws import item_queries, random_subset, revea
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of, no_release
+from coordinator.server.mechanisms.maxsense import MultiMaxSense
 from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, round_users, toy_share
 from coordinator.server.rounds.learner import SumLearner
@@ -294,7 +295,10 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
 
 
 PAIRS = Pairwise(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
-MERGED = [asked(), PAIRS, *(reveals_asked(name, most=3, share=0.5) for name in NAMES)]
+SETS = MultiMaxSense(items=ITEMS, rated=5, questions=4).query(
+    round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(5)
+)
+MERGED = [asked(), PAIRS, SETS, *(reveals_asked(name, most=3, share=0.5) for name in NAMES)]
 
 
 @pytest.mark.parametrize("query", MERGED, ids=str)
@@ -307,8 +311,8 @@ def test_blocks_merge_to_the_whole_in_any_order(query: Query) -> None:
     whole = aggregate(query, release)
     for order in (parts, parts[::-1]):
         merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in order))
-        for counts in ("sensed", "scores") if isinstance(whole, ScoreStatistic) else ("pairs", "agreed"):
-            np.testing.assert_array_equal(getattr(merged, counts), getattr(whole, counts))
+        for part in fields(whole):
+            np.testing.assert_array_equal(getattr(merged, part.name), getattr(whole, part.name))
         assert (merged.answered, merged.ones) == (120, whole.ones)
 
 
