@@ -431,7 +431,8 @@ def test_neighbours_with_the_same_totals_get_the_same_model(name: str, epsilon: 
         else [{0: True, 1: True}, {0: True, 1: False}]
     )
     model = published(name, BASE, epsilon=epsilon)
-    for more in ([{}], [{}, {}], cancel, *single):
+    others: list[Users] = [[{}], [{}, {}], cancel, *single]
+    for more in others:
         assert same(published(name, [*BASE, *more], epsilon=epsilon), model)
 
 

@@ -398,13 +398,14 @@ class TableBelief:
     """What the server believes after some rounds."""
 
     first: InitialAnchors  # What it started from
-    fit: TableFit | None  # Tables and clusters; None before the first turned signs
     table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
     shares: Floats  # shape (K,); Shares of the devices that guess each class
-    evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
-    need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
     posterior: Posterior  # Of every item's cluster
     membership: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
+    # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
+    evidence: float = 0.0
+    # shape (N,); Users of the last round's kind that should decide an item, on average; None before turned signs
+    need: Floats | None = None
 
     def model(self, clusters: int) -> Model:
         """Return the item model to hand to devices; an item's score is how probably devices like it."""
@@ -430,16 +431,7 @@ class TableLearner:
         shares = self._shares(course.turned, max(len(sensing), 1))
         if not sensing:
             posterior = _posterior(early, early @ start.mean(axis=0), apart=False)
-            return TableBelief(
-                first=first,
-                fit=None,
-                table=start,
-                shares=shares[0],
-                evidence=0.0,
-                need=np.full(design.items, math.inf),
-                posterior=posterior,
-                membership=early,
-            )
+            return TableBelief(first=first, table=start, shares=shares[0], posterior=posterior, membership=early)
         readings = [
             turned_estimates(anchor_round, share, rated=design.rated, control=CONTROL)
             for anchor_round, share in zip(sensing, shares, strict=True)
@@ -453,7 +445,6 @@ class TableLearner:
         evidence = _evidence(sound, fit)
         return TableBelief(
             first=first,
-            fit=fit,
             table=fit.tables[-1],
             shares=shares[-1],
             evidence=evidence,

@@ -162,7 +162,7 @@ class TablePolicy:
             users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
         else:
             open_ones = ~belief.posterior.decided(setting.failure)
-            if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
+            if belief.need is not None and open_ones.mean() < 1 - 1 / 10:
                 users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
         return setting.send(state, query, users=users_on_grid(users))
 

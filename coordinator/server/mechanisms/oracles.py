@@ -29,7 +29,7 @@ from coordinator.protocol.mechanisms.oracles import (
 from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
@@ -95,13 +95,9 @@ class FrequencyDesign:
         sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
         if sides == 1 and pool_items < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
-        draft = Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])},
-            pool=None if pool_items == self.items else pool,
-        )
+        parameters = {SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])}
+        some = None if pool_items == self.items else pool
+        draft = query_of(self.name, self.items, terms, parameters=parameters, pool=some)
         half = public_half(self.name)
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 

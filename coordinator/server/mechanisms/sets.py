@@ -25,7 +25,7 @@ from coordinator.protocol.mechanisms.sets import (
 )
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
@@ -126,13 +126,8 @@ class GroupedSets(ABC):
 
     def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
-        query = Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))},
-            pool=pool,
-        )
+        parameters = {SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))}
+        query = query_of(self.name, self.items, terms, parameters=parameters, pool=pool)
         half = Pairs()
         return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
 

@@ -16,7 +16,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import (
     ONE_ROUND,
     TRUST_CURATOR,
@@ -60,12 +60,8 @@ class ItemQuery:
 
     def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
-        return Query(
-            design="item-query",
-            items=self.items,
-            **fields_of(terms),
-            pool=np.arange(self.items, dtype=np.int32) if pool is None else pool,
-        )
+        pool = np.arange(self.items, dtype=np.int32) if pool is None else pool
+        return query_of("item-query", self.items, terms, pool=pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,13 +190,8 @@ class Reveal:
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
-        return Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            questions=2 * self.items,
-            parameters={"share": self.share, "most": self.most},
-        )
+        parameters = {"share": self.share, "most": self.most}
+        return query_of(self.name, self.items, terms, questions=2 * self.items, parameters=parameters)
 
 
 def toy_share(items: int) -> float:
