@@ -61,13 +61,6 @@ def test_planted_clusters_come_back_without_noise(decoder: str, like: tuple[tupl
     assert (model.score.shape, model.error.shape) == ((60,), (60,))
 
 
-def test_cluster_zero_has_the_highest_mean_even_where_noise_rules() -> None:
-    world = worlds.world(items=40, rated=10)
-    model = decode(statistic_of(world, 0.1, Fraction(1, 10), 500), sensing=0.1, clusters=4, decoder="centred")
-    means = [model.score[model.cluster == cluster].mean() for cluster in range(4)]
-    assert means == sorted(means, reverse=True)
-
-
 @settings(max_examples=examples(30))
 @given(bits=st.lists(st.integers(0, 1), min_size=2, max_size=25), silent=st.sets(st.integers(0, 24)))
 def test_scores_are_the_papers_sums_message_by_message(bits: list[int], silent: set[int]) -> None:

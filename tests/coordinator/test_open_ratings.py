@@ -84,12 +84,6 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
     assert (statistic.devices, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
 
 
-def test_where_nobody_rated_anything_everybody_says_no() -> None:
-    release = answer(worlds.stored_ratings([{}, {}], [0, 1, 0, 1], ITEMS), asked(), 0, 4)
-    assert (release.count, release.answered) == (4, None)
-    assert not release.unpacked().any()
-
-
 @pytest.mark.parametrize("rated", [1, 5, 6, 10])
 def test_bits_of_a_block_model_are_the_oracles(rated: int) -> None:
     world, query = worlds.world(items=ITEMS, rated=rated), asked(pool=[0, 3, 9])

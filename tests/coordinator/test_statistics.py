@@ -343,15 +343,6 @@ def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
     assert (silent.answered, silent.ones, silent.answer_rate, int(silent.sensed.sum())) == (0, 0, 0.0, 0)
 
 
-def test_no_device_at_all_of_signs() -> None:
-    for vectors in (1, 64):
-        query = query_about(65, vectors)
-        nobody = worlds.scores_of(aggregate(query, no_release(query)))
-        assert not nobody.scores.any()
-        assert not nobody.sensed.any()
-        assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
-
-
 def test_counts_beyond_a_million_devices() -> None:
     """Equal to the sum of blocks; every level of planes is reached."""
     query = query_about(2, 1)
