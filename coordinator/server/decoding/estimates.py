@@ -68,9 +68,10 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
         )
         return np.full(query.pool.size, contrast), np.zeros(query.pool.size)
     expected = (1 + query.centres / CENTRE_UNIT) / 2 if likes is None else likes
-    effect = reach(query.centres, expected, items=query.items, rated=rated)
-    gain = bit_channel(epsilon).contrast * rated / query.items
-    return gain * effect.slope, gain * effect.offset
+    liked, disliked = reach(query.centres, expected, items=query.items, rated=rated)
+    # a like moves H S by the first, a dislike by minus the second: half of their sum goes with 2 b - 1
+    gain = bit_channel(epsilon).contrast * rated / query.items / 2
+    return gain * (liked + disliked), gain * (liked - disliked)
 
 
 def others_share(pool: int, *, items: int, rated: int) -> float:

@@ -197,8 +197,7 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
     """
     if not 0 < sensing < 1:
         raise InputError(f"sensing probability {sensing} must lie strictly between 0 and 1; choose theta below w")
-    if not epsilon > 0:
-        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
+    _require_positive(epsilon)
     rated, sizes, like = parameters.rated, parameters.cluster_sizes, parameters.like
     silent, pivotal = 0.0, np.zeros(sizes.size)
     for share, row in zip(parameters.class_shares.tolist(), like, strict=True):
@@ -219,6 +218,11 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
         noise_paper=spread,
         noise_centred=spread * (1 - rate),
     )
+
+
+def _require_positive(epsilon: float) -> None:
+    if not epsilon > 0:
+        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
 
 
 def _checked(users: int, decoder: str) -> str:
@@ -267,7 +271,11 @@ def multi_maxsense_moments(
     (0.25, [0.333333333333, 0.166666666667])
     """
     items = parameters.items
-    _check(items, set_size, questions, epsilon)
+    if not 1 <= set_size <= items:
+        raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
+    if not 1 <= questions <= (sets := -(-items // set_size)):
+        raise InputError(f"questions = {questions}; {items} items in sets of {set_size} allow 1 to {sets}")
+    _require_positive(epsilon)
     contrast = math.tanh(epsilon / questions / 2)
     silent, both_silent = _silent(parameters, set_size), _silent(parameters, min(2 * set_size, items))
     rate = 0.5 + contrast / 2 - contrast * silent
@@ -289,17 +297,6 @@ def multi_maxsense_moments(
         noise_paper=max(0.0, finite * paper),
         noise_centred=max(0.0, finite * centred),
     )
-
-
-def _check(items: int, set_size: int, questions: int, epsilon: float) -> None:
-    """Refuse a design that does not fit the items, or has no privacy parameter."""
-    if not 1 <= set_size <= items:
-        raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
-    sets = -(-items // set_size)
-    if not 1 <= questions <= sets:
-        raise InputError(f"questions = {questions}; {items} items in sets of {set_size} allow 1 to {sets}")
-    if not epsilon > 0:
-        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
 
 
 def _silent(parameters: BlockParameters, set_size: int) -> float:

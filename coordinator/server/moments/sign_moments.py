@@ -115,32 +115,12 @@ def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> flo
 
 SMALL = 64
 """Largest pool in which each item itself is left out of the other ratings; in larger ones that makes no difference."""
-
-
 SMALLER, OWN = 16, 32
 """Above the first size the left-out item's probability of a like is rounded to steps of ``1 / OWN`` to share work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How often a rating decides the sign of its device's sum."""
-
-    liked: Floats  # shape (M,); If it is a like, and if it is a dislike, of each item of the pool
-    disliked: Floats
-
-    @property
-    def slope(self) -> Floats:
-        """How the mean of ``H S`` changes with ``2 b - 1``, for devices that rated the item and tell the truth."""
-        return (self.liked + self.disliked) / 2
-
-    @property
-    def offset(self) -> Floats:
-        """That mean where ``2 b - 1`` is 0."""
-        return (self.liked - self.disliked) / 2
-
-
-def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
-    """Return how often ratings of a pool's items decide a device's sign.
+def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> tuple[Floats, Floats]:
+    """Return how often a like, and a dislike, of each of a pool's items decides its device's sign, shape (M,) each.
 
     Shapes: ``centres`` (M,); ``likes`` (M,).
 
@@ -159,11 +139,11 @@ def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
         np.add.at(own, (place, CENTRE_UNIT - steps), kinds[1])
         np.add.at(own, (place, CENTRE_UNIT + steps), 1 - kinds[1])
         others = (share * centres.size - own) / (centres.size - 1)
-        inside = _inside(np.clip(others, 0, None), pool=centres.size, items=items, rated=rated)[which.reshape(-1)]
-        place = np.arange(centres.size)
-        return Reach(liked=inside[place, CENTRE_UNIT - centres], disliked=inside[place, CENTRE_UNIT + centres])
-    inside = _inside(share[None, :], pool=centres.size, items=items, rated=rated)[0]
-    return Reach(liked=inside[CENTRE_UNIT - centres], disliked=inside[CENTRE_UNIT + centres])
+        laws, row = np.clip(others, 0, None), which.reshape(-1)
+    else:
+        laws, row = share[None, :], np.zeros(centres.size, np.intp)
+    inside = _inside(laws, pool=centres.size, items=items, rated=rated)
+    return inside[row, CENTRE_UNIT - centres], inside[row, CENTRE_UNIT + centres]
 
 
 def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
