@@ -440,10 +440,7 @@ def test_a_device_names_a_uniform_one_of_its_items(ratings: Ratings, pool: list[
 
 
 BLOCK = BlockParameters(
-    rated=4,
-    like=np.array([[0.9, 0.2], [0.4, 0.7]]),
-    class_shares=np.array([0.6, 0.4]),
-    cluster_sizes=np.array([4, 5]),
+    rated=4, like=np.array([[0.9, 0.2], [0.4, 0.7]]), class_shares=np.array([0.6, 0.4]), cluster_sizes=np.array([4, 5])
 )
 
 

@@ -241,10 +241,7 @@ def of_maxsense(ask: Ask, state: ServerState) -> Ask:
 STRAY: dict[str, tuple[Callable[[Ask, ServerState], Any], list[str]]] = {
     "raises": (fails(KeyError("mood")), ["it raised KeyError", "mood"]),
     "raises in two lines": (fails(ValueError("first\nsecond")), ["it raised ValueError", "first", "second"]),
-    "returns text": (
-        lambda *_: "the next one",
-        ["'the next one'", "blindrec.Ask", "None to stop"],
-    ),
+    "returns text": (lambda *_: "the next one", ["'the next one'", "blindrec.Ask", "None to stop"]),
     "returns a query": (lambda ask, _: ask.query, ["Query(", "blindrec.Ask"]),
     "returns an array": (lambda *_: np.zeros((4, 4)), ["array(", "blindrec.Ask"]),
     "returns what cannot be shown": (lambda *_: Unspeakable(), ["Unspeakable", "blindrec.Ask"]),

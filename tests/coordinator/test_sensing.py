@@ -42,10 +42,7 @@ def inclusion(query: Query, devices: int) -> Bools:
     """Who senses what, shape (devices, items), as the private side has it: users that like one item only tell."""
     senses = np.empty((devices, query.items), np.bool_)
     for item in range(query.items):
-        ratings = StoredRatings(
-            rows=worlds.likes([{item: True}], query.items),
-            user=np.zeros(devices, np.int32),
-        )
+        ratings = StoredRatings(rows=worlds.likes([{item: True}], query.items), user=np.zeros(devices, np.int32))
         release = Cohort(ratings, worlds.SECRET, 0, devices, None).answer(query, 0, devices)
         senses[:, item] = release.unpacked()[:, 0]
     return senses

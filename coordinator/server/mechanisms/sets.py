@@ -15,14 +15,7 @@ from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
-from coordinator.protocol.mechanisms.sets import (
-    MOST_ITEMS,
-    MOST_LIKES,
-    TOGETHER,
-    Pairs,
-    pairs_of,
-    together,
-)
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, Pairs, pairs_of, together
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of

@@ -23,14 +23,7 @@ from coordinator.server.fleet.cohorts import Cohorts, Layout, dealt
 from coordinator.server.fleet.coordinator_actor import Coordinator
 from coordinator.server.online import service
 from coordinator.server.online.recommenders import Promise, named_recommenders
-from coordinator.server.online.service import (
-    CLIENTS,
-    ClientPlan,
-    ServedClient,
-    ServingPlan,
-    by_coin,
-    serve,
-)
+from coordinator.server.online.service import CLIENTS, ClientPlan, ServedClient, ServingPlan, by_coin, serve
 from coordinator.server.online.service import VOTERS as VOTING
 from scenarios.families.online.online_bounds import epsilon_proved
 
