@@ -152,17 +152,13 @@ def _of_subspace(
     crowd: Crowd, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
 ) -> Spectrum:
     width = min(rank + OVERSAMPLE, crowd.items, crowd.users + (book.rows() if weight else 0))
-    block = _start(crowd.items, width, near)
+    # columns to start from that ``near`` lacks are the same in every run
+    have: Floats2 = np.empty((crowd.items, 0)) if near is None else near[:, :width]
+    more = np.random.default_rng(width).standard_normal((crowd.items, width - have.shape[1]))
+    block = _orthonormal(np.hstack([have, more]))
     for _ in range(passes - 1):
         block = _orthonormal(_product(crowd, book, weight, block))
     return _nystrom(block, _product(crowd, book, weight, block))
-
-
-def _start(items: int, width: int, near: Floats2 | None) -> Floats2:
-    """Return orthonormal columns to start from; columns that ``near`` lacks are the same in every run."""
-    have: Floats2 = np.empty((items, 0)) if near is None else near[:, :width]
-    more = np.random.default_rng(width).standard_normal((items, width - have.shape[1]))
-    return _orthonormal(np.hstack([have, more]))
 
 
 def _orthonormal(columns: Floats2) -> Floats2:
