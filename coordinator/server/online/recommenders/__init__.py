@@ -33,19 +33,20 @@ class Rule(NamedTuple):
 
 Limits = Callable[[int, int], Rule]  # Returns the rule for (D, R)
 RULES: Mapping[str, Limits] = {
-    # Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``
     "total": lambda diversity, radius: Rule(2 * radius, NO_LIMIT, 2 * (diversity + radius)),
-    # Rule A of the spec: ``b <= 2R`` and ``a <= 2 (D + R)``
     "wide": lambda diversity, radius: Rule(2 * radius, 2 * (diversity + radius), NO_LIMIT),
-    # the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``; it kicks peers out where R > D
     "literal": lambda diversity, radius: Rule(2 * radius, 2 * diversity, NO_LIMIT),
-    # without doubling, ours: ``b <= R`` and ``a + b <= D + R``
     "lean": lambda diversity, radius: Rule(radius, NO_LIMIT, diversity + radius),
-    # p-REC_sim's: the first strike kills
     "strict": lambda *_: Rule(0, 0, 0),
-    # of recommenders that kick nobody out
     "everybody": lambda *_: Rule(NO_LIMIT, NO_LIMIT, NO_LIMIT),
 }
+"""Kick-out rules, with a voter's D-strikes a and R-strikes b.
+
+``total`` is Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``. ``wide`` is its Rule A:
+``b <= 2R`` and ``a <= 2 (D + R)``. ``literal`` is the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``; it
+kicks peers out where R > D. ``lean`` is the rule without doubling, ours: ``b <= R`` and ``a + b <= D + R``. By
+``strict``, p-REC_sim's rule, the first strike kills; recommenders that kick nobody out have ``everybody``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
