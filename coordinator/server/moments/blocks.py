@@ -273,7 +273,8 @@ def multi_maxsense_moments(
     items = parameters.items
     if not 1 <= set_size <= items:
         raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
-    if not 1 <= questions <= (sets := -(-items // set_size)):
+    sets = -(-items // set_size)
+    if not 1 <= questions <= sets:
         raise InputError(f"questions = {questions}; {items} items in sets of {set_size} allow 1 to {sets}")
     _require_positive(epsilon)
     contrast = math.tanh(epsilon / questions / 2)
