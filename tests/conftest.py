@@ -2,6 +2,7 @@
 
 `thoroughness` says how much of large tests runs,
 `reference` is the oracle in plain Python, `statistical` holds error radii, `worlds` builds the project's objects,
+`service_script` has voters and clients whose answers are written down,
 `anchored` asks what anchor sensing asks, and knows its coins,
 `answering` has devices that answer here, and `straying` policies that go astray,
 `runs` starts small scenarios and commands, `squares` is the smallest sweep, and `failing_disk` a disk that fails,
@@ -74,6 +75,7 @@ for shared in (
     "reference",
     "statistical",
     "worlds",
+    "service_script",
     "anchored",
     "answering",
     "straying",

@@ -1,7 +1,9 @@
 """The project's objects, built from the oracle's worlds."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,19 @@ def world(
         shares=tuple(shares),
         clusters=tuple(item % len(like[0]) for item in range(items)),
     )
+
+
+def holdings(
+    like: Sequence[Sequence[float]], shares: Sequence[float], clusters: Sequence[int], rated: int
+) -> Iterator[tuple[float, dict[int, bool]]]:
+    """All that a user of a block model can hold, whether it likes each item that it rated, and its probability."""
+    subsets = list(combinations(range(len(clusters)), rated))
+    for share, row in zip(shares, like, strict=True):
+        for subset in subsets:
+            for liked in product((True, False), repeat=rated):
+                told = dict(zip(subset, liked, strict=True))
+                chances = (row[clusters[item]] if likes else 1 - row[clusters[item]] for item, likes in told.items())
+                yield share / len(subsets) * math.prod(chances), told
 
 
 def block_ratings(of: World, users: int = 1 << 20) -> BlockRatings:

@@ -18,7 +18,7 @@ from benchmarks.faults.server import Edge, SimulatedFleet
 from benchmarks.faults.small import small
 from coordinator.protocol.errors import BlindrecError, InputError, LedgerError, LostError
 from coordinator.server.fleet.cohorts import Cohorts
-from coordinator.server.rounds.conductor import Conductor
+from coordinator.server.rounds.conductor import run_rounds
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.manifest import Manifest
 from scenarios.store.record_log import RecordLog
@@ -173,10 +173,7 @@ class History:
             driver = Driver(chain, keeper, scheduler, witness, in_step=self._world.plan.in_step)
             fleet = SimulatedFleet(self._world, devices, Edge(driver, scheduler, witness), keeper)
             try:
-                conductor = Conductor(self._world.plan.begin(fleet))
-                for over in chain:
-                    conductor.replay(over)
-                outcome = conductor.run(driver.hear)
+                outcome = run_rounds(self._world.plan.begin(fleet), driver.hear, chain)
                 driver.wait()
             except CoordinatorDiedError:
                 driver.coordinator_died()

@@ -11,7 +11,7 @@ from benchmarks.faults.disk import Disk
 from benchmarks.faults.witness import Witness
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, spread_here
-from coordinator.server.rounds.conductor import Conductor, ServerSpec, Transport
+from coordinator.server.rounds.conductor import ServerSpec, Transport, run_rounds
 from scenarios.backends.session import DeviceGroup
 from scenarios.store.record_log import RecordLog
 
@@ -96,7 +96,4 @@ class Straight:
 
 def straight(world: World, fleet: Straight, rounds: Sequence[Any] = ()) -> Any:
     """Return how a run ends without faults after its stored rounds."""
-    conductor = Conductor(world.plan.begin(fleet))
-    for over in rounds:
-        conductor.replay(over)
-    return conductor.run(lambda _: None)
+    return run_rounds(world.plan.begin(fleet), lambda _: None, rounds)

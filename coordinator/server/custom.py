@@ -26,7 +26,7 @@ from coordinator.protocol.errors import InputError
 from coordinator.protocol.limits import require_memory, round_bytes
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import value_bits
-from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf
 from coordinator.server.statistics.counts import CountStatistic
 from coordinator.server.statistics.statistic import Statistic, device_counts, no_answer
@@ -76,10 +76,10 @@ class CustomDesign:
         what = f"a question of {type(mechanism).__name__} for {width:,} bits a device"
         require_memory(round_bytes(1, width), what, "ask for less at once")
         sizes = {OUTPUTS: question.outputs, VALUES: question.values}
-        return Query(
-            design=self.name,
-            items=world.items,
-            **fields_of(terms),
+        return query_of(
+            self.name,
+            world.items,
+            terms,
             questions=question.bits or 1,
             parameters={**question.parameters, **{name: float(size) for name, size in sizes.items() if size}},
             pool=None if whole else pool,
@@ -157,8 +157,7 @@ def typical(own: CustomMechanism, query: Query, devices: int) -> Ints:
         rate = (share * channel.if_one + (1 - share) * channel.if_zero) / COIN
         return np.full(channel.count, round(devices * rate), np.int64)
     mean = np.array([[cell / COIN for cell in row] for row in channel.rows]).mean(axis=0)
-    sums: Ints = np.rint(devices * mean).astype(np.int64)
-    return sums
+    return np.asarray(np.rint(devices * mean).astype(np.int64))
 
 
 def estimated(own: CustomMechanism, query: Query, statistic: Statistic) -> tuple[Floats, Floats]:

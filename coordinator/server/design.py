@@ -70,17 +70,10 @@ class RoundTerms(TypedDict):
     epsilon: Epsilon  # Privacy parameter of an answer [nats]; None for no noise
 
 
-class QueryFields(TypedDict):
-    """The same by the names of a query's fields."""
-
-    round: int
-    public_seed: bytes
-    epsilon: Epsilon
-
-
-def fields_of(terms: RoundTerms) -> QueryFields:
-    """Return a round's terms as fields of its query."""
-    return {"round": terms["round_number"], "public_seed": terms["public_seed"], "epsilon": terms["epsilon"]}
+def query_of(design: str, items: int, terms: RoundTerms, **fields: Any) -> Query:
+    """Return the query of a round, with what else a design asks by the names of a query's fields."""
+    number, public_seed, epsilon = terms["round_number"], terms["public_seed"], terms["epsilon"]
+    return Query(design=design, items=items, round=number, public_seed=public_seed, epsilon=epsilon, **fields)
 
 
 class Design(Protocol):

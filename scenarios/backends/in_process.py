@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.sensing import SensingTable, items_of, sensing_of
 from coordinator.server.fleet.cohorts import Cohorts, LocalHosts, calls, require_round, spread_here
 from coordinator.server.mechanisms import aggregate, load_decoder, no_release
-from coordinator.server.rounds.conductor import Conductor
+from coordinator.server.rounds.conductor import run_rounds
 from coordinator.server.rounds.state import Ask
 from coordinator.server.rounds.transcript import Sealed, seal
 from coordinator.server.statistics.scores import SetCounters, count_set, counters_for, move_out, score_statistic
@@ -155,16 +156,14 @@ def run_in_threads(job: BackendJob[R, O, T], workers: int, progress: Progress) -
     with ThreadPoolExecutor(workers) as threads:
         fleet = LocalFleet(job, cast, threads if workers > 1 else None)
         start = time.perf_counter()
-        conductor = Conductor(job.plan.begin(fleet))
-        fleet.report = lambda count: progress(conductor.progress(count))
+        process = job.plan.begin(fleet)
+        fleet.report = lambda count: progress(replace(process.progress(), count=count))
 
         def keep(over: R) -> None:
             job.records.keep(over)
             fleet.report_progress(0)
 
-        for over in job.records:
-            conductor.replay(over)
-        outcome = conductor.run(keep)
+        outcome = run_rounds(process, keep, job.records)
         seconds = time.perf_counter() - start
     return job.finish(outcome, LocalExperimenterView(keeper, cast), Costs(seconds=seconds))
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from coordinator.protocol.errors import InputError
-from coordinator.protocol.sensing import sensing_table
 from coordinator.server.design import Design
 from coordinator.server.mechanisms import server_halves
 from coordinator.server.mechanisms.anchor import AnchorSettings
@@ -40,12 +39,6 @@ def test_every_allowed_design_has_a_sensing_probability(items: int, data: st.Dat
     design = MaxSense(items=items, rated=rated, theta=theta)
     assert 0 < design.sensing <= 1
     assert design.sensing == pytest.approx(theta / rated)
-
-
-def test_all_items_may_be_sensed() -> None:
-    design = MaxSense(items=5, rated=3, theta=3)
-    assert design.sensing == 1
-    sensing_table(design.sensing, design.items)
 
 
 def test_there_is_no_signal_only_where_all_items_are_sensed() -> None:

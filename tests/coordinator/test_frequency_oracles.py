@@ -216,7 +216,7 @@ def test_the_variance_of_liked_less_disliked_counts_who_speaks_for_one_value_onl
     rates = Rates(odds / (odds + 2), 1 / (odds + 2), both=0.0)
     up, down = (rates.others + rates.contrast * part for part in (share, share / 2))
     wanted = (up + down - (up - down) ** 2) / rates.contrast**2
-    assert rates.spread_between(share, share / 2) == pytest.approx(wanted)
+    assert rates.spread(share, share / 2) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("name", ["grr", "olh", "hadamard"])

@@ -1,5 +1,6 @@
 """Anchor sensing: its tables of like rates, and runs of its policies from the first pair to the last decided item."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, permutations
@@ -11,6 +12,8 @@ from answering import Devices
 from statistical import normal_radius
 
 from actors.device import Cohort
+from coordinator.protocol.arrays import Ints
+from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.channels import bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Query
@@ -37,18 +40,11 @@ from coordinator.server.anchor.like_tables import (
     turned_tables,
     walk,
 )
-from coordinator.server.anchor.policy import (
-    TRIALS,
-    AnchorPolicy,
-    RoundLearner,
-    TablePolicy,
-    learner_for,
-    pairs_failed,
-    tables_failed,
-)
+from coordinator.server.anchor.policy import TRIALS, RoundLearner, learner_for, pairs_failed, tables_failed
 from coordinator.server.anchor.two_class import DEVICES, TwoClasses, contrasts, round_estimates, two_class_tables
 from coordinator.server.decoding.posterior import believe
-from coordinator.server.mechanisms import aggregate
+from coordinator.server.mechanisms import aggregate, half_of
+from coordinator.server.rounds.policies import PolicyOptions
 from coordinator.server.rounds.rounds import Outcome, Round, conduct
 from coordinator.server.rounds.setting import Setting
 from coordinator.server.rounds.state import AnchorRound
@@ -57,15 +53,36 @@ from coordinator.server.statistics.signs import AnchorStatistic
 ITEMS, RATED, EPSILON = 40, 10, Fraction(2)
 DESIGN = AnchorSensing(items=ITEMS, rated=RATED)
 TABLE = np.array([[0.85, 0.2], [0.3, 0.7]])
-NONE = np.zeros(0, np.int64)
+Rows = Sequence[Sequence[float]]
+
+
+def answered(query: Query, users: int, **counts: Ints) -> AnchorRound:
+    """A round that so many users answered, of which no other counts than these are known."""
+    known = dict.fromkeys(("pairs", "sensed", "scores"), np.zeros(0, np.int64)) | counts
+    return AnchorRound(query, AnchorStatistic(**known, ones=0, devices=users, answered=users, refused=0))
+
+
+def cohort_of(design: AnchorSensing, like: Rows, shares: Sequence[float], users: int, epsilon: Epsilon) -> Cohort:
+    world = worlds.world(items=design.items, rated=design.rated, like=like, shares=shares)
+    return Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, epsilon)
+
+
+def run(
+    setting: Setting, like: Rows, shares: Sequence[float], users: int, earlier: Sequence[Round] = ()
+) -> tuple[Outcome, list[Round]]:
+    """A run of the policy that goes with a setting's design, and its rounds."""
+    assert isinstance(setting.design, AnchorSensing)
+    policy = half_of("anchor").policy("anchor", setting, PolicyOptions(devices=users))
+    learner = RoundLearner(clusters=setting.clusters, anchors=learner_for(setting.design, setting.failure))
+    devices, kept = Devices(cohort_of(setting.design, like, shares, users, setting.epsilon)), list[Round]()
+    budget = setting.epsilon
+    return conduct(policy, learner, devices, devices=users, budget=budget, earlier=earlier, keep=kept.append), kept
 
 
 def asked(tables: Tables) -> AnchorRound:
     """A round of these arrays that nobody has answered."""
     query = DESIGN.turned(tables, round_number=1, public_seed=worlds.PUBLIC, epsilon=EPSILON)
-    nobody = np.zeros(ITEMS, np.int64)
-    none = AnchorStatistic(pairs=NONE, sensed=nobody, scores=nobody, ones=0, devices=0, answered=0, refused=0)
-    return AnchorRound(query, none)
+    return answered(query, 0, sensed=np.zeros(ITEMS, np.int64), scores=np.zeros(ITEMS, np.int64))
 
 
 def always_first(levels: int = 16) -> Tables:
@@ -94,9 +111,8 @@ def test_sums_pass_as_enumeration_has_it() -> None:
 
 def strays(gain: float = 1.0) -> float:
     """Distance of the agreements along what is expected of them, in standard errors; the expectation is scaled."""
-    world = worlds.world(items=ITEMS, rated=RATED, like=((0.9, 0.2), (0.3, 0.6)), shares=(0.5, 0.5))
     devices, one = 400_000, asked(always_first(12))
-    cohort = Cohort(worlds.block_ratings(world, devices), worlds.SECRET, 0, devices, EPSILON)
+    cohort = cohort_of(DESIGN, ((0.9, 0.2), (0.3, 0.6)), (0.5, 0.5), devices, EPSILON)
     statistic = aggregate(one.query, cohort.answer(one.query, 0, devices))
     assert isinstance(statistic, AnchorStatistic)
     told = turned_estimates(AnchorRound(one.query, statistic), np.array([1.0, 0.0]), rated=RATED, control=CONTROL)
@@ -108,12 +124,8 @@ def strays(gain: float = 1.0) -> float:
 
 @pytest.mark.statistical
 def test_devices_agree_as_a_reading_says() -> None:
-    """False alarm 1e-6."""
-    assert strays() < normal_radius(1)
-
-
-def test_a_reading_a_third_too_strong_is_noticed() -> None:
-    assert strays(4 / 3) > normal_radius(1)
+    """False alarm 1e-6; the twin, a reading a third too strong, is noticed."""
+    assert strays() < normal_radius(1) < strays(4 / 3)
 
 
 def rounds_of(
@@ -273,29 +285,10 @@ WEAK = ((0.9, 0.25), (0.2, 0.7))
 OWN = ((0.9, 0.1, 0.1), (0.1, 0.9, 0.1), (0.1, 0.1, 0.9))
 
 
-def run_tables(
-    like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], *, how: str, users: int, earlier: list[Round]
-) -> tuple[Outcome, list[Round]]:
-    many = len(like)
+def tabled(many: int = 2, how: str = "tables") -> Setting:
+    """So many classes and clusters, and tables that are measured."""
     design = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, clusters=many, classes=many, learner=how)
-    setting = Setting(design=design, epsilon=TABLED_EPSILON, public_seed=worlds.PUBLIC, clusters=many, confidence=SURE)
-    anchors = learner_for(design, setting.failure)
-    assert isinstance(anchors, TableLearner)
-    cohort = Cohort(
-        worlds.block_ratings(worlds.world(items=TABLED_ITEMS, rated=TABLED_RATED, like=like, shares=shares), users),
-        worlds.SECRET,
-        0,
-        users,
-        TABLED_EPSILON,
-    )
-    kept: list[Round] = []
-    learner = RoundLearner(clusters=many, anchors=anchors)
-    policy = TablePolicy(setting=setting, learner=anchors)
-    devices = Devices(cohort)
-    found = conduct(
-        policy, learner, devices, devices=users, budget=TABLED_EPSILON, earlier=tuple(earlier), keep=kept.append
-    )
-    return found, kept
+    return Setting(design=design, epsilon=TABLED_EPSILON, public_seed=worlds.PUBLIC, clusters=many, confidence=SURE)
 
 
 def wrong(outcome: Outcome, clusters: int) -> int:
@@ -305,14 +298,11 @@ def wrong(outcome: Outcome, clusters: int) -> int:
     return min(int((one[outcome.model.cluster] != truth).sum()) for one in names)
 
 
-@pytest.mark.parametrize(
-    ("like", "shares", "how"),
-    [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")],
-)
+@pytest.mark.parametrize(("like", "shares", "how"), [(WEAK, (0.35, 0.65), "mixed"), (OWN, (0.4, 0.3, 0.3), "tables")])
 def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
     like: tuple[tuple[float, ...], ...], shares: tuple[float, ...], how: str
 ) -> None:
-    outcome, _ = run_tables(like, shares, how=how, users=300_000, earlier=[])
+    outcome, _ = run(tabled(len(like), how), like, shares, 300_000)
     assert wrong(outcome, len(like)) == 0
     assert outcome.posterior is not None
     assert outcome.posterior.decided(0.05).all()
@@ -325,36 +315,22 @@ def test_a_run_decides_every_item_knowing_nothing_of_like_rates(
 
 
 def test_a_resumed_run_asks_what_it_would_have_asked() -> None:
-    outcome, rounds = run_tables(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=[])
-    again, more = run_tables(WEAK, (0.5, 0.5), how="tables", users=40_000, earlier=rounds[: len(rounds) - 3])
+    outcome, rounds = run(tabled(), WEAK, (0.5, 0.5), 40_000)
+    again, more = run(tabled(), WEAK, (0.5, 0.5), 40_000, rounds[: len(rounds) - 3])
     assert again.releases_sha256 == outcome.releases_sha256
     assert len(more) == 3
     assert again.model.score.tobytes() == outcome.model.score.tobytes()
 
 
-def test_a_run_that_ends_early_decides_nothing() -> None:
-    outcome, _ = run_tables(WEAK, (0.5, 0.5), how="tables", users=600, earlier=[])
-    assert outcome.posterior is not None
-    assert not outcome.posterior.decided(0.05).any()
-
-
 def test_turned_signs_that_tell_nothing_are_given_up_in_the_round_that_passes_a_trial() -> None:
-    design = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, learner="tables")
+    design, users = AnchorSensing(items=TABLED_ITEMS, rated=TABLED_RATED, learner="tables"), 1000
     learner = TableLearner(design=design, failure=0.05)
-    nothing, common = np.zeros(0, np.int64), {"public_seed": worlds.PUBLIC, "epsilon": TABLED_EPSILON}
-    users = 1000
-
-    def round_of(query: object, **held: object) -> AnchorRound:
-        none = AnchorStatistic(
-            pairs=nothing, sensed=nothing, scores=nothing, ones=0, devices=users, answered=users, refused=0
-        )
-        return AnchorRound(query, replace(none, **held))  # type: ignore[arg-type]
-
-    pairs = round_of(design.query(round_number=0, **common), pairs=np.full(20 * 19 // 2, users // 2))  # type: ignore[arg-type]
+    query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=TABLED_EPSILON)
+    pairs = answered(query, users, pairs=np.full(20 * 19 // 2, users // 2))
     belief = learner.believe(history_of([pairs]))
     query = learner.ask(belief, round_number=1, public_seed=worlds.PUBLIC, epsilon=TABLED_EPSILON)
     even = np.full(TABLED_ITEMS, users // 2)
-    turned = round_of(query, sensed=2 * even, scores=even)
+    turned = answered(query, users, sensed=2 * even, scores=even)
     course = history_of([*([pairs] * 2), turned])  # 1000 users, half of those of pairs
     belief = learner.believe(course)
     assert belief.evidence < TRIALS[0][1]
@@ -378,24 +354,9 @@ SETTING = Setting(design=ANCHOR_DESIGN, epsilon=Fraction(2), public_seed=worlds.
 LEARNER = TwoClasses(design=ANCHOR_DESIGN, failure=SETTING.failure)
 
 
-def cohort(users: int, like: tuple[tuple[float, ...], ...] = CROSSED) -> Cohort:
-    world = worlds.world(items=ANCHOR_ITEMS, rated=ANCHOR_RATED, like=like, shares=(0.5, 0.5))
-    return Cohort(worlds.block_ratings(world, users), worlds.SECRET, 0, users, SETTING.epsilon)
-
-
-def run_anchors(users: int = USERS, earlier: tuple[Round, ...] = ()) -> tuple[Outcome, list[Round]]:
-    kept: list[Round] = []
-    learner = RoundLearner(clusters=2, anchors=LEARNER)
-    policy = AnchorPolicy(setting=SETTING, learner=LEARNER)
-    devices = Devices(cohort(users))
-    return conduct(
-        policy, learner, devices, devices=users, budget=SETTING.epsilon, earlier=earlier, keep=kept.append
-    ), kept
-
-
 def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
     """A label may be wrong with probability 1e-4, the confidence."""
-    outcome, rounds = run_anchors()
+    outcome, rounds = run(SETTING, CROSSED, (0.5, 0.5), USERS)
     wrong = np.abs(outcome.model.cluster - np.arange(ANCHOR_ITEMS) % 2)
     assert set(wrong.tolist()) in ({0}, {1})
     assert outcome.posterior is not None
@@ -405,23 +366,25 @@ def test_a_run_decides_every_item_and_goes_on_as_if_never_interrupted() -> None:
     kinds = [ask.query.design for ask in outcome.state.asked]
     assert kinds == sorted(kinds, reverse=True)  # pairs first
     for cut in (kinds.count("pair-signs"), len(kinds) - 2):
-        again, more = run_anchors(earlier=tuple(rounds[:cut]))
+        again, more = run(SETTING, CROSSED, (0.5, 0.5), USERS, rounds[:cut])
         assert again.releases_sha256 == outcome.releases_sha256
         assert len(more) == len(rounds) - cut
         assert again.model.score.tobytes() == outcome.model.score.tobytes()
 
 
-def test_a_run_that_ends_early_tells_that_nothing_is_decided() -> None:
-    for users in (100, 1000):
-        outcome, _ = run_anchors(users)
-        assert outcome.posterior is not None
-        assert not outcome.posterior.decided(SETTING.failure).any()
-        assert outcome.posterior.doubt.min() >= 0.5
+@pytest.mark.parametrize(
+    ("setting", "like", "users"), [(tabled(), WEAK, 600), (SETTING, CROSSED, 100), (SETTING, CROSSED, 1000)]
+)
+def test_a_run_that_ends_early_tells_that_nothing_is_decided(setting: Setting, like: Rows, users: int) -> None:
+    outcome, _ = run(setting, like, (0.5, 0.5), users)
+    assert outcome.posterior is not None
+    assert not outcome.posterior.decided(0.05).any()
+    assert outcome.posterior.doubt.min() >= 0.5
 
 
 def doubts_once_more(users: int = USERS) -> float:
     """By what factor doubts change if all rounds are read once more with what they let the server expect."""
-    outcome, _ = run_anchors(users)
+    outcome, _ = run(SETTING, CROSSED, (0.5, 0.5), users)
     course = history_of(outcome.state.readings.anchors)
     belief = LEARNER.believe(course)
     first, *others = (round_estimates(one, belief.posterior.expected, rated=ANCHOR_RATED) for one in course.turned)
@@ -450,7 +413,8 @@ def anchor_strays(share: float = 1.0) -> float:
     truth = np.where(np.arange(ANCHOR_ITEMS) % 2, -0.8, 0.8)
     believed = 0.9 * truth * np.where(np.arange(ANCHOR_ITEMS) % 7, 1, -1)  # every seventh anchor is wrong
     query, devices = query_about(believed, 0.8), 400_000
-    told = aggregate(query, cohort(devices).answer(query, 0, devices))
+    cohort = cohort_of(ANCHOR_DESIGN, CROSSED, (0.5, 0.5), devices, SETTING.epsilon)
+    told = aggregate(query, cohort.answer(query, 0, devices))
     assert isinstance(told, AnchorStatistic)
     slope, offset = contrasts(query, truth, rated=ANCHOR_RATED, devices=1 << 17)
     sensed = told.sensed > 0
@@ -461,12 +425,11 @@ def anchor_strays(share: float = 1.0) -> float:
 
 @pytest.mark.statistical
 def test_turned_signs_agree_as_their_moments_say() -> None:
-    """False alarm 1e-6; errors of the simulated moments are up to a third of the answers'."""
-    assert anchor_strays() < normal_radius(1 + 1 / 3)
+    """False alarm 1e-6; errors of the simulated moments are up to a third of the answers'.
 
-
-def test_slopes_a_seventh_too_large_are_noticed() -> None:
-    assert anchor_strays(8 / 7) > normal_radius(1 + 1 / 3)
+    The twin, slopes a seventh too large, is noticed.
+    """
+    assert anchor_strays() < normal_radius(1 + 1 / 3) < anchor_strays(8 / 7)
 
 
 @pytest.mark.parametrize("name", ["clusters", "classes"])
@@ -477,18 +440,12 @@ def test_one_cluster_or_class_is_refused(name: str) -> None:
 
 def told(kind: str, users: int, means: float = 0.0) -> AnchorRound:
     """A round of which nobody knows more than how many answered."""
-    nothing = np.zeros(0, np.int64)
     if kind == "pairs":
         query = ANCHOR_DESIGN.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(2))
-        pairs, items = np.full(20 * 19 // 2, users // 2), nothing
-    else:
-        query, pairs = query_about(np.full(ANCHOR_ITEMS, 0.5), 0.5), nothing
-        items = np.full(ANCHOR_ITEMS, round(users * (1 + means) / 2))
-    sensed = np.full(items.size, users)
-    return AnchorRound(
-        query,
-        AnchorStatistic(pairs=pairs, sensed=sensed, scores=items, ones=0, devices=users, answered=users, refused=0),
-    )
+        return answered(query, users, pairs=np.full(20 * 19 // 2, users // 2))
+    scores = np.full(ANCHOR_ITEMS, round(users * (1 + means) / 2))
+    sensed = np.full(ANCHOR_ITEMS, users)
+    return answered(query_about(np.full(ANCHOR_ITEMS, 0.5), 0.5), users, sensed=sensed, scores=scores)
 
 
 def test_turned_signs_before_pairs_that_are_asked_again_are_void() -> None:

@@ -3,7 +3,8 @@
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from coordinator.protocol.public_draws import item_queries, random_subset, revea
 from coordinator.server.decoding.line import decode_shares
 from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of, no_release
+from coordinator.server.mechanisms.maxsense import MultiMaxSense
+from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.mechanisms.toys import DRY_ROUNDS, ItemQuery, Reveal, UntilLearned, round_users, toy_share
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.rounds import Outcome, conduct
@@ -79,12 +82,6 @@ def test_bits_and_sums_of_stored_users_are_the_oracles(
         liked[item] += bit and value
     assert (statistic.sensed.tolist(), statistic.scores.tolist()) == (yes, liked)
     assert (statistic.devices, statistic.answered, statistic.ones) == (len(devices), len(devices), sum(bits))
-
-
-def test_where_nobody_rated_anything_everybody_says_no() -> None:
-    release = answer(worlds.stored_ratings([{}, {}], [0, 1, 0, 1], ITEMS), asked(), 0, 4)
-    assert (release.count, release.answered) == (4, None)
-    assert not release.unpacked().any()
 
 
 @pytest.mark.parametrize("rated", [1, 5, 6, 10])
@@ -291,18 +288,26 @@ def test_bits_of_a_block_model_are_the_oracles_of_reveals(name: str, rated: int,
     assert alone.unpacked()[0].tolist() == release.unpacked()[5].tolist()
 
 
-@pytest.mark.parametrize("query", [asked(), *(reveals_asked(name, most=3, share=0.5) for name in NAMES)], ids=str)
-def test_blocks_merge_to_the_whole(query: Query) -> None:
+PAIRS = Pairwise(items=ITEMS).query(round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(1))
+SETS = MultiMaxSense(items=ITEMS, rated=5, questions=4).query(
+    round_number=0, public_seed=worlds.PUBLIC, epsilon=Fraction(5)
+)
+MERGED = [asked(), PAIRS, SETS, *(reveals_asked(name, most=3, share=0.5) for name in NAMES)]
+
+
+@pytest.mark.parametrize("query", MERGED, ids=str)
+def test_blocks_merge_to_the_whole_in_any_order(query: Query) -> None:
     ratings = worlds.block_ratings(worlds.world(items=ITEMS, rated=5))
     release = answer(ratings, query, 0, 120)
     cuts = list(itertools.pairwise([0, 1, 9, 9, 70, 120]))
     parts = [answer(ratings, query, a, b) for a, b in cuts]
     np.testing.assert_array_equal(np.concatenate([part.unpacked() for part in parts]), release.unpacked())
     whole = aggregate(query, release)
-    merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in parts))
-    for counts in ("sensed", "scores") if isinstance(whole, ScoreStatistic) else ("pairs", "agreed"):
-        np.testing.assert_array_equal(getattr(merged, counts), getattr(whole, counts))
-    assert (merged.answered, merged.ones) == (120, whole.ones)
+    for order in (parts, parts[::-1]):
+        merged = merge(aggregate(query, no_release(query)), *(aggregate(query, part) for part in order))
+        for part in fields(whole):
+            np.testing.assert_array_equal(getattr(merged, part.name), getattr(whole, part.name))
+        assert (merged.answered, merged.ones) == (120, whole.ones)
 
 
 @pytest.mark.statistical

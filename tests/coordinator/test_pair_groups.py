@@ -1,6 +1,5 @@
 """Pairs of liked items: groups of devices, sizes of sets, and the item-item model of noisy shares."""
 
-import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -42,8 +41,7 @@ from coordinator.server.design import Decoding
 from coordinator.server.mechanisms import aggregate, half_of, server_halves
 from coordinator.server.mechanisms.oracles import subset_rates
 from coordinator.server.mechanisms.sets import CountedSet, GroupedSets, Groups, LikedPairs
-from coordinator.server.moments.blocks import BlockParameters
-from coordinator.server.moments.count_moments import best_subset, likes_of, sizes_for
+from coordinator.server.moments.count_moments import best_subset, sizes_for
 from coordinator.server.rounds.learner import SumLearner
 from coordinator.server.rounds.state import ServerState, absorb
 from coordinator.server.statistics.counts import (
@@ -180,72 +178,33 @@ def test_sizes_follow_from_public_numbers_alone() -> None:
     assert best == min(range(1, 11), key=noise)
 
 
-BLOCK = BlockParameters(
-    rated=4,
-    like=np.array([[0.9, 0.2], [0.4, 0.7]]),
-    class_shares=np.array([0.6, 0.4]),
-    cluster_sizes=np.array([3, 4]),
-)
-
-
-def pair_set_shares(block: BlockParameters, padded: int) -> Floats:
-    """Return the probability that a pair of items, one of each cluster, is in a user's set of ``padded`` likes: (L, L).
-
-    On the diagonal the items are two of one cluster; 0 where it has one only.
-    """
-    clusters = block.cluster_sizes.size
-    shares, likes = np.zeros((clusters, clusters)), np.arange(2, block.rated + 1)
-    both = np.minimum(1.0, padded * (padded - 1) / (likes * (likes - 1)))
-    for one, other in np.ndindex(clusters, clusters):
-        others = block.cluster_sizes - np.bincount([one, other], minlength=clusters)
-        if (others < 0).any() or block.rated < 2:
-            continue
-        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            chance = float(likes_of(like, others, block.rated - 2) @ both)
-            shares[one, other] += share * like[one] * like[other] * chance
-    return shares * block.rated * (block.rated - 1) / (block.items * (block.items - 1))
-
-
-@pytest.mark.parametrize("kept", [2, 3, 4])
-def test_how_often_a_pair_is_kept_is_exact(kept: int) -> None:
-    """Over every subset that a user can rate, and every like."""
-    cluster, shares = np.repeat([0, 1], BLOCK.cluster_sizes), np.zeros((7, 7))
-    for part, like in zip(BLOCK.class_shares, BLOCK.like, strict=True):
-        for rated in itertools.combinations(range(7), 4):
-            for likes in itertools.product((True, False), repeat=4):
-                chance = math.prod(
-                    like[cluster[item]] if liked else 1 - like[cluster[item]]
-                    for item, liked in zip(rated, likes, strict=True)
-                )
-                own = [item for item, liked in zip(rated, likes, strict=True) if liked]
-                for one, other in itertools.permutations(own, 2):
-                    both = min(1, kept * (kept - 1) / (len(own) * (len(own) - 1)))
-                    shares[one, other] += part * chance * both / math.comb(7, 4)
-    by_hand = [[shares[0, 1], shares[0, 6]], [shares[6, 0], shares[5, 6]]]
-    assert pair_set_shares(BLOCK, kept) == pytest.approx(np.array(by_hand), rel=1e-12)
+def pair_set_shares(like: tuple[float, float], items: int, rated: int, kept: int) -> Floats:
+    """The probability that a pair of items is in a user's set of so many likes, over all that it can hold, (N, N)."""
+    shares = np.zeros((items, items))
+    for chance, told in worlds.holdings((like,), (1.0,), [item % 2 for item in range(items)], rated):
+        own = np.flatnonzero([told.get(item, False) for item in range(items)])
+        shares[np.ix_(own, own)] += chance * min(1, kept * (kept - 1) / max(len(own) * (len(own) - 1), 1))
+    return shares
 
 
 @pytest.mark.statistical
 def test_devices_keep_pairs_as_often_as_that() -> None:
     """40,000 devices of a block model, Hoeffding over three kinds of pairs, false alarm 3e-6; a twin keeps one more."""
-    devices, world = 40_000, worlds.world(items=12, rated=8, like=((0.9, 0.4),))
-    design = LikedPairs(items=12, rated=8, pair_likes=3)
+    items, rated, devices = 10, 7, 40_000
+    design = LikedPairs(items=items, rated=rated, pair_likes=3)
     query = design.query(round_number=0, public_seed=worlds.PUBLIC, epsilon=EPSILON)
     coins = Coins(as_words(worlds.SECRET), 0, devices, query.words)
-    own = liked_pairs(liked_sets(query, worlds.block_ratings(world, devices), coins), 12)
-    counts = np.bincount(own.ravel(), minlength=pairs_of(12) + 3)[: pairs_of(12)]
-    low, high = np.triu_indices(12, 1)
-    block = BlockParameters(
-        rated=8, like=np.array([[0.9, 0.4]]), class_shares=np.ones(1), cluster_sizes=np.array([6, 6])
-    )
-    stated, wrong = pair_set_shares(block, 3), pair_set_shares(block, 4)
-    for one, other in ((0, 0), (0, 1), (1, 1)):
-        of_kind = np.sort([low % 2, high % 2], axis=0) == np.array([[one], [other]])
-        pairs = of_kind.all(axis=0)
+    world = worlds.world(items=items, rated=rated, like=((0.9, 0.4),))
+    own = liked_pairs(liked_sets(query, worlds.block_ratings(world, devices), coins), items)
+    counts = np.bincount(own.ravel(), minlength=pairs_of(items) + 3)[: pairs_of(items)]
+    low, high = np.triu_indices(items, 1)
+    stated, wrong = (pair_set_shares((0.9, 0.4), items, rated, kept)[low, high] for kept in (3, 4))
+    for liked in (0, 1, 2):
+        pairs = low % 2 + high % 2 == liked
         measured = counts[pairs].sum() / devices
         radius = hoeffding_radius(devices) * 3  # each device has three pairs at most
-        assert abs(measured - stated[one, other] * pairs.sum()) < radius
-        assert abs(measured - wrong[one, other] * pairs.sum()) > radius
+        assert abs(measured - stated[pairs].sum()) < radius
+        assert abs(measured - wrong[pairs].sum()) > radius
 
 
 COUNTED_EPSILON = Fraction(1)
@@ -403,11 +362,6 @@ def test_releases_are_as_long_as_has_the_least_noise(together: int) -> None:
 def test_what_contradicts_a_counted_group_is_refused(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError, match=line):
         RunSpec(Scenario.model_validate({"counted_group": 0.1, "items": 40, "rated": 9, **changes}))
-
-
-def test_such_refusals_are_of_input() -> None:
-    with pytest.raises(InputError, match="chosen is 13"):
-        CountedSet(items=12, rated=5, subset_size=13)
 
 
 ITEMS = 60

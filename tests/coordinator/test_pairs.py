@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ from coordinator.server.mechanisms.pairwise import Pairwise
 from coordinator.server.moments.blocks import BlockParameters, curator_signal, nearest_root, pair_agreement
 from coordinator.server.moments.emulation import draw_pairs, draw_reveals, draw_totals, draw_votes
 from coordinator.server.statistics.counts import PairStatistic
-from coordinator.server.statistics.statistic import merge
 
 LIKE = ((0.9, 0.3), (0.2, 0.8))
 SHARES = (0.25, 0.75)
@@ -86,18 +85,6 @@ def test_bits_and_statistic_are_those_of_the_ratings(agreement: str, rated: int)
     assert np.array_equal(statistic.pairs, pairs)
     assert np.array_equal(statistic.agreed, agreed)
     assert (statistic.devices, statistic.answered, statistic.ones) == (users, users, agreed.sum())
-
-
-def test_blocks_merge_to_the_whole() -> None:
-    query = asked(9, epsilon=Fraction(1))
-    cohort, whole = answers(query, 4, 300)
-    parts = [aggregate(query, cohort.answer(query, a, b)) for a, b in ((0, 7), (7, 200), (200, 300))]
-    for order in (parts, parts[::-1]):
-        merged = merge(*order)
-        assert isinstance(merged, PairStatistic)
-        assert np.array_equal(merged.pairs, whole.pairs)
-        assert np.array_equal(merged.agreed, whole.agreed)
-        assert merged.answered == 300
 
 
 @pytest.mark.statistical
@@ -174,16 +161,9 @@ def parameters(rated: int) -> BlockParameters:
     return BlockParameters(rated=rated, like=like, class_shares=np.array([0.25, 0.75]), cluster_sizes=SIZES)
 
 
-def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int, int]]]:
+def worlds_of_one_user(model: BlockParameters) -> Iterator[tuple[float, dict[int, bool]]]:
     """Every (probability, ratings) of one user."""
-    subsets = list(combinations(range(5), model.rated))
-    for share, row in zip(model.class_shares.tolist(), model.like.tolist(), strict=True):
-        for subset in subsets:
-            for values in product((0, 1), repeat=model.rated):
-                chance = share / len(subsets)
-                for item, value in zip(subset, values, strict=True):
-                    chance *= row[CLUSTER[item]] if value else 1 - row[CLUSTER[item]]
-                yield chance, dict(zip(subset, values, strict=True))
+    return worlds.holdings(model.like.tolist(), model.class_shares.tolist(), CLUSTER, model.rated)
 
 
 def enumerated(model: BlockParameters, name: str, epsilon: float, *, public: bool) -> Floats:

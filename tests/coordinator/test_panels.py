@@ -84,7 +84,6 @@ def test_a_lost_block_pauses_and_the_others_go_on() -> None:
     assert panel.question(pause_after(0)) == (0, 1, Block(None, 0, 8)), "what was lost comes before what is fresh"
     assert panel.lost(0, 1, 10.0, GONE)
     assert waits(panel) == 10.0 + pause_after(1) == 10.0 + 2 * pause_after(0)
-    assert panel.retries == 2
 
 
 def test_pauses_double_up_to_a_longest_one() -> None:

@@ -1,6 +1,5 @@
 """Sensing sets and random partitions: their exact laws, the samplers tied to them, and Multi-MaxSense's sums."""
 
-import itertools
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -26,7 +25,7 @@ from coordinator.protocol.messages import Query, Release, pack
 from coordinator.protocol.public_draws import random_order
 from coordinator.protocol.sensing import sensing_table
 from coordinator.server.decoding.line import decode
-from coordinator.server.mechanisms import aggregate, no_release
+from coordinator.server.mechanisms import aggregate
 from coordinator.server.mechanisms.maxsense import MultiMaxSense
 from coordinator.server.moments.blocks import BlockParameters, SketchMoments, multi_maxsense_moments
 from coordinator.server.statistics.scores import ScoreStatistic
@@ -296,18 +295,6 @@ def test_the_statistic_is_the_oracles(data: st.DataObject, items: int, count: in
     answered = count if heard is None else sum(heard)
     assert (found.devices, found.answered, found.answers) == (count, answered, answered * questions)
     assert found.answer_rate == (found.ones / found.answers if found.answers else 0)
-
-
-def test_blocks_merge_to_the_whole_and_nothing_is_neutral() -> None:
-    world, query = worlds.world(items=23, rated=6), worlds.partition_query(23, 4, 5, Fraction(5))
-    cohort = Cohort(worlds.block_ratings(world), world.secret, 0, 200, None)
-    whole = worlds.scores_of(aggregate(query, cohort.answer(query, 0, 200)))
-    parts = [aggregate(query, cohort.answer(query, a, b)) for a, b in itertools.pairwise([0, 7, 7, 150, 200])]
-    for order in (parts, parts[::-1], [aggregate(query, no_release(query)), *parts]):
-        merged = worlds.scores_of(merge(*order))
-        np.testing.assert_array_equal(merged.sensed, whole.sensed)
-        np.testing.assert_array_equal(merged.scores, whole.scores)
-        assert (merged.answers, merged.ones, merged.questions) == (1000, whole.ones, 5)
 
 
 BATCH, BATCHES = 200, 2000

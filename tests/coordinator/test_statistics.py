@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -146,16 +145,22 @@ def test_missing_are_those_who_neither_answered_nor_refused() -> None:
     assert (statistic + statistic).missing == 6
 
 
-def release_of(query_id: bytes, bits: Bits2, *, silent: bool) -> Release:
-    heard = np.random.default_rng(len(bits)).random(len(bits)) < 0.8 if silent else np.ones(len(bits), np.bool_)
+def release_of(query_id: bytes, bits: Bits2, heard: Bools | None, first: int = 3) -> Release:
+    """A release in which half of those who are not heard refused."""
     return Release(
         query_id=query_id,
-        first=3,
+        first=first,
         count=len(bits),
         width=bits.shape[1],
-        bits=pack(bits * heard[:, None]),
-        answered=pack(heard.astype(np.uint8)) if silent else None,
+        bits=pack(bits if heard is None else bits * heard[:, None]),
+        answered=None if heard is None else pack(heard.astype(np.uint8)),
+        refused=0 if heard is None else int((~heard).sum()) // 2,
     )
+
+
+def some_heard(devices: int, *, silent: bool) -> Bools | None:
+    """Who answers: all, or four of five."""
+    return np.random.default_rng(devices).random(devices) < 0.8 if silent else None
 
 
 @pytest.mark.parametrize("silent", [False, True])
@@ -163,13 +168,13 @@ def release_of(query_id: bytes, bits: Bits2, *, silent: bool) -> Release:
 @pytest.mark.parametrize("devices", [0, 1, 2, 3, 63, 64, 257])
 def test_columns_add_up(devices: int, width: int, silent: bool) -> None:
     bits = np.random.default_rng([devices, width]).integers(0, 2, (devices, width), np.uint8)
-    release = release_of(bytes(16), bits, silent=silent)
+    release = release_of(bytes(16), bits, some_heard(devices, silent=silent))
     assert column_counts(release).tolist() == release.unpacked().sum(axis=0).tolist()
 
 
 def test_bits_of_silent_devices_do_not_count() -> None:
     """Whoever sends them in spite of it."""
-    release = replace(release_of(bytes(16), np.ones((9, 70), np.uint8), silent=False), answered=bytes([0b10100000, 0]))
+    release = replace(release_of(bytes(16), np.ones((9, 70), np.uint8), None), answered=bytes([0b10100000, 0]))
     assert set(column_counts(release).tolist()) == {2}
 
 
@@ -202,7 +207,7 @@ def written(query: Query, named: Ints2) -> Bits2:
 def test_subsets_are_counted_in_either_form(values: int, chosen: int, silent: bool) -> None:
     query = query_of(values, chosen)
     named = np.sort(np.random.default_rng(chosen).random((201, values)).argsort(axis=1)[:, :chosen], axis=1)
-    release = release_of(query.id, written(query, named), silent=silent)
+    release = release_of(query.id, written(query, named), some_heard(201, silent=silent))
     expected = np.bincount(named[release.answered_mask()].ravel(), minlength=values)
     assert subset_counts(query, release, values=values, subset_size=chosen).tolist() == expected.tolist()
     statistic = aggregate(query, release)
@@ -218,7 +223,7 @@ def test_what_is_no_subset_is_refused(chosen: int, wrong: list[int]) -> None:
     """A value twice, out of order, out of range, zeros; and a bit too few. From silent devices all of it is ignored."""
     query = query_of(40, chosen)
     named = np.array([list(range(chosen)), wrong])
-    release = release_of(query.id, written(query, named), silent=False)
+    release = release_of(query.id, written(query, named), None)
     words = rf"^the release of devices 3 to 4 is no answer to .*: it holds what is no subset of {chosen} of 40 values"
     with pytest.raises(InputError, match=words):
         aggregate(query, release)
@@ -251,20 +256,8 @@ def naive(query: Query, first: int, bits: Bits2, heard: Bools) -> Ints:
     return counts
 
 
-def sign_release_of(query: Query, bits: Bits2, heard: Bools | None, first: int = 0) -> Release:
-    return Release(
-        query_id=query.id,
-        first=first,
-        count=len(bits),
-        width=query.bits,
-        bits=pack(bits if heard is None else bits * heard[:, None]),
-        answered=None if heard is None else pack(heard.astype(np.uint8)),
-        refused=0 if heard is None else int((~heard).sum()) // 2,
-    )
-
-
-def summed(query: Query, release: Release) -> ScoreStatistic:
-    return worlds.scores_of(aggregate(query, release))
+def summed(query: Query, bits: Bits2, heard: Bools | None, first: int = 0) -> ScoreStatistic:
+    return worlds.scores_of(aggregate(query, release_of(query.id, bits, heard, first)))
 
 
 @pytest.mark.parametrize("devices", [0, 1, 2, 3, 4, 5, 17, 64, 65, 1000])
@@ -303,7 +296,7 @@ def test_no_carry_is_lost_where_everybody_agrees(devices: int) -> None:
 def test_the_statistic_tells_of_the_pool_and_counts_who_answered() -> None:
     query = worlds.sign_query([2, 3, 70], items=80, vectors=2)
     bits, heard = answers(query, 501)
-    found = summed(query, sign_release_of(query, bits, heard, first=77))
+    found = summed(query, bits, heard, first=77)
     expected = np.zeros(80, np.int64)
     expected[[2, 3, 70]] = naive(query, 77, bits, heard)
     assert found.scores.tolist() == expected.tolist()
@@ -318,7 +311,7 @@ def test_scores_are_sums_of_signs() -> None:
     """``sum_u H_ui S_u = 2 scores - sensed``, with the oracle's signs."""
     query = worlds.sign_query(range(0, 90, 7), items=90)
     bits, _ = answers(query, 60)
-    found = summed(query, sign_release_of(query, bits, None))
+    found = summed(query, bits, None)
     sums = np.zeros(90, np.int64)
     for device, bit in enumerate(bits[:, 0].tolist()):
         for place, item in enumerate(range(0, 90, 7)):
@@ -332,10 +325,8 @@ def test_blocks_merge_to_the_whole_in_any_order(cuts: list[int], vectors: int, a
     query = query_about(65, vectors)
     bits, heard = answers(query, 150)
     blocks = list(itertools.pairwise([0, *sorted(cuts), 150]))
-    parts = [
-        summed(query, sign_release_of(query, bits[a:b], None if all_heard else heard[a:b], first=a)) for a, b in blocks
-    ]
-    whole = summed(query, sign_release_of(query, bits, None if all_heard else heard))
+    parts = [summed(query, bits[a:b], None if all_heard else heard[a:b], first=a) for a, b in blocks]
+    whole = summed(query, bits, None if all_heard else heard)
     for order in (parts, parts[::-1]):
         merged = worlds.scores_of(merge(aggregate(query, no_release(query)), *order))
         assert (merged.sensed.tolist(), merged.scores.tolist()) == (whole.sensed.tolist(), whole.scores.tolist())
@@ -348,16 +339,8 @@ def test_devices_that_did_not_answer_do_not_count_whatever_their_bits() -> None:
     other = np.where(heard[:, None], bits, 1 - bits).astype(np.uint8)
     assert count_agreements(query, 5, bits, heard).tolist() == count_agreements(query, 5, other, heard).tolist()
     assert not count_agreements(query, 5, bits, np.zeros(99, np.bool_)).any()
-    silent = summed(query, sign_release_of(query, bits, np.zeros(99, np.bool_)))
+    silent = summed(query, bits, np.zeros(99, np.bool_))
     assert (silent.answered, silent.ones, silent.answer_rate, int(silent.sensed.sum())) == (0, 0, 0.0, 0)
-
-
-def test_no_device_at_all_of_signs() -> None:
-    for vectors in (1, 64):
-        nobody = summed(query_about(65, vectors), no_release(query_about(65, vectors)))
-        assert not nobody.scores.any()
-        assert not nobody.sensed.any()
-        assert (nobody.devices, nobody.answered, nobody.ones) == (0, 0, 0)
 
 
 def test_counts_beyond_a_million_devices() -> None:
@@ -376,16 +359,6 @@ LIKES = ((0.9, 0.2, 0.0, 0.7, 0.5), (0.1, 0.6, 1.0, 0.7, 0.3))
 SHARES = (0.25, 0.75)
 
 
-def rated_and_liked(items: int, rated: int) -> Iterator[tuple[float, dict[int, int]]]:
-    """Everything that a device can hold, +1 a like and -1 a dislike, and its probability; two user classes."""
-    subsets = list(itertools.combinations(range(items), rated))
-    for share, row in zip(SHARES, LIKES, strict=True):
-        for subset in subsets:
-            for told in itertools.product((1, -1), repeat=rated):
-                chances = (row[item] if like > 0 else 1 - row[item] for item, like in zip(subset, told, strict=True))
-                yield share * math.prod(chances) / len(subsets), dict(zip(subset, told, strict=True))
-
-
 def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsilon: Epsilon) -> list[float]:
     """``E[H_i S]`` of the pool's items, the first ones: over ratings, signs of all vectors, and what is released."""
     channel = choice_channel(epsilon, choices=2 * vectors, best_count=kept)
@@ -398,10 +371,10 @@ def enumerated(items: int, pool: int, rated: int, vectors: int, kept: int, epsil
         found: Floats = row[::2] - row[1::2]
         return found
 
-    for chance, held in rated_and_liked(items, rated):
+    for chance, held in worlds.holdings(LIKES, SHARES, range(items), rated):
         for matrix in matrices:
             signs = [matrix[a * pool : (a + 1) * pool] for a in range(vectors)]
-            sums = tuple(sum(one[item] * told for item, told in held.items() if item < pool) for one in signs)
+            sums = tuple(sum(one[item] * (2 * like - 1) for item, like in held.items() if item < pool) for one in signs)
             found += chance * (preferred(sums) @ np.array(signs))
     return [float(one) / len(matrices) for one in found]
 

@@ -7,11 +7,6 @@ from coordinator.protocol.public_half import require_whole_parameter
 from coordinator.protocol.value_channels import CHOSEN, PADDED
 
 
-def padded_values(query: Query) -> int:
-    """Return the number of values: items that are asked about, and dummies."""
-    return pool_size(query) + int(query.parameters[PADDED])
-
-
 class Set(Subset):
     """A subset as the oracle releases it, of sets of several values; items that are asked about, and dummies."""
 

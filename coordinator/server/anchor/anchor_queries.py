@@ -13,7 +13,7 @@ from coordinator.protocol.coins import derive
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEAN, LEVELS, MOST_POOL, PRIOR, SENSED
 from coordinator.protocol.messages import Query
-from coordinator.server.design import RoundTerms, fields_of
+from coordinator.server.design import RoundTerms, query_of
 from coordinator.server.moments.sign_moments import pair_contrast
 from coordinator.server.rounds.state import AnchorRound
 from coordinator.server.server_half import check_shape
@@ -78,23 +78,13 @@ class AnchorSensing:
         self, *, pool: Indices | None = None, centres: Indices | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about signs of pairs, by default of the pool; ``centres`` in units of 1 / `CENTRE_UNIT`."""
-        return Query(
-            design=self.pairs,
-            items=self.items,
-            **fields_of(terms),
-            pool=self.pool(terms["public_seed"]) if pool is None else pool,
-            centres=centres,
-        )
+        pool = self.pool(terms["public_seed"]) if pool is None else pool
+        return query_of(self.pairs, self.items, terms, pool=pool, centres=centres)
 
     def turned(self, tables: Tables, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs."""
-        return Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={LEVELS: float(SENSING_LEVELS)},
-            arrays={name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)},
-        )
+        arrays = {name: getattr(tables, name) for name in (PRIOR, GUESS, COUNTS, LEAN, SENSED)}
+        return query_of(self.name, self.items, terms, parameters={LEVELS: float(SENSING_LEVELS)}, arrays=arrays)
 
     def of_turned(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about turned signs such as rounds may ask, where nothing is known: for checks."""
@@ -177,9 +167,10 @@ class SpectralStart:
         return self.edge >= ENOUGH
 
 
-def first_look(pool_items: int, *, items: int, rated: int, epsilon: Epsilon) -> float:
-    """Return the users of the first look at pairs of ``pool_items`` items; infinitely many if nobody rated two."""
-    contrast = pair_contrast(pool_items, items=items, rated=rated, epsilon=epsilon)
+def first_look(design: AnchorSensing, *, public_seed: bytes, epsilon: Epsilon) -> float:
+    """Return the users of the first look at pairs of the pool's items; infinitely many if nobody rated two."""
+    pool_items = design.pool(public_seed).size
+    contrast = pair_contrast(pool_items, items=design.items, rated=design.rated, epsilon=epsilon)
     return FIRST_LOOK / (pool_items * contrast**2) if contrast else math.inf
 
 

@@ -77,13 +77,6 @@ def turned_estimates(anchor_round: AnchorRound, shares: Floats, *, rated: int, c
     )
 
 
-def guess_rates(query: Query) -> Floats2:
-    """Return how probably devices that guess a class like each item, as the query's own guess has it, shape (K, N)."""
-    guess = query.arrays[GUESS] / GUESS_UNIT
-    rates: Floats2 = scipy.special.expit(guess[1::2] - guess[0::2])
-    return rates
-
-
 def passing(query: Query, *, rated: int) -> Floats2:
     """Return G_k of every number that an item may add, with its sign, shape (2 K, N).
 
@@ -91,7 +84,8 @@ def passing(query: Query, *, rated: int) -> Floats2:
     of one rating's, which Fourier transforms find exactly.
     """
     counts, sensed = query.arrays[COUNTS], query.arrays[SENSED] / query.parameters[LEVELS]
-    rates, probabilities = guess_rates(query), np.zeros((len(counts), query.items))
+    guess, probabilities = query.arrays[GUESS] / GUESS_UNIT, np.zeros((len(counts), query.items))
+    rates = scipy.special.expit(guess[1::2] - guess[0::2])  # how probably devices that guess a class like each item
     for k in range(len(rates)):
         own = counts[2 * k : 2 * k + 2]
         chances = np.stack([1 - rates[k], rates[k]]) * sensed / query.items
@@ -167,7 +161,8 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     errors = np.zeros((clusters, rounds, classes, classes))
     for _ in range(STEPS):
         off = means[:, :, None] - np.einsum("rki,rkc->ric", slopes, tables)
-        membership = _softmax(early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2)
+        odds = early + np.log(shares) - np.einsum("ri,ric->ic", users, off**2) / 2
+        membership = scipy.special.softmax(odds, axis=1)
         shares = (membership.sum(axis=0) + SHARE_ITEMS) / (items + clusters * SHARE_ITEMS)
         for c in range(clusters):
             own = weighted * membership[:, c]
@@ -183,7 +178,8 @@ def fit_tables(readings: Sequence[RoundEstimates], first: Floats2, early: Floats
     misfit = np.where(
         users[:, :, None] > 0, off**2 / np.maximum(spread, 1e-300) + np.log(np.maximum(spread, 1e-300)), 0
     )
-    return TableFit(clusters=_softmax(early + np.log(shares) - misfit.sum(axis=0) / 2), tables=tables, errors=errors)
+    membership = scipy.special.softmax(early + np.log(shares) - misfit.sum(axis=0) / 2, axis=1)
+    return TableFit(clusters=membership, tables=tables, errors=errors)
 
 
 def _ties(rounds: int, tie: float) -> Floats:
@@ -192,11 +188,6 @@ def _ties(rounds: int, tie: float) -> Floats:
     precision: Floats = steps.T @ steps
     precision[0, 0] += 1 / FIRST**2
     return precision
-
-
-def _softmax(odds: Floats2) -> Floats2:
-    shares: Floats2 = scipy.special.softmax(odds, axis=1)
-    return shares
 
 
 def walk(values: Floats, errors: Floats, places: Sequence[int], rounds: int, *, start: float, tie: float) -> Floats:
@@ -242,8 +233,8 @@ def turned_tables(
     counts[0::2, probes], counts[1::2, probes] = -signs[:, probes], signs[:, probes]
     return Tables(
         prior=np.zeros(classes, np.int32),
-        guess=_whole(GUESS_UNIT * guess),
-        counts=_whole(np.clip(COUNT_UNIT * counts, -MOST_UNITS * COUNT_UNIT, MOST_UNITS * COUNT_UNIT)),
+        guess=np.rint(GUESS_UNIT * guess).astype(np.int32),
+        counts=np.rint(COUNT_UNIT * np.clip(counts, -MOST_UNITS, MOST_UNITS)).astype(np.int32),
         lean=np.zeros(classes, np.int32),
         sensed=_sensed(rates, shares, decided, control),
     )
@@ -287,11 +278,6 @@ def plain_tables(pool: Indices, items: int, levels: int) -> Tables:
     return Tables(prior=none[0, :1], guess=none, counts=counts, lean=none[0, :1], sensed=sensed)
 
 
-def _whole(values: Floats2) -> Indices2:
-    integers: Indices2 = np.rint(values).astype(np.int32)
-    return integers
-
-
 LEAST_START_RATE = 0.04  # Like rates of a start lie so far from 0 and 1 at least
 STANDS_OUT, TELLS = 1.0, 2.5
 """First order goes on while its signal passes noise by so many sd, and suffices at so many times noise's variance."""
@@ -320,8 +306,7 @@ class InitialAnchors:
         guesses = np.argmax(scores + 1e-9 * coins.random(scores.shape), axis=1)
         joint_counts = np.full((classes, classes), 0.5)
         np.add.at(joint_counts, (guesses, own), 1.0)
-        rates_given_guess: Floats2 = joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes
-        return rates_given_guess
+        return np.asarray(joint_counts / joint_counts.sum(axis=1, keepdims=True) @ self.likes)
 
 
 def initial_anchors(course: AnchorHistory, *, rated: int, clusters: int, classes: int) -> InitialAnchors:
@@ -371,8 +356,7 @@ def _likes(moments: Floats2, classes: int) -> Floats2:
         root = math.sqrt(classes) * (vectors * np.sqrt(values)) @ vectors.T
         rates = np.resize(root, (classes, len(moments)))
         rates = rates - rates.mean(axis=0)
-    likes: Floats2 = np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
-    return likes
+    return np.clip((1 + rates) / 2, LEAST_START_RATE, 1 - LEAST_START_RATE)
 
 
 def signal_of(rounds: tuple[AnchorRound, ...], *, rated: int) -> tuple[Floats, Floats, float]:
@@ -414,13 +398,14 @@ class TableBelief:
     """What the server believes after some rounds."""
 
     first: InitialAnchors  # What it started from
-    fit: TableFit | None  # Tables and clusters; None before the first turned signs
     table: Floats2  # shape (K, L); Like rates given the guess that the next round should have
     shares: Floats  # shape (K,); Shares of the devices that guess each class
-    evidence: float  # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
-    need: Floats  # shape (N,); Users of the last round's kind that should decide an item, on average
     posterior: Posterior  # Of every item's cluster
     membership: Floats2  # shape (N, L); Probability of every item's cluster, for what is asked next
+    # How much more probable turned signs are if items have clusters than if all are liked alike [nats]
+    evidence: float = 0.0
+    # shape (N,); Users of the last round's kind that should decide an item, on average; None before turned signs
+    need: Floats | None = None
 
     def model(self, clusters: int) -> Model:
         """Return the item model to hand to devices; an item's score is how probably devices like it."""
@@ -446,16 +431,7 @@ class TableLearner:
         shares = self._shares(course.turned, max(len(sensing), 1))
         if not sensing:
             posterior = _posterior(early, early @ start.mean(axis=0), apart=False)
-            return TableBelief(
-                first=first,
-                fit=None,
-                table=start,
-                shares=shares[0],
-                evidence=0.0,
-                need=np.full(design.items, math.inf),
-                posterior=posterior,
-                membership=early,
-            )
+            return TableBelief(first=first, table=start, shares=shares[0], posterior=posterior, membership=early)
         readings = [
             turned_estimates(anchor_round, share, rated=design.rated, control=CONTROL)
             for anchor_round, share in zip(sensing, shares, strict=True)
@@ -469,7 +445,6 @@ class TableLearner:
         evidence = _evidence(sound, fit)
         return TableBelief(
             first=first,
-            fit=fit,
             table=fit.tables[-1],
             shares=shares[-1],
             evidence=evidence,
@@ -500,8 +475,7 @@ class TableLearner:
         if classes == 2:
             rates[:, 1] = 1 - rates[:, 0]
         rates = np.clip(rates, 0.02, 0.98)
-        shares: Floats = rates / rates.sum(axis=1, keepdims=True)
-        return shares
+        return np.asarray(rates / rates.sum(axis=1, keepdims=True))
 
     def _need(self, reading: RoundEstimates, fit: TableFit) -> Floats:
         """Return the users who should bring every item's log-odds over the edge: they drift by half the squared gap."""
@@ -509,8 +483,7 @@ class TableLearner:
         gap = np.einsum("ki,ki->i", reading.slopes, fit.tables[-1][:, best] - fit.tables[-1][:, other])
         doubt = np.clip(1 - fit.clusters.max(axis=1), 1e-12, 1 - 1e-12)
         missing = math.log(self.design.items / self.failure) - np.log((1 - doubt) / doubt)
-        need: Floats = np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12)
-        return need
+        return np.asarray(np.maximum(missing, 1.0) / np.maximum(gap**2 / 2, 1e-12))
 
     def ask(self, belief: TableBelief, *, kind: int | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the next round's query: about turned signs, or about whether class ``kind`` is guessed."""

@@ -55,6 +55,14 @@ TRIAL, CLEAR = 0.75, 5.0
 PAIR_AGAIN = 1.5  # If they do not, pairs are asked again until so many times the users have answered
 
 
+def more_pairs(course: AnchorHistory, again: float, *, stands: bool) -> float | None:
+    """Return how many more users should answer about pairs, ``again`` times those of a start that was given up."""
+    missing = again * course.given_up - course.paired_users
+    if course.turned or (missing < 1 and stands):
+        return None
+    return missing if missing >= 1 else NEXT_LOOK * course.paired_users
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorPolicy:
     """Pairs of a pool give the first anchors; turned signs of all items make everything else.
@@ -70,20 +78,14 @@ class AnchorPolicy:
     def next_query(self, state: ServerState) -> Ask | None:
         """Return the next round, or None once every item is decided or every answer was given."""
         setting, rounds = self.setting, state.readings.anchors
-        design = self.learner.design
         if not rounds:
-            pool_items = design.pool(setting.public_seed).size
-            users = first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+            users = first_look(self.learner.design, public_seed=setting.public_seed, epsilon=setting.epsilon)
             return setting.ask(state, users=users_on_grid(users))
         course = history_of(rounds)
         belief = self.learner.believe(course)
-        if not course.turned:
-            missing = PAIR_AGAIN * course.given_up - course.paired_users
-            if missing >= 1 or not belief.start.stands:
-                return setting.ask(
-                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
-                )
-        elif pairs_failed(course, belief):
+        if (more := more_pairs(course, PAIR_AGAIN, stands=belief.start.stands)) is not None:
+            return setting.ask(state, users=users_on_grid(more))
+        if course.turned and pairs_failed(course, belief):
             return setting.ask(state, users=users_on_grid((PAIR_AGAIN - 1) * course.paired_users))
         if belief.posterior.decided(setting.failure).all():
             return None
@@ -137,13 +139,9 @@ class TablePolicy:
         if not course.pairs and not self._by_signs(course):
             return setting.ask(state, users=users_on_grid(self._first_look()))
         belief = self.learner.believe(course)
-        if not course.turned:
-            missing = TABLE_AGAIN * course.given_up - course.paired_users
-            if course.pairs and (missing >= 1 or not belief.first.stands):
-                return setting.ask(
-                    state, users=users_on_grid(missing if missing >= 1 else NEXT_LOOK * course.paired_users)
-                )
-        elif tables_failed(course, belief, self._usual()):
+        if course.pairs and (more := more_pairs(course, TABLE_AGAIN, stands=belief.first.stands)) is not None:
+            return setting.ask(state, users=users_on_grid(more))
+        if course.turned and tables_failed(course, belief, self._usual()):
             users = (TABLE_AGAIN - 1) * course.paired_users if course.pairs else self._first_look()
             return setting.ask(state, users=users_on_grid(users))
         if belief.posterior.decided(setting.failure).all():
@@ -164,7 +162,7 @@ class TablePolicy:
             users = (target * (1 + (ASKED_MORE if classes == 2 else ASKED_OFTEN)) - asks) / (kinds - kind)
         else:
             open_ones = ~belief.posterior.decided(setting.failure)
-            if belief.fit is not None and open_ones.mean() < 1 - 1 / 10:
+            if belief.need is not None and open_ones.mean() < 1 - 1 / 10:
                 users = float(np.clip(np.quantile(belief.need[open_ones], SOON), LEAST_GROWTH * users, users))
         return setting.send(state, query, users=users_on_grid(users))
 
@@ -177,9 +175,7 @@ class TablePolicy:
         return LOOKS * self._first_look()
 
     def _first_look(self) -> float:
-        design, setting = self.learner.design, self.setting
-        pool_items = design.pool(setting.public_seed).size
-        return first_look(pool_items, items=design.items, rated=design.rated, epsilon=setting.epsilon)
+        return first_look(self.learner.design, public_seed=self.setting.public_seed, epsilon=self.setting.epsilon)
 
     def _plain_users(self, course: AnchorHistory) -> float:
         """Return how many more users should answer with first-order signs, 0 for none."""

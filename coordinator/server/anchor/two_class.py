@@ -16,7 +16,7 @@ from coordinator.protocol.mechanisms.anchor import COUNTS, GUESS, LEVELS, SENSED
 from coordinator.protocol.messages import CENTRE_UNIT, Model, Query
 from coordinator.server.anchor.anchor_queries import AnchorHistory, AnchorSensing, SpectralStart, Tables, spectral_start
 from coordinator.server.decoding.estimates import Estimates
-from coordinator.server.decoding.posterior import Posterior, believe, expected_levels
+from coordinator.server.decoding.posterior import Posterior, believe, expected_levels, unsure
 from coordinator.server.design import RoundTerms
 from coordinator.server.rounds.state import AnchorRound
 
@@ -37,17 +37,6 @@ class Belief:
     def model(self, clusters: int) -> Model:
         """Return the item model to hand to devices; scores are the first class's, by sign of no meaning."""
         return self.posterior.model(self.estimates, clusters)
-
-
-def unsure(expected: Floats, clusters: int = 2) -> Posterior:
-    """Return the posterior of a server that can decide nothing, because what it expects comes from pairs alone."""
-    return Posterior(
-        cluster=(expected < 0).astype(np.int32),
-        doubt=np.full(expected.size, 1 - 1 / clusters),
-        expected=expected,
-        mixture=None,
-        apart=False,
-    )
 
 
 DEVICES = 1 << 12
@@ -159,11 +148,9 @@ class TwoClasses:
                 expected = likeliest
             if number:
                 expected = before + STEP * (expected - before)
-        if len(course.turned) > PAIRS_COUNT:
-            return Belief(
-                start=start, estimates=estimates, posterior=believe(estimates, clusters=2, failure=self.failure)
-            )
-        return Belief(start=start, estimates=estimates, posterior=unsure(expected))
+        by_signs = len(course.turned) > PAIRS_COUNT  # before that, what is expected comes from pairs alone
+        posterior = believe(estimates, clusters=2, failure=self.failure) if by_signs else unsure(expected, 2)
+        return Belief(start=start, estimates=estimates, posterior=posterior)
 
     def _read(self, rounds: Sequence[AnchorRound], expected: Floats, devices: int) -> Estimates:
         first, *others = (

@@ -7,8 +7,9 @@ user's u and ``e = y - V_phi u`` only.
 import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,31 +49,6 @@ def _product(left: Floats2, right: Floats2) -> Floats2:
 
 
 @borrowing
-def _see(taste: Floats, inner: Floats2, items: Indices, errors: Floats, block: Floats2, seen: Floats) -> None:
-    """Write one user's ``r^T Q`` into ``seen``."""
-    seen[:] = 0.0
-    for k in range(taste.size):
-        for column in range(seen.size):
-            seen[column] += taste[k] * inner[k, column]
-    for place in range(items.size):
-        error, row = errors[place], block[items[place]]
-        for column in range(seen.size):
-            seen[column] += error * row[column]
-
-
-@borrowing
-def _spread(taste: Floats, outer: Floats2, items: Indices, errors: Floats, sums: Floats2, seen: Floats) -> None:
-    """Add one user's ``r seen^T``: its dense part to ``outer``, in tastes, and its sparse part to ``sums``."""
-    for k in range(taste.size):
-        for column in range(seen.size):
-            outer[k, column] += taste[k] * seen[column]
-    for place in range(items.size):
-        error, target = errors[place], sums[items[place]]
-        for column in range(seen.size):
-            target[column] += error * seen[column]
-
-
-@borrowing
 def _add_users(
     tastes: Floats2,
     inner: Floats2,
@@ -84,11 +60,24 @@ def _add_users(
     sums: Floats2,
     seen: Floats,
 ) -> None:
-    """Add every user's ``r (r^T Q)``."""
+    """Add every user's ``r (r^T Q)``: its dense part to ``outer``, in tastes, and its sparse part to ``sums``."""
     for user in range(tastes.shape[0]):
-        start, stop = starts[user], starts[user + 1]
-        _see(tastes[user], inner, items[start:stop], errors[start:stop], block, seen)
-        _spread(tastes[user], outer, items[start:stop], errors[start:stop], sums, seen)
+        taste, places = tastes[user], range(starts[user], starts[user + 1])
+        seen[:] = 0.0  # r^T Q
+        for k in range(taste.size):
+            for column in range(seen.size):
+                seen[column] += taste[k] * inner[k, column]
+        for place in places:
+            error, row = errors[place], block[items[place]]
+            for column in range(seen.size):
+                seen[column] += error * row[column]
+        for k in range(taste.size):
+            for column in range(seen.size):
+                outer[k, column] += taste[k] * seen[column]
+        for place in places:
+            error, target = errors[place], sums[items[place]]
+            for column in range(seen.size):
+                target[column] += error * seen[column]
 
 
 @compiled
@@ -134,17 +123,7 @@ def moment_of(rows: Floats2) -> Floats2:
     return moment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FirstOrder:
-    """Sums from which the items' means follow, and the number of users."""
-
-    counts: Ints  # shape (m,); Ratings of every item
-    sums: Floats  # shape (m,); Their sums
-    users: int  # Public users
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Expected:
+class Expected(NamedTuple):
     """Sums of an E-step."""
 
     error: float  # ``sum_i |y_i - V_phi u_i|^2`` over observed ratings
@@ -153,16 +132,9 @@ class Expected:
     weighted_tastes: Floats2  # shape (r, r); ``sum_i w_i u_i u_i^T``
 
 
-S = TypeVar("S", FirstOrder, Expected)
-
-
-def merged(parts: Sequence[S]) -> S:
-    """Add statistics up in the given order, so that every layout gives the same bits."""
-    total = parts[0]
-    for part in parts[1:]:
-        sums = {field.name: getattr(total, field.name) + getattr(part, field.name) for field in fields(part)}
-        total = replace(total, **sums)
-    return total
+def merged(parts: Sequence[Expected]) -> Expected:
+    """Add the sums up in the given order, so that every layout gives the same bits."""
+    return Expected(*(reduce(add, values) for values in zip(*parts, strict=True)))
 
 
 def added(parts: Sequence[Floats2]) -> Floats2:
@@ -188,13 +160,10 @@ class PublicCohort:
         self._centred: Floats = rows.values
         self._errors: Floats = rows.values
 
-    def first_order(self) -> FirstOrder:
-        """Return counts and sums of the items' ratings."""
-        return FirstOrder(
-            counts=self._rows.raters,
-            sums=np.bincount(self._items, weights=self._rows.values, minlength=self._rows.count).astype(np.float64),
-            users=self._rows.users,
-        )
+    def first_order(self) -> Floats2:
+        """Return numbers and sums of the items' ratings, shape (2, m)."""
+        sums = np.bincount(self._items, weights=self._rows.values, minlength=self._rows.count)
+        return np.stack([self._rows.raters, sums])
 
     def expect(self, features: ItemFeatures) -> Expected:
         """Complete all users (E-step, equation 4) and keep the result for the M-step."""

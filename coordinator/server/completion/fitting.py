@@ -12,7 +12,7 @@ from coordinator.protocol.arrays import Floats, Floats2
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.features import ItemFeatures
 from coordinator.protocol.second_order import SecondOrderQuery, SecondOrderRelease
-from coordinator.server.completion.crowd import Crowd, Expected, FirstOrder, added, merged
+from coordinator.server.completion.crowd import Crowd, Expected, added, merged
 from coordinator.server.completion.mechanisms import half_of
 from coordinator.server.decoding.threads import one_thread
 
@@ -94,8 +94,7 @@ def _clipped(rows: Floats2, features: ItemFeatures) -> Floats2:
     """Return rows of which none is longer than a vector of signs of the public size."""
     longest = features.common_h * np.sqrt(features.items)
     lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
-    clipped: Floats2 = rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny))
-    return clipped
+    return np.asarray(rows * np.minimum(1.0, longest / np.maximum(lengths, np.finfo(np.float64).tiny)))
 
 
 ROWS = 500  # Up to so many public and released rows, and no more than items, the Gram matrix of the rows is used, k x k
@@ -103,12 +102,8 @@ MOMENT_ITEMS = 500  # Otherwise, up to so many items, the second moment itself i
 OVERSAMPLE = 10  # Extra columns of subspace iteration beside the wanted ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spectrum:
-    """Singular values, descending, and right singular vectors of the rows."""
-
-    values: Floats  # shape (q,)
-    vectors: Floats2  # shape (m, q); Orthonormal columns
+# Singular values, descending, and right singular vectors of the rows, orthonormal columns; shapes (q,) and (m, q)
+Spectrum = tuple[Floats, Floats2]
 
 
 def spectrum_of(
@@ -132,7 +127,7 @@ def _of_moment(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spe
     for rows in book.blocks() if weight else ():
         moment += weight * (rows.T @ rows)
     values, vectors = linalg.eigh(moment, subset_by_index=(max(0, crowd.items - rank), crowd.items - 1))
-    return Spectrum(values=np.sqrt(np.maximum(values[::-1], 0)), vectors=np.ascontiguousarray(vectors[:, ::-1]))
+    return np.sqrt(np.maximum(values[::-1], 0)), np.ascontiguousarray(vectors[:, ::-1])
 
 
 def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spectrum:
@@ -150,29 +145,24 @@ def _of_rows(crowd: Crowd, book: ReleaseBook, weight: float, rank: int) -> Spect
     for block in blocks:
         vectors += root * (block.T @ left[at : at + len(block)])
         at += len(block)
-    return Spectrum(values=values, vectors=vectors / values)
+    return values, vectors / values
 
 
 def _of_subspace(
     crowd: Crowd, book: ReleaseBook, weight: float, rank: int, near: Floats2 | None, passes: int
 ) -> Spectrum:
     width = min(rank + OVERSAMPLE, crowd.items, crowd.users + (book.rows() if weight else 0))
-    block = _start(crowd.items, width, near)
+    # columns to start from that ``near`` lacks are the same in every run
+    have: Floats2 = np.empty((crowd.items, 0)) if near is None else near[:, :width]
+    more = np.random.default_rng(width).standard_normal((crowd.items, width - have.shape[1]))
+    block = _orthonormal(np.hstack([have, more]))
     for _ in range(passes - 1):
         block = _orthonormal(_product(crowd, book, weight, block))
     return _nystrom(block, _product(crowd, book, weight, block))
 
 
-def _start(items: int, width: int, near: Floats2 | None) -> Floats2:
-    """Return orthonormal columns to start from; columns that ``near`` lacks are the same in every run."""
-    have: Floats2 = np.empty((items, 0)) if near is None else near[:, :width]
-    more = np.random.default_rng(width).standard_normal((items, width - have.shape[1]))
-    return _orthonormal(np.hstack([have, more]))
-
-
 def _orthonormal(columns: Floats2) -> Floats2:
-    basis: Floats2 = np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
-    return basis
+    return np.ascontiguousarray(linalg.qr(columns, mode="economic")[0], np.float64)
 
 
 def _product(crowd: Crowd, book: ReleaseBook, weight: float, block: Floats2) -> Floats2:
@@ -189,7 +179,7 @@ def _nystrom(block: Floats2, product: Floats2) -> Spectrum:
     inner = block.T @ shifted
     root = linalg.cholesky((inner + inner.T) / 2, lower=True)
     left, values, _ = linalg.svd(linalg.solve_triangular(root, shifted.T, lower=True).T, full_matrices=False)
-    return Spectrum(values=np.sqrt(np.maximum(np.square(values) - shift, 0)), vectors=left)
+    return np.sqrt(np.maximum(np.square(values) - shift, 0)), left
 
 
 def alternate(
@@ -215,8 +205,7 @@ def alternate(
         weights = (counts + 1) / (counts + 1).mean()
         values, directions = np.linalg.eigh(gram)
         vectors = ((crossed @ directions) / (np.maximum(values, 0) + kappa * weights[:, None])) @ directions.T
-        balanced: Floats2 = vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors)
-        return balanced
+        return np.asarray(vectors @ _balance(weighted, (weights[:, None] * vectors).T @ vectors))
 
 
 def _balance(tastes: Floats2, items: Floats2) -> Floats2:
@@ -238,8 +227,7 @@ def _root(moment: Floats2) -> Floats2:
     lengths = np.sqrt(np.diag(moment))
     units = np.where(lengths > 0, lengths, 1.0)
     values, directions = np.linalg.eigh(moment / units[:, None] / units)
-    root: Floats2 = lengths[:, None] * directions * np.sqrt(np.maximum(values, 0))
-    return root
+    return np.asarray(lengths[:, None] * directions * np.sqrt(np.maximum(values, 0)))
 
 
 SHRINK = 3.0  # Number of ratings at the overall mean that are added to every item's ratings before its mean is taken
@@ -272,14 +260,13 @@ class Iteration:
     seconds: float  # Duration of the iteration
 
 
-def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, FirstOrder]:
-    """Return every item's shrunken mean over public ratings, shape (m,), and the sums that it comes from."""
-    total = merged(crowd.ask("first_order"))
-    ratings = int(total.counts.sum())
-    if ratings == 0:
+def centre(crowd: Crowd, shrink: float = SHRINK) -> tuple[Floats, Floats]:
+    """Return every item's shrunken mean over public ratings, and the number of its ratings, shape (m,) each."""
+    counts, sums = added(crowd.ask("first_order"))
+    if not counts.any():
         raise InputError("public users have 0 ratings to learn from; make more users public")
-    overall = total.sums.sum() / ratings
-    return (total.sums + shrink * overall) / (total.counts + shrink), total
+    overall = sums.sum() / counts.sum()
+    return (sums + shrink * overall) / (counts + shrink), counts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,7 +283,7 @@ def begin(
     crowd: Crowd, fitting: Fitting, *, lowest: float, highest: float, scale: tuple[float, ...] | None
 ) -> FittedModel:
     """Return a model before the first iteration: item means and V = 0."""
-    mean, first_order = centre(crowd)
+    mean, counts = centre(crowd)
     degree = crowd.ratings / max(crowd.users, 1)
     features = ItemFeatures(
         mean=mean,
@@ -308,7 +295,7 @@ def begin(
         common_h=0.0,
         mean_degree=degree if fitting.weighted else None,
     )
-    return FittedModel(features=features, counts=first_order.counts.astype(np.float64), near=None, steps=[])
+    return FittedModel(features=features, counts=counts, near=None, steps=[])
 
 
 def iterate(
@@ -343,18 +330,12 @@ def item_weights(features: ItemFeatures, counts: Floats) -> Floats:
 
 def _maximise(model: FittedModel, crowd: Crowd, fitting: Fitting, book: ReleaseBook, weight: float) -> Floats2:
     rank = min(fitting.rank, crowd.items)
-    spectrum = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
-    model.near = spectrum.vectors
-    count = min(rank, spectrum.values.size)
-    sizes = (
-        spectrum.values[:count] if fitting.mstep == "keep" else np.maximum(spectrum.values[:count] - fitting.kappa, 0)
-    )
+    values, model.near = spectrum_of(crowd, book, weight, rank, near=model.near, passes=2 if model.steps else 4)
+    sizes = values[:rank] if fitting.mstep == "keep" else np.maximum(values[:rank] - fitting.kappa, 0)
     vectors = np.zeros((crowd.items, rank))
-    vectors[:, :count] = spectrum.vectors[:, :count] * np.sqrt(sizes)
-    if not (weight and book.rows()):
-        vectors[model.counts == 0] = (
-            0.0  # exactly 0, because the sign of a rounding error would be no fair coin on a device
-        )
+    vectors[:, : sizes.size] = model.near[:, : sizes.size] * np.sqrt(sizes)
+    if not (weight and book.rows()):  # exactly 0: the sign of a rounding error would be no fair coin on a device
+        vectors[model.counts == 0] = 0.0
     return vectors
 
 

@@ -16,21 +16,13 @@ BLOCK = 2048  # Users that are scored at once; it does not affect the result
 
 def squared_errors(features: ItemFeatures, seen: Rows, targets: Rows, workers: int = 1) -> Floats:
     """Return the squared error of every asked rating, predicted from a user's seen ones and clipped to the range."""
+    ends = features.lowest, features.highest
 
     def score(bounds: tuple[int, int]) -> Floats:
-        given_rows, target_rows = seen.block(*bounds), targets.block(*bounds)
-        centred = given_rows.values - features.mean[given_rows.items]
-        user_tastes = tastes(features, given_rows.starts, given_rows.items, centred)
-        predictions = predictions_of(
-            features.vectors,
-            features.mean,
-            user_tastes,
-            target_rows.starts,
-            target_rows.items,
-            features.lowest,
-            features.highest,
-        )
-        return np.square(predictions - target_rows.values)
+        shown, hidden = seen.block(*bounds), targets.block(*bounds)
+        own = tastes(features, shown.starts, shown.items, shown.values - features.mean[shown.items])
+        predictions = predictions_of(features.vectors, features.mean, own, hidden.starts, hidden.items, *ends)
+        return np.square(predictions - hidden.values)
 
     blocks = list(seen.blocks(BLOCK))
     if workers == 1 or len(blocks) == 1:
@@ -92,8 +84,7 @@ class Weighing:
         for fold in self.folds:
             owners = np.repeat(np.arange(counts.size), counts)
             sums += np.bincount(owners, squared_errors(features, fold.seen, fold.targets), minlength=counts.size)
-        errors: Floats = sums[counts > 0] / (len(self.folds) * counts[counts > 0])
-        return errors
+        return sums[counts > 0] / (len(self.folds) * counts[counts > 0])
 
 
 def surest(errors: Floats2) -> int:

@@ -68,9 +68,10 @@ def contrasts_of(query: Query, *, rated: int, likes: Floats | None = None) -> tu
         )
         return np.full(query.pool.size, contrast), np.zeros(query.pool.size)
     expected = (1 + query.centres / CENTRE_UNIT) / 2 if likes is None else likes
-    effect = reach(query.centres, expected, items=query.items, rated=rated)
-    gain = bit_channel(epsilon).contrast * rated / query.items
-    return gain * effect.slope, gain * effect.offset
+    liked, disliked = reach(query.centres, expected, items=query.items, rated=rated)
+    # a like moves H S by the first, a dislike by minus the second: half of their sum goes with 2 b - 1
+    gain = bit_channel(epsilon).contrast * rated / query.items / 2
+    return gain * (liked + disliked), gain * (liked - disliked)
 
 
 def others_share(pool: int, *, items: int, rated: int) -> float:
@@ -135,14 +136,12 @@ class PublicCounts:
 
 def shares(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return the unbiased estimate of every value's share, ``(C / n - q) / (p - q)``; 0 where nobody answered."""
-    estimate: Floats = (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
-    return estimate
+    return (counts / max(devices, 1) - rates.others) / rates.contrast if devices else np.zeros(counts.size)
 
 
 def _possible(rates: Rates, counts: Ints, devices: int) -> Floats:
     """Return shares for computing variances; one is added to each count, so that no variance is 0."""
-    estimate: Floats = np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
-    return estimate
+    return np.clip(((counts + 1) / (devices + 2) - rates.others) / rates.contrast, 0, 1)
 
 
 def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[Floats, Floats]:
@@ -152,7 +151,7 @@ def popularity(query: Query, rates: Rates, statistic: CountStatistic) -> tuple[F
     value, likely = shares(rates, counts, devices), _possible(rates, counts, devices)
     parts = [slice(side * pool_items, (side + 1) * pool_items) for side in range(sides(query))]
     estimate = value[parts[0]] if len(parts) == 1 else value[parts[0]] - value[parts[1]]  # likes less dislikes
-    return estimate, np.sqrt(_spread_of(rates, [likely[part] for part in parts]) / max(devices, 1))
+    return estimate, np.sqrt(rates.spread(*(likely[part] for part in parts)) / max(devices, 1))
 
 
 def line_of(query: Query, *, rated: int) -> tuple[float, float]:
@@ -170,23 +169,12 @@ def read_items(query: Query, rates: Rates, statistic: CountStatistic, line: tupl
         pool_items, value = pool_size(query), _possible(rates, statistic.sums, devices)
         # Information follows from the pool's mean. By an item's own count, rounds in which the item was rare would
         # weigh more, and sums over rounds would be biased.
-        typical = [
-            np.full(pool_items, value[side * pool_items : (side + 1) * pool_items].mean())
-            for side in range(sides(query))
-        ]
+        means = (value[side * pool_items : (side + 1) * pool_items].mean() for side in range(sides(query)))
+        typical = (np.full(pool_items, np.clip(mean, 1 / devices, 1)) for mean in means)
         estimate, _ = popularity(query, rates, statistic)
-        information[pool] = slope**2 * devices / _spread_of(rates, [np.clip(one, 1 / devices, 1) for one in typical])
+        information[pool] = slope**2 * devices / rates.spread(*typical)
         weighted[pool] = information[pool] * (estimate - offset) / slope
     return Estimates(weighted=weighted, information=information)
-
-
-def _spread_of(rates: Rates, probabilities: list[Floats]) -> Floats:
-    """Return the variance of one device's estimate, if it reports likes only or dislikes, too."""
-    return (
-        rates.spread(probabilities[0])
-        if len(probabilities) == 1
-        else rates.spread_between(probabilities[0], probabilities[1])
-    )
 
 
 def information_of(query: Query, rates: Rates, line: tuple[float, float], expected: Floats | None) -> Floats:
@@ -194,7 +182,7 @@ def information_of(query: Query, rates: Rates, line: tuple[float, float], expect
     slope, _ = line
     liked = np.full(pool_size(query), 0.5) if expected is None else np.clip(expected, 0, 1)
     probabilities = [slope * liked] if sides(query) == 1 else [slope / 2 * liked, slope / 2 * (1 - liked)]
-    return slope**2 / _spread_of(rates, probabilities)
+    return slope**2 / rates.spread(*probabilities)
 
 
 PRIOR = 1.0

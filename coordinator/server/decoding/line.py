@@ -44,8 +44,7 @@ def _profile_clusters(affinity: Floats, clusters: int) -> Indices:
         return np.zeros(len(affinity), np.int32)
     with one_thread():
         vectors = _leading(affinity, clusters)
-    labels: Indices = k_means(vectors, clusters, starts=10).labels_.astype(np.int32)
-    return labels
+    return np.asarray(k_means(vectors, clusters, starts=10).labels_.astype(np.int32))
 
 
 def _leading(affinity: Floats, count: int) -> Floats:

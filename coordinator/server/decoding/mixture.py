@@ -170,7 +170,6 @@ def climb(value: Floats, precision: Floats, point: Floats, prior: Floats, curve:
 
 
 TINY = 1e-200
-FEW = 3
 ENDS: dict[int, list[tuple[float, ...]]] = {2: [(0.1,), (0.9,)], 3: [(0.1, 0.9), (0.1, 0.4), (0.6, 0.9)]}
 """For two and three clusters: shares of the items above each cut, for starts with small clusters."""
 NO_PRIOR = np.zeros(3)
@@ -190,8 +189,7 @@ def joint(mixture: Mixture, value: Floats, error: Floats) -> Floats2:
     """Return log P(cluster, estimate) of every item at these levels and shares, shape (N, L)."""
     with np.errstate(divide="ignore"):
         prior = np.log(mixture.shares)
-    logs: Floats2 = prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
-    return logs
+    return prior - ((value[:, None] - mixture.levels) / error[:, None]) ** 2 / 2 - np.log(error)[:, None]
 
 
 def fits(value: Floats, error: Floats, clusters: int, *, further: Sequence[Ints] = ()) -> list[Mixture]:
@@ -229,7 +227,7 @@ def _starts(value: Floats, error: Floats, clusters: int) -> list[Ints]:
     for values in (value, value[error <= np.median(error)]):
         marks = np.linspace(values.max(), values.min(), clusters + 1)[1:-1]
         starts.append((value[:, None] < marks).sum(axis=1))
-    if clusters <= FEW:
+    if clusters in ENDS:
         starts += [(rank[:, None] >= np.array(ends) * value.size).sum(axis=1) for ends in ENDS[clusters]]
     return starts
 

@@ -102,8 +102,7 @@ class Subspace(NamedTuple):
         """Return V, shape (M, k), where ``V V^T contrast`` is what is expected of the signal after the noise."""
         # without contrast answers say nothing of tastes
         scale = self.strengths * self.overlaps / contrast if contrast else np.zeros(self.strengths.size)
-        scaled: Floats2 = self.vectors * np.sqrt(scale)
-        return scaled
+        return self.vectors * np.sqrt(scale)
 
 
 def subspace(matrix: Floats2, noise: float) -> Subspace:

@@ -81,8 +81,7 @@ def _points(size: int, count: int) -> Floats2:
         root = (1 + root) ** (1 / (size + 2))
     cube = (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, size + 2))) % 1
     chi = 2 * scipy.special.gammaincinv(FREEDOM / 2, cube[:, :1])
-    points: Floats2 = scipy.special.ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi)
-    return points
+    return np.asarray(scipy.special.ndtri(cube[:, 1:]) * WIDER * np.sqrt(FREEDOM / chi))
 
 
 @compiled
@@ -254,14 +253,12 @@ class Posterior:
 def nearest_gaps(mixture: Mixture) -> Floats:
     """Return the gap between each level and the nearest other one, shape (L,); infinite for a single one."""
     gaps = np.append(-np.diff(mixture.levels), np.inf)
-    smaller: Floats = np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf))
-    return smaller
+    return np.asarray(np.minimum(gaps, np.insert(gaps[:-1], 0, np.inf)))
 
 
 def farthest_gaps(mixture: Mixture) -> Floats:
     """Return the gap between each level and the farthest other one, shape (L,); 0 for a single one."""
-    larger: Floats = np.maximum(mixture.levels[0] - mixture.levels, mixture.levels - mixture.levels[-1])
-    return larger
+    return np.asarray(np.maximum(mixture.levels[0] - mixture.levels, mixture.levels - mixture.levels[-1]))
 
 
 FITTED = 20_000  # Most items to which a mixture is fitted; more items would hardly improve levels and shares
@@ -288,17 +285,21 @@ def expected_levels(estimates: Estimates, *, clusters: int) -> Floats | None:
     value, error = estimates.value, estimates.error
     sample = _sample_of(value.size)
     mixture = fit(value[sample], error[sample], clusters)
-    levels: Floats = scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
-    return levels
+    return scipy.special.softmax(joint(mixture, value, error), axis=1) @ mixture.levels
+
+
+def unsure(expected: Floats, clusters: int) -> Posterior:
+    """Return the posterior of a server that can decide nothing; below 0 the second cluster is expected."""
+    doubt = np.full(expected.size, 1 - 1 / clusters)
+    cluster = (expected < 0).astype(np.int32)
+    return Posterior(cluster=cluster, doubt=doubt, expected=expected, mixture=None, apart=False)
 
 
 def believe(estimates: Estimates, *, clusters: int, failure: float) -> Posterior:
     """Return the posterior from mixtures that fit the estimates with their known noise."""
     observed = estimates.information > 0
     if not observed.all():
-        unsure = np.full(observed.size, 1 - 1 / clusters)
-        nothing = np.zeros(observed.size)
-        return Posterior(cluster=nothing.astype(np.int32), doubt=unsure, expected=nothing, mixture=None, apart=False)
+        return unsure(np.zeros(observed.size), clusters)
     value, error = estimates.value, estimates.error
     sample = _sample_of(observed.size)
     mixtures = fits(value[sample], error[sample], clusters)

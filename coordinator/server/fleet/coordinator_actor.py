@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -14,7 +15,7 @@ from coordinator.server.fleet.calls import RayHosts
 from coordinator.server.fleet.cohorts import Cohorts, Layout, side_by_side
 from coordinator.server.fleet.querying import WINDOW, Querying
 from coordinator.server.mechanisms import load_decoder
-from coordinator.server.rounds.conductor import Conductor, ServerSpec
+from coordinator.server.rounds.conductor import ServerSpec, run_rounds
 from coordinator.server.rounds.state import RunProgress
 
 GAUGES = {
@@ -27,23 +28,6 @@ GAUGES = {
 }
 """Names, as a scraper finds them behind ``ray_``, and help, by the fields of a `RunProgress`."""
 _RUN = "run"
-
-
-class Gauges:
-    """The gauges of one run, in the process of its coordinator; nothing but a `RunProgress` gets there.
-
-    They are gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers.
-    """
-
-    def __init__(self, run: str) -> None:
-        self._run = {_RUN: run}
-        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in GAUGES.items()}
-
-    def set(self, progress: RunProgress) -> None:
-        """Set the gauges; what is not known leaves its gauge as it is."""
-        for field, gauge in self._gauges.items():
-            if (value := getattr(progress, field)) is not None:
-                gauge.set(value, self._run)
 
 
 MOST_HELD, HELD_PAUSE = 16, 0.005
@@ -103,9 +87,12 @@ class Coordinator:
         self, plan: ServerSpec[Any, Any], devices: Mapping[str, Cohorts], layout: Layout, measured: str | None = None
     ) -> None:
         admit(plan.own)
-        self._gauges = None if measured is None else Gauges(measured)
+        # gauges and no counters, so that a coordinator that takes the place of a dead one goes on with its numbers
+        names = {} if measured is None else GAUGES
+        self._run = {_RUN: measured or ""}
+        self._gauges = {field: Gauge(name, text, (_RUN,)) for field, (name, text) in names.items()}
         self._fleet = RayFleet(devices, layout)
-        self._conductor = Conductor(plan.begin(self._fleet))
+        self._process = plan.begin(self._fleet)
         self._rounds: deque[Any] = deque()
         self._most_held = 0 if plan.in_step else MOST_HELD
         self._fetched = 0
@@ -116,9 +103,10 @@ class Coordinator:
 
     def progress(self) -> RunProgress:
         """Return how far the rounds have come, and set Ray's metrics where these are on."""
-        progress = self._conductor.progress(self._fleet.count)
-        if self._gauges is not None:
-            self._gauges.set(progress)
+        progress = replace(self._process.progress(), count=self._fleet.count)
+        for field, gauge in self._gauges.items():  # nothing but numbers of `RunProgress` gets there
+            if (value := getattr(progress, field)) is not None:  # what is not known leaves its gauge as it is
+                gauge.set(value, self._run)
         return progress
 
     def retries(self) -> int:
@@ -128,12 +116,12 @@ class Coordinator:
     def run(self) -> tuple[Any, float]:
         """Conduct the rounds; return the outcome and the seconds that it took from the first question on."""
         start = time.perf_counter()
-        outcome = self._conductor.run(self._keep)
+        outcome = run_rounds(self._process, self._keep)
         return outcome, time.perf_counter() - start
 
     def replay(self, over: Any) -> None:
         """Take in a round that an earlier coordinator conducted; call this in order, before `run`."""
-        self._conductor.replay(over)
+        self._process.replay(over)
 
     def _keep(self, over: Any) -> None:
         """Hold a round until it is stored; wait if the storing process lags behind or the plan goes on in step."""

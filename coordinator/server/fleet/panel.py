@@ -58,11 +58,6 @@ class Panel:
         """When the next lost block may be asked again; None if no block waits for a time."""
         return None if len(self._flying) >= self._window else min(self._due.values(), default=None)
 
-    @property
-    def retries(self) -> int:
-        """How often blocks were asked again."""
-        return sum(self._epochs)
-
     def question(self, now: float) -> BlockRequest | None:
         """Return the next question, or None if the window is full, a pause is not over, or all blocks were asked."""
         if len(self._flying) >= self._window:

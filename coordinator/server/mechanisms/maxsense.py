@@ -15,7 +15,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.channels import LARGEST_EPSILON, bit_channel
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import POOLED, POSTERIOR, SETS, NoSignal, ServerHalf, Settings, Theta, check_shape
 
 if TYPE_CHECKING:
@@ -62,13 +62,8 @@ class MaxSense:
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that are sensed, by default all."""
         whole = pool is None or pool.size == self.items
-        return Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={"sensing": self.sensing_in(self.items if pool is None else pool.size)},
-            pool=None if whole else pool,
-        )
+        parameters = {"sensing": self.sensing_in(self.items if pool is None else pool.size)}
+        return query_of(self.name, self.items, terms, parameters=parameters, pool=None if whole else pool)
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item's b; see `estimates.read_sets`."""
@@ -253,13 +248,8 @@ class MultiMaxSense:
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
-        return Query(
-            design="multi-maxsense",
-            items=self.items,
-            **fields_of(terms),
-            questions=self.questions,
-            parameters={"set_size": self.set_size},
-        )
+        parameters = {"set_size": self.set_size}
+        return query_of("multi-maxsense", self.items, terms, questions=self.questions, parameters=parameters)
 
 
 class MultiMaxSenseHalf(ServerHalf):

@@ -26,9 +26,10 @@ from coordinator.protocol.mechanisms.oracles import (
     sides,
     values_of,
 )
+from coordinator.protocol.mechanisms.oracles import Subset as PublicSubset
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, SubsetChannel, kary_channel
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import FIXED, ONE_ROUND, POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import CountStatistic, Rates, counted, reported
 
@@ -60,7 +61,7 @@ def design_fields(settings: Settings) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrequencyDesign:
-    """One random item of each device, reported by a frequency oracle; subclasses define `name` and `reports`."""
+    """One random item of each device, reported by a frequency oracle; subclasses define `reports` and `supports`."""
 
     items: int  # Number of items N, at least 1
     rated: int  # Number of items w that a user rated: public, typical where users differ; 1 to N
@@ -78,6 +79,11 @@ class FrequencyDesign:
         """Return how often a report speaks for a value."""
         raise NotImplementedError
 
+    @staticmethod
+    def supports(query: Query, release: Release) -> Ints:
+        """Return the answering devices whose report speaks for each private value, int64, shape (K,)."""
+        raise NotImplementedError
+
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the oracle's own parameters of a query about so many private values; by default none."""
         return {}
@@ -89,13 +95,9 @@ class FrequencyDesign:
         sides, pool_items = 1 if self.source == "liked" else 2, self.items if pool is None else pool.size
         if sides == 1 and pool_items < self.items:
             raise InputError(f"{self.name} asks of what a device liked about all items together; pools need told rated")
-        draft = Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])},
-            pool=None if pool_items == self.items else pool,
-        )
+        parameters = {SIDES: sides, **self.parameters(sides * pool_items + 1, terms["epsilon"])}
+        some = None if pool_items == self.items else pool
+        draft = query_of(self.name, self.items, terms, parameters=parameters, pool=some)
         half = public_half(self.name)
         return replace(draft, questions=half.questions(draft).stop - 1, answer_bits=half.answer_bits(draft))
 
@@ -119,18 +121,15 @@ class FrequencyDesign:
 
 
 class FrequencyHalf(ServerHalf):
-    """A frequency oracle on the server; subclasses define `asking` and `supports`."""
+    """A frequency oracle on the server, whose design ``asking`` says how reports are counted."""
 
-    settings: type[Settings] = FrequencySettings
     decoders = (KMEANS, POSTERIOR)
     policies: ClassVar[tuple[str, ...]] = POOLED
     all_policies_with = "set told to rated"
     ranks = True
-    asking: type[FrequencyDesign]
 
-    def supports(self, query: Query, release: Release) -> Ints:
-        """Return the answering devices whose report speaks for each private value, int64, shape (K,)."""
-        raise NotImplementedError
+    def __init__(self, title: str, asking: type[FrequencyDesign], settings: type[Settings] = FrequencySettings) -> None:
+        self.name, self.title, self.asking, self.settings = asking.name, title, asking, settings
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
         """Return all policies if devices report rated items; likes alone say nothing in rounds about some items."""
@@ -142,7 +141,7 @@ class FrequencyHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> CountStatistic:
         """Return how many reports speak for each value; see `ServerHalf.aggregate`."""
-        return counted(query, release, self.supports(query, release))
+        return counted(query, release, self.asking.supports(query, release))
 
     def decode(self, statistic: CountStatistic, query: Query, how: Decoding) -> Model:
         """Return the item model of k-means on the items' popularity; see `estimates.popularity`."""
@@ -164,9 +163,8 @@ class FrequencyHalf(ServerHalf):
             return None
         query = self.design(settings, world).query(round_number=0, public_seed=bytes(16), epsilon=world.epsilon)
         rates, (liked, disliked) = self.asking.reports(query), self.shares(query, world.block)
-        if disliked is None:
-            return FrequencyMoments(level=liked, variance=rates.spread(liked))
-        return FrequencyMoments(level=liked - disliked, variance=rates.spread_between(liked, disliked))
+        level = liked if disliked is None else liked - disliked
+        return FrequencyMoments(level=level, variance=rates.spread(liked, disliked))
 
     def shares(self, query: Query, block: BlockParameters) -> tuple[Floats, Floats | None]:
         """Return the probabilities that a user's value is one item of each cluster, liked and (if asked) disliked."""
@@ -187,15 +185,8 @@ class Grr(FrequencyDesign):
         channel = kary_channel(query.epsilon, values=values_of(query))
         return Rates(channel.own / COIN, channel.other / COIN, both=0.0)
 
-
-class GrrHalf(FrequencyHalf):
-    """k-ary randomized response on the server."""
-
-    name = "grr"
-    title = "k-ary randomized response"
-    asking = Grr
-
-    def supports(self, query: Query, release: Release) -> Ints:
+    @staticmethod
+    def supports(query: Query, release: Release) -> Ints:
         """Return how many devices named each value."""
         values = values_of(query)
         named = reported(query, release, values)[release.answered_mask()]
@@ -214,15 +205,8 @@ class Oue(FrequencyDesign):
         own, other = unary_channel(query.epsilon, values=values_of(query)).rates
         return Rates(float(own), float(other))
 
-
-class OueHalf(FrequencyHalf):
-    """Optimized unary encoding on the server."""
-
-    name = "oue"
-    title = "unary encoding"
-    asking = Oue
-
-    def supports(self, query: Query, release: Release) -> Ints:
+    @staticmethod
+    def supports(query: Query, release: Release) -> Ints:
         """Return how many devices have a 1 for each value."""
         from coordinator.server.statistics.slices import column_counts
 
@@ -255,15 +239,8 @@ class Olh(FrequencyDesign):
         buckets = int(query.parameters[BUCKETS])
         return Rates(kary_channel(query.epsilon, values=buckets).own / COIN, 1 / buckets)
 
-
-class OlhHalf(FrequencyHalf):
-    """Local hashing on the server."""
-
-    name = "olh"
-    title = "local hashing"
-    asking = Olh
-
-    def supports(self, query: Query, release: Release) -> Ints:
+    @staticmethod
+    def supports(query: Query, release: Release) -> Ints:
         """Return how many devices reported the bucket of each value, hashing all values as each of them does."""
         from coordinator.protocol.public_draws import count_supports
 
@@ -306,16 +283,8 @@ class Hadamard(FrequencyDesign):
         signs = 1 << int(query.parameters[ROWS])
         return Rates(kary_channel(query.epsilon, values=signs).own / COIN, 1 / signs)
 
-
-class HadamardHalf(FrequencyHalf):
-    """Hadamard response on the server."""
-
-    name = "hadamard"
-    title = "Hadamard response"
-    settings = HadamardSettings
-    asking = Hadamard
-
-    def supports(self, query: Query, release: Release) -> Ints:
+    @staticmethod
+    def supports(query: Query, release: Release) -> Ints:
         """Return how many devices reported the signs of each value, by one transform of the sums of rows and products.
 
         Whether all t signs agree is the mean over all products of rows of the product's sign, which is what a device
@@ -351,6 +320,15 @@ def subset_rates(query: Query) -> Rates:
     return Rates(float(own), float(other), both=float(channel.both / other**2) if other else 0.0)
 
 
+def subset_supports(query: Query, release: Release) -> Ints:
+    """Return how many devices named each value, dummies behind what is asked about."""
+    from coordinator.server.statistics.slices import subset_counts
+
+    half = public_half(query.design)
+    assert isinstance(half, PublicSubset)  # of no other query
+    return subset_counts(query, release, values=half.values(query), subset_size=int(query.parameters[CHOSEN]))
+
+
 class SubsetSettings(FrequencySettings):
     """Settings of subset selection, beside those of every oracle."""
 
@@ -375,25 +353,14 @@ class Subset(FrequencyDesign):
         best = 1 if epsilon is None else round(values / (odds_within(epsilon) + 1))
         return {CHOSEN: max(1, min(self.subset_size or best, values - 1))}
 
-    @staticmethod
-    def reports(query: Query) -> Rates:
-        """Return `subset_rates`."""
-        return subset_rates(query)
+    reports = staticmethod(subset_rates)
+    supports = staticmethod(subset_supports)
 
 
-class SubsetHalf(FrequencyHalf):
-    """Subset selection on the server."""
-
-    name = "subset"
-    title = "subset selection"
-    settings = SubsetSettings
-    asking = Subset
-
-    def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices named each value."""
-        from coordinator.server.statistics.slices import subset_counts
-
-        return subset_counts(query, release, values=values_of(query), subset_size=int(query.parameters[CHOSEN]))
-
-
-SERVER = (GrrHalf(), OueHalf(), OlhHalf(), HadamardHalf(), SubsetHalf())
+SERVER = (
+    FrequencyHalf("k-ary randomized response", Grr),
+    FrequencyHalf("unary encoding", Oue),
+    FrequencyHalf("local hashing", Olh),
+    FrequencyHalf("Hadamard response", Hadamard, HadamardSettings),
+    FrequencyHalf("subset selection", Subset, SubsetSettings),
+)

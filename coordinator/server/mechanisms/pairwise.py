@@ -12,7 +12,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.pairwise import AGREEMENTS
 from coordinator.protocol.messages import Model, Query, Release
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import SETS, ServerHalf, Settings
 from coordinator.server.statistics.counts import OF_RATED, PairStatistic, aggregate_pairs, check_items
 
@@ -63,11 +63,7 @@ class Pairwise:
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
-        return Query(
-            design=f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}",
-            items=self.items,
-            **fields_of(terms),
-        )
+        return query_of(f"pairwise-{self.agreement}{OF_RATED if self.rated_public else ''}", self.items, terms)
 
 
 class PairwiseHalf(ServerHalf):

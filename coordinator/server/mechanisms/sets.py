@@ -11,29 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, cast
 import numpy as np
 from pydantic import Field
 
-from coordinator.protocol.arrays import Floats, Indices, Ints
+from coordinator.protocol.arrays import Floats, Indices
 from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.oracles import SIDES, pool_of, pool_size
-from coordinator.protocol.mechanisms.sets import (
-    MOST_ITEMS,
-    MOST_LIKES,
-    TOGETHER,
-    Pairs,
-    padded_values,
-    pairs_of,
-    together,
-)
+from coordinator.protocol.mechanisms.sets import MOST_ITEMS, MOST_LIKES, TOGETHER, Pairs, pairs_of, together
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.protocol.value_channels import CHOSEN, PADDED
-from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, LearnerOptions, RoundTerms, World, query_of
 from coordinator.server.mechanisms.oracles import (
     KMEANS,
     Chosen,
-    FrequencyDesign,
     FrequencyHalf,
+    Subset,
     design_fields,
     subset_rates,
+    subset_supports,
 )
 from coordinator.server.server_half import FIXED, GROUPS, ONE_ROUND, ServerHalf, Settings, check_shape
 from coordinator.server.statistics.counts import (
@@ -43,7 +36,6 @@ from coordinator.server.statistics.counts import (
     SIZED,
     SIZED_TOP,
     GroupStatistic,
-    Rates,
     counted,
     of_group,
 )
@@ -114,15 +106,21 @@ class GroupedSets(ABC):
         pool_items = self.items if pool is None else pool.size
         return tuple(number_shares(range_shares(statistic.of(group).sums, own, other), pool_items).tolist())
 
+    def _of_items(
+        self, likes: tuple[float, ...], pool_items: int, epsilon: Epsilon, padded: int, subset_size: int
+    ) -> tuple[int, int, int]:
+        """Return the sizes of a query about single items, for devices that like so many of them, if that is known."""
+        from coordinator.server.moments.count_moments import best_sizes, sizes_for
+
+        if likes:
+            return 1, *sizes_for(likes, pool_items, epsilon=epsilon, padded=padded, subset_size=subset_size)
+        rated = min(self.rated, pool_items)
+        return 1, *best_sizes(pool_items, rated=rated, epsilon=epsilon, padded=padded, subset_size=subset_size)
+
     def _query_of(self, terms: RoundTerms, pool: Indices | None, sizes: tuple[int, int, int]) -> Query:
         """Return a query; ``sizes`` are items that make up a value, values of a device's set, and of a release."""
-        query = Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))},
-            pool=pool,
-        )
+        parameters = {SIDES: 1.0, **dict(zip((TOGETHER, PADDED, CHOSEN), map(float, sizes), strict=True))}
+        query = query_of(self.name, self.items, terms, parameters=parameters, pool=pool)
         half = Pairs()
         return replace(query, questions=half.questions(query).start, answer_bits=half.answer_bits(query))
 
@@ -151,13 +149,7 @@ class CountedSet(GroupedSets):
 
     def query(self, *, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]) -> Query:
         """Return a query about all items; ``likes`` are shares of devices that like 0, 1, ... of them, if known."""
-        from coordinator.server.moments.count_moments import best_sizes, sizes_for
-
-        if likes:
-            sizes = sizes_for(likes, self.items, epsilon=terms["epsilon"], subset_size=self.subset_size)
-        else:
-            sizes = best_sizes(self.items, rated=self.rated, epsilon=terms["epsilon"], subset_size=self.subset_size)
-        return self._query_of(terms, None, (1, *sizes))
+        return self._query_of(terms, None, self._of_items(likes, self.items, terms["epsilon"], 0, self.subset_size))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,8 +252,7 @@ class LikedPairs(GroupedSets):
         if not self.ranks_first:
             return None
         counts = statistic.ranked[: self.items]
-        top: Indices = np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
-        return top
+        return np.sort(np.argsort(-counts, kind="stable")[: self.top]).astype(np.int32)
 
     def question(self, group: str, earlier: GroupStatistic | None, **terms: Unpack[RoundTerms]) -> Query:
         """Return what a group is asked; see `GroupedSets.question`."""
@@ -290,17 +281,10 @@ class LikedPairs(GroupedSets):
         self, *, pool: Indices | None = None, likes: tuple[float, ...] = (), **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return a query about single items, by default all; where pairs of them follow, devices keep as many likes."""
-        from coordinator.server.moments.count_moments import best_sizes, sizes_for
-
-        pool_items = self.items if pool is None else pool.size
-        paired = pool_items == self.top
-        if likes:
-            padded = self._sizes(likes, terms["epsilon"])[0] if paired else 0
-            sizes = sizes_for(likes, pool_items, epsilon=terms["epsilon"], padded=padded)
-        else:
-            padded = self.device_likes if paired else 0
-            sizes = best_sizes(pool_items, rated=min(self.rated, pool_items), epsilon=terms["epsilon"], padded=padded)
-        return self._query_of(terms, pool, (1, *sizes))
+        pool_items, padded = self.items if pool is None else pool.size, 0
+        if pool_items == self.top:
+            padded = self._sizes(likes, terms["epsilon"])[0] if likes else self.device_likes
+        return self._query_of(terms, pool, self._of_items(likes, pool_items, terms["epsilon"], padded, 0))
 
     def _sizes(self, likes: tuple[float, ...], epsilon: Epsilon) -> tuple[int, int]:
         """Return likes w that a device keeps, and pairs k in a release, for devices that like so many of the M."""
@@ -352,11 +336,7 @@ class PairsHalf(ServerHalf):
 
     def aggregate(self, query: Query, release: Release) -> GroupStatistic:
         """Return how many devices named each item or pair, as the counts of the group that was asked."""
-        from coordinator.server.statistics.slices import subset_counts
-
-        subset_size = int(query.parameters[CHOSEN])
-        counts = subset_counts(query, release, values=Pairs().values(query), subset_size=subset_size)
-        return of_group(group_of(query), counted(query, release, counts))
+        return of_group(group_of(query), counted(query, release, subset_supports(query, release)))
 
     def learn(self, statistic: GroupStatistic, queries: Sequence[Query], how: Decoding) -> Model:
         """Return the items' popularity by the first group, clustered, and what the other groups say of pairs."""
@@ -368,9 +348,10 @@ class PairsHalf(ServerHalf):
         by_group = {group_of(query): query for query in queries if together(query)}
         counts_of = {group: (subset_rates(query), statistic.of(group)) for group, query in by_group.items()}
         # Where rounds are missing, because a policy failed or there are too few devices, there is no model of pairs; if
-        # nobody ranked items, all are alike.
+        # nobody ranked items, all are alike, and any share of devices may like one.
         if not counts_of:
-            return unknown(queries[0].items, how.clusters)
+            nothing, unsure = np.zeros(queries[0].items, np.int32), np.ones(queries[0].items)
+            return Model(cluster=nothing, score=nothing.astype(float), error=unsure, clusters=how.clusters)
         (first, (rates, counts)), *_ = counts_of.items()
         value, error = popularity(by_group[first], rates, counts)
         near = None
@@ -403,14 +384,6 @@ def with_public(model: Model, queries: Sequence[Query], how: Decoding) -> Model:
     return model if how.public is None else how.public.weighed(model, int(queries[-1].parameters[PADDED]))
 
 
-def unknown(items: int, clusters: int) -> Model:
-    """Return the model of a server that got no answers: any share of devices may like an item."""
-    from coordinator.server.decoding.line import kmeans_on_line
-
-    score = np.zeros(items)
-    return Model(cluster=kmeans_on_line(score, clusters), score=score, error=np.ones(items), clusters=clusters)
-
-
 def group_of(query: Query) -> str:
     """Return which group of devices a query is for."""
     if together(query) == 2:
@@ -431,24 +404,21 @@ class SetSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LikedSet(FrequencyDesign):
+class LikedSet(Subset):
     """A report speaks for the values that it names, each of which may be one of several of the device's own.
 
     Source: Wang et al., *PrivSet* (2018); Wang et al., *Set-valued data publication with local privacy* (2020).
     """
 
-    # Values w of every device's set, and k in a release; 0 for as many as have the least noise, see
-    # `count_moments.best_sizes`
+    # Values w of every device's set; 0 for as many as have the least noise, see `count_moments.best_sizes`
     padded: int = 0
-    subset_size: int = 0
 
     name: ClassVar[str] = "set"
 
     def __post_init__(self) -> None:
-        FrequencyDesign.__post_init__(self)
-        for name, size in (("padded", self.padded), ("chosen", self.subset_size)):
-            if size > self.items:
-                raise InputError(f"{name} is {size}; it must be at most the number of items, {self.items}")
+        Subset.__post_init__(self)
+        if self.padded > self.items:
+            raise InputError(f"padded is {self.padded}; it must be at most the number of items, {self.items}")
 
     def parameters(self, values: int, epsilon: Epsilon) -> Mapping[str, float]:
         """Return the sizes of sets and subsets."""
@@ -458,11 +428,6 @@ class LikedSet(FrequencyDesign):
             values - 1, rated=self.rated, epsilon=epsilon, padded=self.padded, subset_size=self.subset_size
         )
         return {PADDED: own, CHOSEN: subset_size}
-
-    @staticmethod
-    def reports(query: Query) -> Rates:
-        """Return `subset_rates`."""
-        return subset_rates(query)
 
     def line(self, query: Query) -> tuple[float, float]:
         """Return slope and offset of an item's expected estimate, as a function of how much users like it."""
@@ -475,12 +440,8 @@ class LikedSet(FrequencyDesign):
 class SetHalf(FrequencyHalf):
     """The set mechanism on the server."""
 
-    name = "set"
-    title = "set mechanism"
     policies: ClassVar[tuple[str, ...]] = (ONE_ROUND, FIXED, GROUPS)
     all_policies_with = "set counted_group for groups"
-    settings = SetSettings
-    asking = LikedSet
 
     def policies_with(self, settings: Any) -> tuple[str, ...]:
         """Return the policies: with a counted group there are groups of devices, and one way of asking."""
@@ -514,12 +475,6 @@ class SetHalf(FrequencyHalf):
         """Return the model, with popularity of devices and of people whose ratings are public."""
         return with_public(super().learn(statistic, queries, how), queries, how)
 
-    def supports(self, query: Query, release: Release) -> Ints:
-        """Return how many devices named each value, dummies behind the items."""
-        from coordinator.server.statistics.slices import subset_counts
-
-        return subset_counts(query, release, values=padded_values(query), subset_size=int(query.parameters[CHOSEN]))
-
     def moments(self, settings: Any, world: World) -> FrequencyMoments | None:
         """Return the moments of one round about all items, for each cluster; none with a counted group."""
         return None if settings.counted_group else super().moments(settings, world)
@@ -531,4 +486,4 @@ class SetHalf(FrequencyHalf):
         return set_shares(block, int(query.parameters[PADDED])), None
 
 
-SERVER = (PairsHalf(), SetHalf())
+SERVER = (PairsHalf(), SetHalf("set mechanism", LikedSet, SetSettings))

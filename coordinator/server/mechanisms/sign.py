@@ -10,11 +10,10 @@ import numpy as np
 from pydantic import Field
 
 from coordinator.protocol.arrays import Floats, Indices, Ints
-from coordinator.protocol.budget import Epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.mechanisms.sign import MOST_VECTORS, answer_bits
 from coordinator.protocol.messages import CENTRE_UNIT, Query, Release
-from coordinator.server.design import RoundTerms, World, fields_of
+from coordinator.server.design import RoundTerms, World, query_of
 from coordinator.server.server_half import POOLED, POSTERIOR, ServerHalf, Settings, check_shape
 
 if TYPE_CHECKING:
@@ -66,24 +65,19 @@ class SignSensing:
         self, *, pool: Indices | None = None, expected: Floats | None = None, **terms: Unpack[RoundTerms]
     ) -> Query:
         """Return the query of one round; ``pool`` holds the items that have signs, by default all."""
+        from coordinator.server.moments.sign_moments import optimal_best_count
+
         centres = None
         if expected is not None and self.centred and self.vectors == 1:
             centres = np.rint(np.clip(expected, -1, 1) * CENTRE_UNIT).astype(np.int32)
         items = np.arange(self.items, dtype=np.int32) if pool is None else pool
-        return Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            parameters={"vectors": self.vectors, "kept": self._best_count(items.size, terms["epsilon"])},
-            pool=items,
-            answer_bits=answer_bits(self.vectors),
-            centres=centres,
+        best = optimal_best_count(
+            items.size, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=terms["epsilon"]
         )
-
-    def _best_count(self, pool: int, epsilon: Epsilon) -> int:
-        from coordinator.server.moments.sign_moments import optimal_best_count
-
-        return optimal_best_count(pool, items=self.items, rated=self.rated, vectors=self.vectors, epsilon=epsilon)
+        parameters, bits = {"vectors": self.vectors, "kept": best}, answer_bits(self.vectors)
+        return query_of(
+            self.name, self.items, terms, parameters=parameters, pool=items, answer_bits=bits, centres=centres
+        )
 
     def read(self, query: Query, statistic: ScoreStatistic, expected: Floats | None = None) -> Estimates:
         """Return a round's estimates of every item's ``2 b - 1``; see `estimates.read_signs`."""

@@ -16,7 +16,7 @@ from coordinator.protocol.budget import as_float
 from coordinator.protocol.errors import InputError
 from coordinator.protocol.messages import Model, Query, Release
 from coordinator.server.decoding.curator import DiscreteLaplace, item_sensitivity, pair_sensitivity
-from coordinator.server.design import Decoding, RoundTerms, World, fields_of
+from coordinator.server.design import Decoding, RoundTerms, World, query_of
 from coordinator.server.server_half import (
     ONE_ROUND,
     TRUST_CURATOR,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from coordinator.server.rounds.setting import Setting
     from coordinator.server.rounds.state import Ask, ServerState
     from coordinator.server.statistics.scores import ScoreStatistic
+    from coordinator.server.statistics.statistic import Statistic
 
 
 DRY_ROUNDS = 16  # Number of rounds of item queries without a yes after which the next rounds are doubled
@@ -59,12 +60,8 @@ class ItemQuery:
 
     def query(self, *, pool: Indices | None = None, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round; ``pool`` holds the items still to be learned, by default all."""
-        return Query(
-            design="item-query",
-            items=self.items,
-            **fields_of(terms),
-            pool=np.arange(self.items, dtype=np.int32) if pool is None else pool,
-        )
+        pool = np.arange(self.items, dtype=np.int32) if pool is None else pool
+        return query_of("item-query", self.items, terms, pool=pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,15 +112,26 @@ def round_users(pool: int, *, items: int, rated: int) -> int:
     return -(-pool * 2 * items // (4 * rated))
 
 
-class ItemQueryHalf(ServerHalf):
+class ToyHalf(ServerHalf):
+    """A toy of open ratings, which is not private."""
+
+    decoders = ("shares",)
+    private = False
+
+    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
+        """Cluster items by their shares of likes; see `line.decode_shares`."""
+        from coordinator.server.decoding.line import decode_shares
+
+        return decode_shares(statistic, clusters=how.clusters)
+
+
+class ItemQueryHalf(ToyHalf):
     """Item queries on the server."""
 
     name = "item-query"
     title = "item queries"
     settings = ItemQuerySettings
-    decoders = ("shares",)
     policies = (UNTIL_LEARNED,)
-    private = False
     learns_all = True
 
     def label(self, row: Mapping[str, Any]) -> str:
@@ -144,12 +152,6 @@ class ItemQueryHalf(ServerHalf):
         from coordinator.server.statistics.scores import aggregate_item_queries
 
         return aggregate_item_queries(query, release)
-
-    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
-        from coordinator.server.decoding.line import decode_shares
-
-        return decode_shares(statistic, clusters=how.clusters)
 
     def moments(self, settings: ItemQuerySettings, world: World) -> YesMoments:
         """Return how many yeses an item gets."""
@@ -188,13 +190,8 @@ class Reveal:
 
     def query(self, **terms: Unpack[RoundTerms]) -> Query:
         """Return the query of one round."""
-        return Query(
-            design=self.name,
-            items=self.items,
-            **fields_of(terms),
-            questions=2 * self.items,
-            parameters={"share": self.share, "most": self.most},
-        )
+        parameters = {"share": self.share, "most": self.most}
+        return query_of(self.name, self.items, terms, questions=2 * self.items, parameters=parameters)
 
 
 def toy_share(items: int) -> float:
@@ -202,46 +199,41 @@ def toy_share(items: int) -> float:
     return 1.0 if items <= 2 else 1 / math.log2(items)
 
 
-class FullRevealHalf(ServerHalf):
+class RevealHalf(ServerHalf):
+    """Ratings as they are, added up for each item: the toy's way, and a curator's."""
+
+    policies = (ONE_ROUND,)
+    bounded = False
+
+    def aggregate(self, query: Query, release: Release) -> Statistic:
+        """Return who rated and liked what; see `scores.aggregate_revealed`."""
+        from coordinator.server.statistics.scores import aggregate_revealed
+
+        return aggregate_revealed(query, release)
+
+
+class FullRevealHalf(RevealHalf, ToyHalf):
     """Full reveal on the server: the toy, which is not private."""
 
     name = "full-reveal"
     title = "full reveal"
     settings = RevealSettings
-    decoders = ("shares",)
-    policies = (ONE_ROUND,)
-    private = False
-    bounded = False
 
     def design(self, settings: RevealSettings, world: World) -> Reveal:
         """Return full reveal in a world."""
         share = settings.reveal_share or toy_share(world.items)
         return Reveal(name=self.name, items=world.items, most=world.items, share=share)
 
-    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who rated and liked what; see `scores.aggregate_revealed`."""
-        from coordinator.server.statistics.scores import aggregate_revealed
-
-        return aggregate_revealed(query, release)
-
-    def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by their shares of likes; see `open_ratings.decode_shares`."""
-        from coordinator.server.decoding.line import decode_shares
-
-        return decode_shares(statistic, clusters=how.clusters)
-
     def moments(self, settings: RevealSettings, world: World) -> RevealMoments:
         """Return the share of users that reveal their ratings."""
         return RevealMoments(share=self.design(settings, world).share)
 
 
-class CuratorHalf(ServerHalf):
+class CuratorHalf(RevealHalf):
     """A trusted curator, who gets ratings as they are and publishes noisy totals."""
 
     decoders = ("totals",)
-    policies = (ONE_ROUND,)
     trust = TRUST_CURATOR
-    bounded = False
 
 
 class CuratorItemsHalf(CuratorHalf):
@@ -255,14 +247,8 @@ class CuratorItemsHalf(CuratorHalf):
         DiscreteLaplace(budget=world.epsilon, sensitivity=item_sensitivity(world.rated))
         return Reveal(name=self.name, items=world.items, most=world.rated)
 
-    def aggregate(self, query: Query, release: Release) -> ScoreStatistic:
-        """Return who rated and liked what; see `scores.aggregate_revealed`."""
-        from coordinator.server.statistics.scores import aggregate_revealed
-
-        return aggregate_revealed(query, release)
-
     def decode(self, statistic: ScoreStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by noisy totals; see `open_ratings.decode_item_totals`."""
+        """Cluster items by noisy totals; see `line.decode_item_totals`."""
         from coordinator.server.decoding.line import decode_item_totals
 
         return decode_item_totals(statistic, how.trusted(), clusters=how.clusters)
@@ -293,7 +279,7 @@ class CuratorPairsHalf(CuratorHalf):
         return aggregate_revealed_pairs(query, release)
 
     def decode(self, statistic: PairStatistic, query: Query, how: Decoding) -> Model:
-        """Cluster items by the spectrum of noisy totals; see `open_ratings.decode_pair_totals`."""
+        """Cluster items by the spectrum of noisy totals; see `line.decode_pair_totals`."""
         from coordinator.server.decoding.line import decode_pair_totals
 
         return decode_pair_totals(statistic, how.trusted(), clusters=how.clusters)

@@ -73,9 +73,11 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     logs = np.log(factors[present])
     target = min(power, degree - 0.5) / degree
     centre = float(logit(target))
-    tilt = root_between(
-        lambda tilt: _excess(tilt, logs, counts, target), centre - float(logs.max()) - 1, centre - float(logs.min()) + 1
-    )
+
+    def excess(tilt: float) -> float:  # mean of the tilted distribution as a share of its range, less the target
+        return float(counts @ expit(logs + tilt) / counts.sum()) - target
+
+    tilt = root_between(excess, centre - float(logs.max()) - 1, centre - float(logs.min()) + 1)
     chance, rest = expit(logs + tilt), expit(-logs - tilt)
     deviation = math.sqrt(float(counts @ (chance * rest)))
     steps = min(math.ceil(16 * deviation) + 65, degree + 1) // 2 * 2 + 1
@@ -85,11 +87,6 @@ def _log_coefficient(of: tuple[float, ...], many: tuple[int, ...], power: int) -
     phase = np.arctan2(chance * np.sin(angles), 1 - 2 * chance * half) @ counts - power * angles[:, 0]
     mass = (1 + 2 * float(np.exp(size) @ np.cos(phase))) / steps
     return float(np.logaddexp(0, logs + tilt) @ counts) - power * tilt + math.log(mass)
-
-
-def _excess(tilt: float, logs: Floats, counts: Floats, target: float) -> float:
-    """Mean of the tilted distribution as a share of its range, less the target."""
-    return float(counts @ expit(logs + tilt) / counts.sum()) - target
 
 
 DECODERS = ("paper", "centred")
@@ -200,8 +197,7 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
     """
     if not 0 < sensing < 1:
         raise InputError(f"sensing probability {sensing} must lie strictly between 0 and 1; choose theta below w")
-    if not epsilon > 0:
-        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
+    _require_positive(epsilon)
     rated, sizes, like = parameters.rated, parameters.cluster_sizes, parameters.like
     silent, pivotal = 0.0, np.zeros(sizes.size)
     for share, row in zip(parameters.class_shares.tolist(), like, strict=True):
@@ -222,6 +218,11 @@ def maxsense_moments(parameters: BlockParameters, *, sensing: float, epsilon: fl
         noise_paper=spread,
         noise_centred=spread * (1 - rate),
     )
+
+
+def _require_positive(epsilon: float) -> None:
+    if not epsilon > 0:
+        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
 
 
 def _checked(users: int, decoder: str) -> str:
@@ -270,7 +271,12 @@ def multi_maxsense_moments(
     (0.25, [0.333333333333, 0.166666666667])
     """
     items = parameters.items
-    _check(items, set_size, questions, epsilon)
+    if not 1 <= set_size <= items:
+        raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
+    sets = -(-items // set_size)
+    if not 1 <= questions <= sets:
+        raise InputError(f"questions = {questions}; {items} items in sets of {set_size} allow 1 to {sets}")
+    _require_positive(epsilon)
     contrast = math.tanh(epsilon / questions / 2)
     silent, both_silent = _silent(parameters, set_size), _silent(parameters, min(2 * set_size, items))
     rate = 0.5 + contrast / 2 - contrast * silent
@@ -292,17 +298,6 @@ def multi_maxsense_moments(
         noise_paper=max(0.0, finite * paper),
         noise_centred=max(0.0, finite * centred),
     )
-
-
-def _check(items: int, set_size: int, questions: int, epsilon: float) -> None:
-    """Refuse a design that does not fit the items, or has no privacy parameter."""
-    if not 1 <= set_size <= items:
-        raise InputError(f"set_size = {set_size}; a sensing set holds 1 to {items} of the {items} items")
-    sets = -(-items // set_size)
-    if not 1 <= questions <= sets:
-        raise InputError(f"questions = {questions}; {items} items in sets of {set_size} allow 1 to {sets}")
-    if not epsilon > 0:
-        raise InputError(f"epsilon = {epsilon} must be above 0; use inf for answers without noise")
 
 
 def _silent(parameters: BlockParameters, set_size: int) -> float:
@@ -401,8 +396,7 @@ def pair_agreement(
         liked = one_rated * (shares @ like)
         private = 1 - liked[:, None] - liked[None, :] + 2 * both_rated * both_liked
     contrast = 1.0 if math.isinf(epsilon) else math.tanh(epsilon / 2)
-    released: Floats = 0.5 + contrast * (private - 0.5)
-    return released
+    return np.asarray(0.5 + contrast * (private - 0.5))
 
 
 def curator_signal(alike: Floats, sizes: Ints, *, users: int, rated: int) -> BlockSignal:

@@ -34,13 +34,21 @@ class FrequencyMoments:
 def liked_shares(block: BlockParameters) -> Floats:
     """Return the probability that a user's random liked item is one item of each cluster, shape (L,)."""
     nodes, weights = leggauss(min(NODES, block.rated // 2 + 1))
+
+    def named(like: Floats, others: Ints) -> float:
+        rest = [mean_product(1 - (1 - node) * like, others, block.rated - 1) for node in ((1 + nodes) / 2).tolist()]
+        return float(weights / 2 @ rest)
+
+    return _shares_of(block, named)
+
+
+def _shares_of(block: BlockParameters, named: Callable[[Floats, Ints], float]) -> Floats:
+    """Return the probability that a user likes and names one item of each cluster, by like rates and other items."""
     shares = np.zeros(block.cluster_sizes.size)
     for cluster in range(shares.size):
         others = block.cluster_sizes - (np.arange(shares.size) == cluster)
         for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            for node, weight in zip(((1 + nodes) / 2).tolist(), (weights / 2).tolist(), strict=True):
-                rest = mean_product(1 - (1 - node) * like, others, block.rated - 1)
-                shares[cluster] += share * like[cluster] * weight * rest
+            shares[cluster] += share * like[cluster] * named(like, others)
     return shares * block.rated / block.items
 
 
@@ -85,19 +93,13 @@ def likes_of(like: Floats, sizes: Ints, rated: int) -> Floats:
             terms *= (1 - chance + chance * np.outer(factor, turn)) ** size
         whole = (np.exp(-1j * angles * rated) * (1 - chance + chance * turn) ** total).sum()
         transformed = terms.sum(axis=1) / whole
-    masses: Floats = np.clip(np.fft.ifft(transformed).real, 0, 1)
-    return masses
+    return np.clip(np.fft.ifft(transformed).real, 0, 1)
 
 
 def set_shares(block: BlockParameters, padded: int) -> Floats:
     """Return the probability that one item of each cluster is in a user's set of ``padded`` values, shape (L,)."""
-    shares = np.zeros(block.cluster_sizes.size)
     survival = np.minimum(1.0, padded / np.arange(1, block.rated + 1))
-    for cluster in range(shares.size):
-        others = block.cluster_sizes - (np.arange(shares.size) == cluster)
-        for share, like in zip(block.class_shares.tolist(), block.like, strict=True):
-            shares[cluster] += share * like[cluster] * float(likes_of(like, others, block.rated - 1) @ survival)
-    return shares * block.rated / block.items
+    return _shares_of(block, lambda like, others: float(likes_of(like, others, block.rated - 1) @ survival))
 
 
 @lru_cache(maxsize=4096)

@@ -98,8 +98,7 @@ def draw_totals(signal: BlockSignal, coins: np.random.Generator) -> Floats:
     lean = np.einsum("imk,ik->im", roots[cluster], coins.standard_normal((cluster.size, signal.sizes.size)))[:, cluster]
     block = np.ix_(cluster, cluster)
     noise = coins.standard_normal((cluster.size, cluster.size))
-    totals: Floats = signal.means[block] + lean + lean.T + np.sqrt(signal.independent)[block] * noise
-    return totals
+    return np.asarray(signal.means[block] + lean + lean.T + np.sqrt(signal.independent)[block] * noise)
 
 
 def draw_reveals(parameters: BlockParameters, *, users: int, coins: np.random.Generator) -> tuple[Ints, Ints]:

@@ -71,8 +71,7 @@ def _best_of(own: int, vectors: int) -> Floats:
     steps = np.diff(values, prepend=0)  # E[sum of s largest] = sum over levels of E[min(s, how many reach the level)]
     more = np.arange(vectors)[:, None]
     reach = _more(more, vectors, tail[None, :])  # P(more than j sums reach the level)
-    sums: Floats = np.cumsum(reach @ steps)
-    return sums
+    return np.cumsum(reach @ steps)
 
 
 def _more(count: Ints, trials: int, chance: Floats | float) -> Floats:
@@ -116,34 +115,12 @@ def pair_contrast(pool: int, *, items: int, rated: int, epsilon: Epsilon) -> flo
 
 SMALL = 64
 """Largest pool in which each item itself is left out of the other ratings; in larger ones that makes no difference."""
-
-
 SMALLER, OWN = 16, 32
 """Above the first size the left-out item's probability of a like is rounded to steps of ``1 / OWN`` to share work."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How often a rating decides the sign of its device's sum."""
-
-    liked: Floats  # shape (M,); If it is a like, and if it is a dislike, of each item of the pool
-    disliked: Floats
-
-    @property
-    def slope(self) -> Floats:
-        """How the mean of ``H S`` changes with ``2 b - 1``, for devices that rated the item and tell the truth."""
-        half: Floats = (self.liked + self.disliked) / 2
-        return half
-
-    @property
-    def offset(self) -> Floats:
-        """That mean where ``2 b - 1`` is 0."""
-        half: Floats = (self.liked - self.disliked) / 2
-        return half
-
-
-def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
-    """Return how often ratings of a pool's items decide a device's sign.
+def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> tuple[Floats, Floats]:
+    """Return how often a like, and a dislike, of each of a pool's items decides its device's sign, shape (M,) each.
 
     Shapes: ``centres`` (M,); ``likes`` (M,).
 
@@ -162,11 +139,11 @@ def reach(centres: Indices, likes: Floats, *, items: int, rated: int) -> Reach:
         np.add.at(own, (place, CENTRE_UNIT - steps), kinds[1])
         np.add.at(own, (place, CENTRE_UNIT + steps), 1 - kinds[1])
         others = (share * centres.size - own) / (centres.size - 1)
-        inside = _inside(np.clip(others, 0, None), pool=centres.size, items=items, rated=rated)[which.reshape(-1)]
-        place = np.arange(centres.size)
-        return Reach(liked=inside[place, CENTRE_UNIT - centres], disliked=inside[place, CENTRE_UNIT + centres])
-    inside = _inside(share[None, :], pool=centres.size, items=items, rated=rated)[0]
-    return Reach(liked=inside[CENTRE_UNIT - centres], disliked=inside[CENTRE_UNIT + centres])
+        laws, row = np.clip(others, 0, None), which.reshape(-1)
+    else:
+        laws, row = share[None, :], np.zeros(centres.size, np.intp)
+    inside = _inside(laws, pool=centres.size, items=items, rated=rated)
+    return inside[row, CENTRE_UNIT - centres], inside[row, CENTRE_UNIT + centres]
 
 
 def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
@@ -179,17 +156,15 @@ def _inside(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
 
 def _law_of_sum(share: Floats2, *, pool: int, items: int, rated: int) -> Floats2:
     """Return P(|X| = x) for x = 0 to ``2 CENTRE_UNIT``, a row for each row of ``share``, the law of a term's size."""
-    others = np.arange(max(0, rated - 1 - (items - pool)), min(pool - 1, rated - 1) + 1)
-    chance = scipy.stats.hypergeom.pmf(others, items - 1, pool - 1, rated - 1) if items > 1 else np.ones(1)
-    likely = chance > chance.max() * 1e-15
-    others, chance = others[likely], chance[likely]
+    fewest, chance = hypergeometric_masses(items - 1, pool - 1, rated - 1)
+    chance = chance[: np.flatnonzero(chance > chance.max() * 1e-15)[-1] + 1]  # of the other ratings in the pool
     sizes = share.shape[1]
-    ring = 1 << int(2 * (sizes - 1) * max(int(others[-1]), 1) + sizes).bit_length()
+    ring = 1 << int(2 * (sizes - 1) * max(fewest + chance.size - 1, 1) + sizes).bit_length()
     term = np.zeros((len(share), ring))
     term[:, :sizes] += share / 2
     term[:, -np.arange(sizes)] += share / 2
     wave = np.fft.rfft(term).real
-    law = np.fft.irfft(_polynomial(chance, int(others[0]), wave), ring)
+    law = np.fft.irfft(_polynomial(chance, fewest, wave), ring)
     masses: Floats2 = np.clip(law[:, :sizes], 0, None)
     masses[:, 1:] *= 2
     return masses

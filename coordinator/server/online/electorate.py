@@ -117,16 +117,7 @@ class Electorate:
         if factors != (1.0, 1.0):
             reweigh(votes, self._place, self._weight, recommendation, *factors)
         if self._kicks:
-            survivors = strike(
-                votes,
-                self._place,
-                self._number,
-                self._weight,
-                self.first_strikes,
-                self.second_strikes,
-                recommendation,
-                liked,
-                self._rule,
-            )
+            ranks, strikes = (self._place, self._number, self._weight), (self.first_strikes, self.second_strikes)
+            survivors = strike(votes, *ranks, *strikes, recommendation, liked, self._rule)
             self._place, self._number = self._place[:survivors], self._number[:survivors]
             self._weight = self._weight[:survivors]

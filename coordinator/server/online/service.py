@@ -92,7 +92,7 @@ def serve(
     *,
     over: Callable[[int], None] = lambda _: None,
 ) -> Served:
-    """Serve one client: ask voters ballot by ballot, recommend, and let the client's answers give strikes."""
+    """Serve one client: ask voters ballot by ballot, recommend, and give strikes; ``over`` gets a ballot's rounds."""
     named = recommender_of(service.recommender)
     electors = transport.enter(service)
     check_electors(electors)
@@ -114,7 +114,7 @@ def serve(
             # Strikes are given even if the recommendation came from the hidden uniform coin: otherwise the likelihood
             # of a sequence would not be the product of equation (2).
             course.learn(row, recommendation, liked=transport.offer(service.client, number, recommendation))
-        over(stop)
+        over(stop - first)
         first = stop
     return course.served(electors)
 
@@ -230,8 +230,8 @@ class Serving:
         """Serve the next client."""
         if (number := len(self._served)) == len(self._plan.clients):
             return None
-        client, start = self._plan.clients[number], time.perf_counter()
-        served = serve(client.service, client.promise, self._line, by_coin(client.coin), over=self._counted())
+        client, start, report = self._plan.clients[number], time.perf_counter(), self._fleet.report_progress
+        served = serve(client.service, client.promise, self._line, by_coin(client.coin), over=report)
         over = ServedClient(
             number=number, service=client.service.id, served=served, seconds=time.perf_counter() - start
         )
@@ -244,17 +244,6 @@ class Serving:
         self._spent[electors] += as_float(service.epsilon)
         self._votes += service.rounds * electors.size
         self._served.append(over)
-
-    def _counted(self) -> Callable[[int], None]:
-        """Return a callback that takes the number of finished rounds and counts the new ones."""
-        before = 0
-
-        def over(rounds: int) -> None:
-            nonlocal before
-            self._fleet.report_progress(rounds - before)
-            before = rounds
-
-        return over
 
     def replay(self, over: ServedClient) -> None:
         """Take in a client who was served before an interruption."""
@@ -290,7 +279,11 @@ class Line:
 
     def enter(self, service: Service) -> Indices:
         """Announce a service; see `ServiceTransport`."""
-        return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), _check_entered))
+
+        def check(block: Block, electors: Indices) -> None:
+            check_electors(electors, block.first, block.stop)
+
+        return np.concatenate(self._voters.ask(service, self._voters.blocks(0, self._count), check))
 
     def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
         """Collect votes; see `ServiceTransport`."""
@@ -312,10 +305,6 @@ class Line:
         offer = Offer(client=client, round=round_number, recommendation=recommendation)
         (liked,) = self._clients.ask(offer, self._clients.blocks(client, client + 1), _check_liked)
         return bool(liked)
-
-
-def _check_entered(block: Block, electors: Indices) -> None:
-    check_electors(electors, block.first, block.stop)
 
 
 def _check_liked(_: Block, liked: bool) -> None:

@@ -1,8 +1,7 @@
 """One loop for everything that a server learns in rounds: run a round, store it, report progress, go on."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from coordinator.protocol.custom import CustomMechanism
 from coordinator.protocol.messages import Query, Release
@@ -71,7 +70,7 @@ class ServerProcess(Protocol[R, O_co]):
         """Run the next round and take it in; return what is stored of it, or None if all rounds are over."""
 
     def replay(self, over: R) -> None:
-        """Take in a stored round of an interrupted run, without asking anybody."""
+        """Take in a stored round of an interrupted run, without asking anybody; in order, before any other is run."""
 
     def outcome(self) -> O_co:
         """Return the result of all rounds."""
@@ -98,22 +97,10 @@ class ServerSpec(Protocol[R, O_co]):
         """Return the process in its state before the first round."""
 
 
-class Conductor(Generic[R, O_co]):
-    """Runs one round after the other until all are over."""
-
-    def __init__(self, process: ServerProcess[R, O_co]) -> None:
-        self._process = process
-
-    def replay(self, over: R) -> None:
-        """Take in a stored round; call this in order, before `run`. See `ServerProcess.replay`."""
-        self._process.replay(over)
-
-    def run(self, keep: Callable[[R], None]) -> O_co:
-        """Run all further rounds, call ``keep`` after each, and return the result."""
-        while (over := self._process.run_round()) is not None:
-            keep(over)
-        return self._process.outcome()
-
-    def progress(self, count: int) -> RunProgress:
-        """Return how far it has come, where the fleet has counted so many answers, devices or rounds."""
-        return replace(self._process.progress(), count=count)
+def run_rounds(process: ServerProcess[R, O_co], keep: Callable[[R], None], earlier: Iterable[R] = ()) -> O_co:
+    """Take in stored rounds, run all further ones, call ``keep`` after each, and return the result."""
+    for stored in earlier:
+        process.replay(stored)
+    while (over := process.run_round()) is not None:
+        keep(over)
+    return process.outcome()

@@ -18,8 +18,8 @@ from coordinator.protocol.errors import InputError, PolicyError
 from coordinator.protocol.mechanisms import check_question
 from coordinator.protocol.messages import Query
 from coordinator.server.decoding.posterior import Posterior, farthest_gaps, nearest_gaps
-from coordinator.server.design import Design, PoolDesign
-from coordinator.server.rounds.setting import LARGEST_ROUND, POOLED, Setting, most_moved, users_on_grid
+from coordinator.server.design import Design
+from coordinator.server.rounds.setting import LARGEST_ROUND, Setting, most_moved, pool_design, users_on_grid
 from coordinator.server.rounds.state import Ask, Policy, ServerState
 
 _OURS = "coordinator."  # Where blindrec's own policies live
@@ -251,7 +251,7 @@ def _only(ask: Ask) -> int | None:
 
 def _pilot(setting: Setting, state: ServerState, pool: Indices | None = None) -> Ask | None:
     """Return the first round about some items, before anything is known."""
-    design, query = pool_design(setting), setting.query(state, pool=pool)
+    design, query = pool_design(setting.design), setting.query(state, pool=pool)
     gap = design.widest / (setting.clusters - 1)
     information = PILOT * 2 * math.log(design.items / setting.failure) / gap**2
     return setting.send(state, query, users=users_on_grid(information / float(design.rates(query).mean())))
@@ -264,7 +264,7 @@ def _next(
     assert state.estimates is not None  # there is a posterior
     expected = posterior.expected[open_ones]
     query = setting.query(state, pool=np.flatnonzero(open_ones).astype(np.int32), expected=expected)
-    rates = pool_design(setting).rates(query, expected)
+    rates = pool_design(setting.design).rates(query, expected)
     users = users_to_decide(
         posterior, open_ones, rates, goal=goal, failure=setting.failure, assume_malicious=setting.assume_malicious
     )
@@ -309,14 +309,6 @@ def _passes(odds: Floats, doubt: Floats, drift: Floats, edge: Floats) -> float:
     return float(((1 - doubt) * right + doubt * wrong).sum())
 
 
-def pool_design(setting: Setting) -> PoolDesign:
-    """Return the setting's design, which must ask about pools."""
-    design = setting.design
-    if not isinstance(design, PoolDesign):
-        raise InputError(f"{type(design).__name__} asks about no pools of items; choose {POOLED}")
-    return design
-
-
 DISPUTED = 0.01  # Probability that fresh devices dispute a right label if none of them lies
 
 
@@ -354,7 +346,7 @@ class Verifying:
         if not posterior.apart or posterior.mixture is None:
             return 0
         error = float(nearest_gaps(posterior.mixture).min()) / 2 / -float(ndtri(DISPUTED))
-        return users_on_grid(1 / error**2 / float(pool_design(self.setting).rates(query).mean()))
+        return users_on_grid(1 / error**2 / float(pool_design(self.setting.design).rates(query).mean()))
 
 
 def verified(posterior: Posterior, state: ServerState) -> Posterior:

@@ -13,7 +13,7 @@ from coordinator.protocol.errors import BlindrecError, LedgerError, LostError, P
 from coordinator.protocol.messages import Model, Query
 from coordinator.server.decoding.posterior import Posterior
 from coordinator.server.design import MOST_ROUNDS
-from coordinator.server.rounds.conductor import Conductor, Fleet, Transport
+from coordinator.server.rounds.conductor import Fleet, Transport, run_rounds
 from coordinator.server.rounds.learner import Learner
 from coordinator.server.rounds.policies import PurityCheck, complaint_about, in_a_line, next_ask, policy_name
 from coordinator.server.rounds.state import Ask, Policy, RunProgress, ServerState, Spending
@@ -163,10 +163,7 @@ def conduct(
 ) -> Outcome:
     """Take in ``earlier`` rounds, run all further ones and learn; see `QueryRounds`."""
     plan = QueryPlan(policy=policy, learner=learner, devices=devices, budget=budget, most_rounds=most_rounds)
-    conductor = Conductor(QueryRounds(plan, transport))
-    for over in earlier:
-        conductor.replay(over)
-    return conductor.run(keep)
+    return run_rounds(QueryRounds(plan, transport), keep, earlier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

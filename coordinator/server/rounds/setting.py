@@ -48,12 +48,16 @@ def most_moved(rates: Floats) -> Floats:
     """Return by how much one sign moves weighted estimates, counted from the middle of two levels."""
     # With the contrast c, whose square the rate is, a sign S adds c S to the estimate times its information, and c^2
     # times the middle is taken off; levels lie between -1 and 1.
-    bound: Floats = np.sqrt(rates) + rates
-    return bound
+    return np.sqrt(rates) + rates
 
 
-POOLED = "a design that can follow policy eliminate"
-"""Errors advise it where a design asks about no pools, or tells no estimates."""
+def pool_design(design: Design, lack: str = "asks about no pools of items") -> PoolDesign:
+    """Return a design, which must ask about pools and tell estimates."""
+    if not isinstance(design, PoolDesign):
+        raise InputError(f"{type(design).__name__} {lack}; choose a design that can follow policy eliminate")
+    return design
+
+
 LARGEST_ROUND = 1 << 40  # Users of a round at most
 
 
@@ -132,14 +136,13 @@ class Setting:
         terms = self.terms(state)
         if pool is None and expected is None:
             return self.design.query(**terms)
-        if not isinstance(self.design, PoolDesign):
-            raise InputError(f"{type(self.design).__name__} asks about no pools of items; choose {POOLED}")
+        design = pool_design(self.design)
         items = _items_of(np.arange(self.design.items, dtype=np.int32) if pool is None else pool, self.design.items)
         if expected is not None and (np.shape(expected) != items.shape or not np.isfinite(expected).all()):
             raise InputError(
                 f"expected has shape {np.shape(expected)} for a pool of {items.size} items; give each a finite number"
             )
-        return self.design.query(**terms, pool=items, expected=expected)
+        return design.query(**terms, pool=items, expected=expected)
 
     def ask(
         self, state: ServerState, *, users: int, pool: Indices | None = None, expected: Floats | None = None
@@ -188,10 +191,9 @@ class Setting:
         InputError
             If nothing was asked, or the design's answers do not add up over rounds.
         """
-        if not isinstance(self.design, PoolDesign):
-            raise InputError(f"{type(self.design).__name__} tells no estimates of items; choose {POOLED}")
+        design = pool_design(self.design, "tells no estimates of items")
         return beliefs(
-            state, self.design, clusters=self.clusters, failure=self.failure, assume_malicious=self.assume_malicious
+            state, design, clusters=self.clusters, failure=self.failure, assume_malicious=self.assume_malicious
         )[0]
 
 

@@ -105,15 +105,15 @@ class Rates(NamedTuple):
         """``p - q``."""
         return self.mine - self.others
 
-    def spread(self, share: Floats) -> Floats:
-        """Return the variance of one device's estimate of values of such shares: ``a (1 - a) / (p - q)^2``."""
-        rate = self.others + self.contrast * share
-        return rate * (1 - rate) / self.contrast**2
+    def spread(self, liked: Floats, disliked: Floats | None = None) -> Floats:
+        """Return the variance of one device's estimate of values of such shares, or of the difference of two values'.
 
-    def spread_between(self, liked: Floats, disliked: Floats) -> Floats:
-        """Return the variance of one device's estimate of the difference of two values' shares."""
-        product = (self.others + self.contrast * liked) * (self.others + self.contrast * disliked)
-        alone = 2 * (1 - self.both) * product / self.contrast**2
+        Of a value alone it is ``a (1 - a) / (p - q)^2``.
+        """
+        rate = self.others + self.contrast * liked
+        if disliked is None:
+            return rate * (1 - rate) / self.contrast**2
+        alone = 2 * (1 - self.both) * rate * (self.others + self.contrast * disliked) / self.contrast**2
         return self.spread(liked) + self.spread(disliked) + alone + 2 * self.both * liked * disliked
 
 
@@ -138,8 +138,7 @@ class PairStatistic(Statistic):
     def affinity(self, centre: float) -> Floats:
         """Return ``A``: the symmetric matrix of ``sum_u (S_u - centre)`` over the devices asked about each pair."""
         upper = self.agreed - centre * self.pairs
-        matrix: Floats = upper + upper.T
-        return matrix
+        return upper + upper.T
 
 
 def aggregate_pairs(query: Query, release: Release) -> PairStatistic:

@@ -264,11 +264,9 @@ def aggregate_revealed_pairs(query: Query, release: Release) -> PairStatistic:
     """Return for each pair of items how many devices rated both, and how many of these alike."""
     check_items(query.items)
     if _DENSE * int(query.parameters["most"]) > query.items:
-        revealed = aggregate_revealed(query, release)  # refuses what is no answer
+        aggregate_revealed(query, release)  # refuses what is no answer
         pairs, agreed = _multiplied(release.unpacked() & release.answered_mask()[:, None], query.items)
-        return PairStatistic(
-            pairs=pairs, agreed=agreed, devices=revealed.devices, answered=revealed.answered, refused=revealed.refused
-        )
+        return PairStatistic(pairs=pairs, agreed=agreed, **device_counts(release))
     release.require(query)
     answered, counts = release.answered_mask(), np.zeros((query.items, query.items), np.int64)
     most = int(query.parameters["most"])

@@ -15,7 +15,7 @@ from coordinator.protocol.mechanisms.sets import pairs_of
 from coordinator.protocol.mechanisms.sign import from_bits, sign_words
 from coordinator.protocol.messages import Query, Release
 from coordinator.protocol.public_draws import sensed_planes, word_coins
-from coordinator.server.statistics.scores import ScoreStatistic
+from coordinator.server.statistics.scores import ScoreStatistic, score_statistic
 from coordinator.server.statistics.slices import carry_on, planes_for, read_out
 from coordinator.server.statistics.statistic import Statistic, device_counts
 
@@ -56,13 +56,8 @@ def aggregate_signs(query: Query, release: Release) -> ScoreStatistic:
     release.require(query)
     assert query.pool is not None  # a device answers no other
     answered = release.answered_mask()
-    bits = release.unpacked()
-    agreed = count_agreements(query, release.first, bits, answered)
-    sensed, scores = np.zeros(query.items, np.int64), np.zeros(query.items, np.int64)
-    sensed[query.pool], scores[query.pool] = answered.sum(), agreed
-    return ScoreStatistic(
-        sensed=sensed, scores=scores, **device_counts(release), ones=int((bits[:, 0] & answered).sum(dtype=np.int64))
-    )
+    agreed = count_agreements(query, release.first, release.unpacked(), answered)
+    return score_statistic(query, release, np.stack([np.full_like(agreed, answered.sum()), agreed]))
 
 
 def count_agreements(query: Query, first: int, bits: Bits2, answered: Bools) -> Ints:

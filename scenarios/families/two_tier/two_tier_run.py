@@ -154,11 +154,11 @@ def _follow_full(plan: CoursePlan, threads: ThreadPoolExecutor, workers: int) ->
     models = [(0, model.features)]
     for first, stop in server.blocks():
         crowd = local_crowd(stacked((server.public, plan.private.block(0, stop))), threads, workers)
-        mean, first_order = centre(crowd)
+        mean, counts = centre(crowd)
         degree = None if model.features.mean_degree is None else crowd.ratings / crowd.users
         model = FittedModel(
             features=replace(model.features, mean=mean, mean_degree=degree),
-            counts=first_order.counts.astype(np.float64),
+            counts=counts,
             near=model.near,
             steps=model.steps,
         )

@@ -12,19 +12,26 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from service_script import Written, liking, served
 from statistical import FALSE_ALARM, chi_square_fits
 from thoroughness import examples
 
-from coordinator.protocol.arrays import Bits, Bits2, Bools2, Indices
-from coordinator.protocol.ballots import Ballot, Service
+from coordinator.protocol.arrays import Bits
 from coordinator.protocol.errors import InputError
-from coordinator.server.online import recommenders
 from coordinator.server.online.electorate import Electorate
-from coordinator.server.online.recommenders import NO_LIMIT, Limits, Promise, Rule, named_recommenders, recommender_of
-from coordinator.server.online.service import Pick, Served, by_coin, by_sequence, serve
+from coordinator.server.online.recommenders import (
+    NO_LIMIT,
+    RULES,
+    Limits,
+    Promise,
+    Rule,
+    named_recommenders,
+    recommender_of,
+)
+from coordinator.server.online.service import by_coin
 from coordinator.server.online.weighting import Weighting
 
-SOUND = [recommenders.total, recommenders.wide, recommenders.lean]
+SOUND = [RULES["total"], RULES["wide"], RULES["lean"]]
 
 
 def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) -> Electorate:
@@ -36,30 +43,22 @@ def after(rule: Rule, votes: Bits, recommended: list[int], liked: list[bool]) ->
     return electorate
 
 
-def test_check_value_7() -> None:
-    """The literal rule kicks out a peer that spends its distance while another, liked object is recommended."""
-    votes = np.array([[1, 0, 0]], np.uint8)
-    assert after(recommenders.literal(0, 1), votes, [0], [True]).alive.tolist() == [False, True, True]
-    for rule in SOUND:
-        assert after(rule(0, 1), votes, [0], [True]).alive.tolist() == [True] * 3
-
-
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
-        (recommenders.total, (6, NO_LIMIT, 10)),
-        (recommenders.wide, (6, 10, NO_LIMIT)),
-        (recommenders.literal, (6, 4, NO_LIMIT)),
-        (recommenders.lean, (3, NO_LIMIT, 5)),
-        (recommenders.strict, (0, 0, 0)),
-        (recommenders.everybody, (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
+        (RULES["total"], (6, NO_LIMIT, 10)),
+        (RULES["wide"], (6, 10, NO_LIMIT)),
+        (RULES["literal"], (6, 4, NO_LIMIT)),
+        (RULES["lean"], (3, NO_LIMIT, 5)),
+        (RULES["strict"], (0, 0, 0)),
+        (RULES["everybody"], (NO_LIMIT, NO_LIMIT, NO_LIMIT)),
     ],
 )
 def test_limits_at_diversity_2_and_radius_3(rule: Limits, expected: tuple[int, int, int]) -> None:
     assert rule(2, 3) == expected
 
 
-@pytest.mark.parametrize("rule", [*SOUND, recommenders.literal])
+@pytest.mark.parametrize("rule", [*SOUND, RULES["literal"]])
 def test_without_diversity_and_radius_the_first_strike_kills(rule: Limits) -> None:
     votes = np.array([[0, 1]], np.uint8)
     assert after(rule(0, 0), votes, [0], [True]).alive.tolist() == [True, False]
@@ -92,7 +91,7 @@ def test_no_peer_is_ever_kicked_out_of_a_tiny_environment(rule: Limits) -> None:
 
 
 def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_credit_less() -> None:
-    assert kicked_out(recommenders.literal, 3) > 0
+    assert kicked_out(RULES["literal"], 3) > 0
 
     def stingy(diversity: int, radius: int) -> Rule:
         return Rule(radius, NO_LIMIT, max(diversity + radius - 1, 0))
@@ -101,12 +100,12 @@ def test_the_literal_rule_kicks_peers_out_and_so_would_a_lean_rule_with_one_cred
 
 
 LIMITS = {
-    "total": recommenders.total(1, 1),
-    "wide": recommenders.wide(1, 2),
-    "literal": recommenders.literal(0, 2),
-    "lean": recommenders.lean(2, 1),
-    "strict": recommenders.strict(0, 0),
-    "everybody": recommenders.everybody(1, 1),
+    "total": RULES["total"](1, 1),
+    "wide": RULES["wide"](1, 2),
+    "literal": RULES["literal"](0, 2),
+    "lean": RULES["lean"](2, 1),
+    "strict": RULES["strict"](0, 0),
+    "everybody": RULES["everybody"](1, 1),
 }
 
 
@@ -142,7 +141,7 @@ def test_an_electorate_keeps_the_same_books_as_a_record_a_voter(rule: Rule) -> N
         for number in range(12):
             votes = world.integers(objects, size=size)
             chosen, liked = int(world.integers(objects)), bool(world.random() < 0.5)
-            kicks = min(rule) < recommenders.NO_LIMIT
+            kicks = min(rule) < NO_LIMIT
             factors = (1.0, 1.0) if kicks else ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (2.0, 1.0))[world.integers(4)]
             ratios = world.integers(-8, 8, size=objects) / 4
             alive = [(voter, int(vote)) for voter, vote in zip(voters, votes, strict=True) if voter.alive]
@@ -160,11 +159,11 @@ def test_an_electorate_keeps_the_same_books_as_a_record_a_voter(rule: Rule) -> N
                 assert electorate.first_strikes.tolist() == [voter.a for voter in voters]
                 assert electorate.second_strikes.tolist() == [voter.b for voter in voters]
         deaths += sum(not voter.alive for voter in voters)
-    assert (deaths > 0) == (min(rule) < recommenders.NO_LIMIT)
+    assert (deaths > 0) == (min(rule) < NO_LIMIT)
 
 
 def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
-    electorate = Electorate(5, recommenders.strict(0, 0))
+    electorate = Electorate(5, RULES["strict"](0, 0))
     electorate.learn(np.array([0, 1, 0, 1, 0], np.uint8), 0, (1.0, 1.0), liked=True)
     assert electorate.survivors.tolist() == [0, 2, 4]
     everybody = np.array([1, 0, 2, 0, 2], np.uint8)
@@ -177,18 +176,9 @@ def test_survivors_take_new_seats_where_only_they_are_asked() -> None:
     assert electorate.second_strikes.tolist() == [1, 0, 0, 0, 0]
 
 
-def test_strikes_and_exposure_are_frozen_at_death() -> None:
-    electorate, votes = Electorate(2, recommenders.strict(0, 0)), np.array([0, 1], np.uint8)
-    for _ in range(3):
-        electorate.expose(votes, np.array([0.5, 0.25]))
-        electorate.learn(votes, 0, (1.0, 1.0), liked=True)
-    assert electorate.first_strikes.tolist() == [0, 1]
-    assert electorate.exposure.tolist() == [1.5, 0.25]
-
-
 def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
     """Both at once: no recommender of the list does that, but nothing forbids it."""
-    electorate = Electorate(3, recommenders.strict(0, 0))
+    electorate = Electorate(3, RULES["strict"](0, 0))
     votes = np.array([1, 0, 0], np.uint8)
     electorate.learn(votes, 1, (0.5, 2.0), liked=False)
     assert electorate.survivors.tolist() == [1, 2]
@@ -197,7 +187,7 @@ def test_weights_stay_with_their_voters_where_others_are_kicked_out() -> None:
 
 @pytest.mark.parametrize(("votes", "voter", "vote"), [([0, 1, 2], 2, 2), ([255, 0, 0], 0, 255), ([1, 9, 8], 1, 9)])
 def test_a_vote_for_no_object_names_round_voter_and_object(votes: list[int], voter: int, vote: int) -> None:
-    electorate = Electorate(3, recommenders.lean(1, 1))
+    electorate = Electorate(3, RULES["lean"](1, 1))
     with pytest.raises(InputError) as raised:
         electorate.sums(np.array(votes, np.uint8), 2, 41)
     line = f"round 41: voter {voter} votes for object {vote}, which is none of 2; a vote is one number from 0 to 1"
@@ -205,7 +195,7 @@ def test_a_vote_for_no_object_names_round_voter_and_object(votes: list[int], vot
 
 
 def test_all_256_objects_can_be_voted_for() -> None:
-    electorate = Electorate(256, recommenders.everybody(0, 0))
+    electorate = Electorate(256, RULES["everybody"](0, 0))
     assert electorate.sums(np.arange(256, dtype=np.uint8), 256, 0).tolist() == [1] * 256
 
 
@@ -334,40 +324,8 @@ def test_lemma_b_fails_for_slightly_smaller_constants(sharp: bool) -> None:
     assert 2 * most["any"] == pytest.approx(1.417 if sharp else 1.204, abs=1e-3)
 
 
-Rows = Sequence[Sequence[int]]
 WEIGHTED = ("multiplicative-weights", "dsybil")
 KEEPERS = ("p-rec", "p-rec-lean", "p-rec-sharp", "p-rec-wide")
-
-
-class Written:
-    """Voters and a client whose votes and likes are written down."""
-
-    def __init__(self, votes: Rows, likes: Rows) -> None:
-        self.votes: Bits2 = np.array(votes, np.uint8).reshape(len(votes), -1)
-        self.likes: Bools2 = np.array(likes, np.bool_)
-
-    def enter(self, service: Service) -> Indices:  # noqa: ARG002 (a protocol)
-        return np.arange(self.votes.shape[1], dtype=np.int32)
-
-    def vote(self, ballot: Ballot, electors: Indices) -> Bits2:
-        return self.votes[ballot.first : ballot.stop][:, electors]
-
-    def offer(self, client: int, round_number: int, chosen: int) -> bool:  # noqa: ARG002 (a protocol)
-        return bool(self.likes[round_number, chosen])
-
-
-def liking(objects: int, *liked: Sequence[int]) -> list[list[int]]:
-    """The liked objects of every round as rows of 0 and 1."""
-    return [[int(k in row) for k in range(objects)] for row in liked]
-
-
-def served(name: str, written: Written, pick: Pick | Sequence[int], **told: Any) -> Served:
-    """A service that is over."""
-    rounds, objects = written.likes.shape
-    promise = Promise(**{"rounds": rounds, "objects": objects, **told})
-    announced = Service(client=0, recommender=name, rounds=rounds, objects=objects, epsilon=None)
-    drawn = pick if callable(pick) else by_sequence(np.array(pick, np.uint8))
-    return serve(announced, promise, written, drawn)
 
 
 @dataclass

@@ -31,37 +31,22 @@ class Rule(NamedTuple):
     strikes: int
 
 
-def total(diversity: int, radius: int) -> Rule:
-    """Return Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``."""
-    return Rule(2 * radius, NO_LIMIT, 2 * (diversity + radius))
+Limits = Callable[[int, int], Rule]  # Returns the rule for (D, R)
+RULES: Mapping[str, Limits] = {
+    "total": lambda diversity, radius: Rule(2 * radius, NO_LIMIT, 2 * (diversity + radius)),
+    "wide": lambda diversity, radius: Rule(2 * radius, 2 * (diversity + radius), NO_LIMIT),
+    "literal": lambda diversity, radius: Rule(2 * radius, 2 * diversity, NO_LIMIT),
+    "lean": lambda diversity, radius: Rule(radius, NO_LIMIT, diversity + radius),
+    "strict": lambda *_: Rule(0, 0, 0),
+    "everybody": lambda *_: Rule(NO_LIMIT, NO_LIMIT, NO_LIMIT),
+}
+"""Kick-out rules, with a voter's D-strikes a and R-strikes b.
 
-
-def wide(diversity: int, radius: int) -> Rule:
-    """Return Rule A of the spec: ``b <= 2R`` and ``a <= 2 (D + R)``."""
-    return Rule(2 * radius, 2 * (diversity + radius), NO_LIMIT)
-
-
-def literal(diversity: int, radius: int) -> Rule:
-    """Return the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``. It kicks peers out where R > D."""
-    return Rule(2 * radius, 2 * diversity, NO_LIMIT)
-
-
-def lean(diversity: int, radius: int) -> Rule:
-    """Return the rule without doubling, ours: ``b <= R`` and ``a + b <= D + R``."""
-    return Rule(radius, NO_LIMIT, diversity + radius)
-
-
-def strict(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
-    """Return p-REC_sim's rule: the first strike kills."""
-    return Rule(0, 0, 0)
-
-
-def everybody(diversity: int, radius: int) -> Rule:  # noqa: ARG001 (a rule like the others)
-    """Return the rule of recommenders that kick nobody out."""
-    return Rule(NO_LIMIT, NO_LIMIT, NO_LIMIT)
-
-
-Limits = Callable[[int, int], Rule]
+``total`` is Rule B of the spec, what `p-rec` uses: ``b <= 2R`` and ``a + b <= 2 (D + R)``. ``wide`` is its Rule A:
+``b <= 2R`` and ``a <= 2 (D + R)``. ``literal`` is the paper's words taken literally: ``b <= 2R`` and ``a <= 2D``; it
+kicks peers out where R > D. ``lean`` is the rule without doubling, ours: ``b <= R`` and ``a + b <= D + R``. By
+``strict``, p-REC_sim's rule, the first strike kills; recommenders that kick nobody out have ``everybody``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online import recommenders
-from coordinator.server.online.recommenders import NamedRecommender, Promise, Unweighted
+from coordinator.server.online.recommenders import RULES, NamedRecommender, Promise, Unweighted
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,7 @@ class ByVotes(Unweighted):
     def chances(self, sums: Floats) -> Floats:
         """Return the function's values as shares."""
         weights = self.share(sums)
-        shares: Floats = weights / weights.sum()
-        return shares
+        return np.asarray(weights / weights.sum())
 
 
 def exponential(promise: Promise) -> ByVotes:
@@ -68,7 +66,7 @@ def exponential(promise: Promise) -> ByVotes:
 
 def most_lost(promise: Promise) -> float:
     """Return (L) of the spec with m in the place of 2m and without the hidden coin: ours, by the same proof."""
-    strikes = recommenders.lean(promise.diversity, promise.radius).radius_strikes + 1
+    strikes = RULES["lean"](promise.diversity, promise.radius).radius_strikes + 1
     return promise.objects * (promise.radius + strikes * math.log(promise.voters / promise.peers))
 
 
@@ -79,7 +77,7 @@ RECOMMENDERS = (
         order=90,
         about="DSybil-style; not private",
         build=lambda promise: DSybil(promise.peers / 2),
-        limits=recommenders.everybody,
+        limits=RULES["everybody"],
         weighted=True,
         compared=_COMPARED,
     ),
@@ -88,7 +86,7 @@ RECOMMENDERS = (
         order=80,
         about="a voter drawn by weight; not private",
         build=lambda _: MultiplicativeWeights(),
-        limits=recommenders.everybody,
+        limits=RULES["everybody"],
         weighted=True,
         compared=_COMPARED,
     ),
@@ -97,7 +95,7 @@ RECOMMENDERS = (
         order=100,
         about="exponential mechanism of epsilon / T a round (credits of p-rec)",
         build=exponential,
-        limits=recommenders.total,
+        limits=RULES["total"],
         proved_epsilon=lambda promise: promise.epsilon,
         epsilon_of="p-rec",
     ),
@@ -106,7 +104,7 @@ RECOMMENDERS = (
         order=70,
         about="what most survivors vote for (lean credits); not private",
         build=lambda _: ByVotes(lambda sums: np.where(sums == sums.max(), 1.0, 0.0)),  # ties fairly
-        limits=recommenders.lean,
+        limits=RULES["lean"],
         proved_loss=most_lost,
         compared=(*_COMPARED, "theorem-6"),
     ),
@@ -115,7 +113,7 @@ RECOMMENDERS = (
         order=110,
         about="any object; epsilon 0",
         build=lambda _: ByVotes(np.ones_like),
-        limits=recommenders.everybody,
+        limits=RULES["everybody"],
         proved_epsilon=lambda _: 0.0,
         proved_loss=lambda promise: promise.rounds * (1 - 1 / promise.objects),
         bound_in_figures=False,  # the measured line hides it

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coordinator.protocol.arrays import Floats
-from coordinator.server.online import recommenders
-from coordinator.server.online.recommenders import Limits, NamedRecommender, Promise, Unweighted
+from coordinator.server.online.recommenders import RULES, Limits, NamedRecommender, Promise, Unweighted
 
 if TYPE_CHECKING:
     from coordinator.server.online.weighting import Weighting
@@ -50,14 +49,12 @@ _EPSILON = ("epsilon-rounds", "epsilon-peers")
 _EVERYWHERE = ("rounds", "radius", "diversity", *_EPSILON, "ratings", "theorem-6", "slow-halving", "theorem-15")
 
 RECOMMENDERS = (
-    _by_weight(
-        "p-rec", "p-REC(D, R), Rule B of its credits", 10, recommenders.total, bounded=True, compared=_EVERYWHERE
-    ),
+    _by_weight("p-rec", "p-REC(D, R), Rule B of its credits", 10, RULES["total"], bounded=True, compared=_EVERYWHERE),
     _by_weight(
         "p-rec-sim",
         "p-REC_sim, for D = R = 0",
         20,
-        recommenders.strict,
+        RULES["strict"],
         bounded=True,
         promised=False,
         exact=("epsilon", "loss"),
@@ -67,7 +64,7 @@ RECOMMENDERS = (
         "p-rec-lean",
         "ours: p-REC without doubled credits",
         30,
-        recommenders.lean,
+        RULES["lean"],
         ours=True,
         bounded=True,
         compared=_EVERYWHERE,
@@ -76,7 +73,7 @@ RECOMMENDERS = (
         "p-rec-sharp",
         "ours: lean, half the privacy loss, two objects only",
         40,
-        recommenders.lean,
+        RULES["lean"],
         ours=True,
         sharp=True,
         bounded=True,
@@ -87,7 +84,7 @@ RECOMMENDERS = (
         "p-rec-wide",
         "p-REC(D, R), Rule A of its credits",
         50,
-        recommenders.wide,
+        RULES["wide"],
         bounded=True,
         compared=("rounds",),
         in_figures=False,  # it lies on p-rec
@@ -96,7 +93,7 @@ RECOMMENDERS = (
         "p-rec-literal",
         "p-REC's credits taken literally: kicks peers out where R > D",
         60,
-        recommenders.literal,
+        RULES["literal"],
         compared=("rounds", "radius"),
         in_figures=False,
     ),

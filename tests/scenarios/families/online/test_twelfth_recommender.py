@@ -26,7 +26,7 @@ from scenarios.studies.sweep.online_sweep import AXES, RATINGS, compared_on
 TWELFTH = '''
 """The first object, always."""
 import numpy as np
-from coordinator.server.online.recommenders import NamedRecommender, Unweighted, everybody
+from coordinator.server.online.recommenders import RULES, NamedRecommender, Unweighted
 
 class First(Unweighted):
     def chances(self, sums):
@@ -34,7 +34,7 @@ class First(Unweighted):
 
 RECOMMENDERS = (
     NamedRecommender(
-        name="first-object", about="ever the first; epsilon 0", build=lambda _: First(), limits=everybody,
+        name="first-object", about="ever the first; epsilon 0", build=lambda _: First(), limits=RULES["everybody"],
         proved_epsilon=lambda _: 0.0, compared=("rounds", "radius", "ratings", "theorem-6"),
     ),
 )
