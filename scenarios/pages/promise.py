@@ -105,9 +105,9 @@ class PrivacyPromise:
 
 def promised(record: Traced) -> PrivacyPromise:
     """Return what an experiment's record promises."""
-    guarantee = record.get("guarantee")
+    guarantee = record.get("guarantee") or None
     kind = kind_of(guarantee.text() if guarantee else "none", record.get("trust_model").text())
-    return PrivacyPromise(kind=kind, guarantee=guarantee if guarantee else None)
+    return PrivacyPromise(kind=kind, guarantee=guarantee)
 
 
 def trusted(model: Traced) -> Markup:

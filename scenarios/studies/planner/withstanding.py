@@ -14,17 +14,15 @@ import numpy as np
 import scipy
 from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from scipy.special import ndtr
 
 from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
-from scenarios.show.tables import name_of
+from scenarios.show.tables import name_of, remark, titled
 from scenarios.studies.planner.least_users import Candidate, Target, candidates
-from scenarios.studies.planner.plan import DesignPlan, as_float_or_inf
+from scenarios.studies.planner.plan import DesignPlan
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.liars import Influence, influence_of, universal_limit
 
@@ -38,12 +36,12 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
     check_share(share)
     compared = zip(candidates(made.world, own), made.rows, strict=True)
     able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
-    most = max((row["epsilon"] for _, row in able), key=as_float_or_inf, default=as_json(made.world.epsilon))
+    most = max((row["epsilon"] for _, row in able), key=float, default=as_json(made.world.epsilon))
     limit = universal_limit(made.world.complete().model_copy(update={"epsilon": parse_epsilon(most)}))
     if able and made.target.success is not None and share >= limit:
         raise InputError(
             f"malicious is {share:g}; from {limit:.4g} on liars turn an item round at epsilon "
-            f"{as_float_or_inf(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
+            f"{float(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
             "gap; raise epsilon, or let an accuracy be enough"
         )
     rows = [changed_row for one, row in able for changed_row in _rows(one, row, made.target, share)]
@@ -165,25 +163,19 @@ def _needed(
 
 def show_withstanding(console: Console, result: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
-    table = Table(
-        "design", "pool", "theta", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    table.title, table.title_justify = Text(f"with a share of {result['malicious']:g} of liars"), "left"
+    columns = ("design", "pool", "theta", "users, honest", "users", "tips an item")
+    title = f"with a share of {result['malicious']:g} of liars"
+    table = titled(title, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in result["designs"]:
-        cells = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
-        shape = [str(row["pool_size"]), "" if row["theta"] is None else f"{row['theta']:g}"]
-        table.add_row(row["design"], *shape, f"{row['users_honest']:,}", *cells)
+        theta = "" if row["theta"] is None else f"{row['theta']:g}"
+        share = "" if row["tipping_share"] is None else f"{row['tipping_share']:.3g}"
+        users = f"{row['users']:,}" if row["users"] else "none"
+        table.add_row(row["design"], str(row["pool_size"]), theta, f"{row['users_honest']:,}", users, share)
     console.print(table)
-    best = result["recommended"]
-    theta = "" if best is None or best["theta"] is None else f" at theta {best['theta']:g}"
     advice = "none is enough"
-    if best:
-        epsilon = f" at epsilon {as_float_or_inf(best['epsilon']):.4g}"
+    if best := result["recommended"]:
+        theta = "" if best["theta"] is None else f" at theta {best['theta']:g}"
+        epsilon = f" at epsilon {float(best['epsilon']):.4g}"
         advice = f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users{epsilon}"
-    limit = f"of any mechanism at epsilon {as_float_or_inf(result['epsilon']):.4g}: liars tip an item from"
-    for line in (f"{limit} {result['tipping_limit']:.4g} on", f"with liars: {advice}"):
-        console.print(Text(line))
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.3g}"
+    limit = f"of any mechanism at epsilon {float(result['epsilon']):.4g}: liars tip an item from"
+    remark(console, f"{limit} {result['tipping_limit']:.4g} on", f"with liars: {advice}")

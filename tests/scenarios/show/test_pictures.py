@@ -15,8 +15,20 @@ from matplotlib.figure import Figure
 
 from coordinator.protocol.errors import InputError
 from scenarios.show.drawing import draw_picture, readable
-from scenarios.show.figures import ENDINGS, FAMILIES, pictures_of, rendered
-from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, look
+from scenarios.show.figures import (
+    ENDINGS,
+    FAMILIES,
+    PALETTE,
+    Axis,
+    FigurePanel,
+    Mark,
+    Picture,
+    Reference,
+    by_place,
+    look,
+    pictures_of,
+    rendered,
+)
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
