@@ -402,8 +402,11 @@ def _kind_of_row(row: Mapping[str, Any]) -> str:
     if model == "none" or epsilon == "inf":
         return "none"
     if model == "curator":
-        delta = row.get("delta", CuratorPairs.delta if mechanism == CuratorPairs.mechanism else None)
-        return "approximate" if delta else "curator"
+        return (
+            "approximate"
+            if row.get("delta", CuratorPairs.delta if mechanism == CuratorPairs.mechanism else None)
+            else "curator"
+        )
     if model == PUBLIC_RATES:
         return "part"
     if model == "two-tier" and epsilon is None:

@@ -221,7 +221,7 @@ def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple
     lines = []
     for column in (one for one in columns if one.shown(result)):
         ends = result.get("intervals", {}).get(column.name)
-        reach = "" if ends is None else f"  {interval(*ends, text_of)}"
+        reach = "" if ends is None else f"  {interval(ends[0], ends[1], text_of)}"
         lines.append((column.words, text_of(result[column.name]) + reach))
     return lines
 

@@ -33,7 +33,7 @@ from scenarios.studies.scrutiny.release_laws import (
     keys_of,
     patterns_of,
 )
-from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Detectable, Event, Power
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
@@ -114,8 +114,7 @@ def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
     if best.claimed is None or not best.hits + best.misses:
         return None
     rate = (best.hits + best.misses) / best.plays
-    sizes = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
-    leaks = tuple(Detectable(share=share, epsilon=size) for share, size in sizes.items())
+    leaks = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
     return Power(probability=FINDS, attack=best.name, claimed=best.claimed, leaks=leaks)
 
 
@@ -163,9 +162,7 @@ def _cuts(scores: Floats) -> Floats:
     values = np.unique(scores)
     if values.size <= CUTS:
         return values
-    ranks = np.unique(
-        np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
-    )
+    ranks = np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
     cuts: Floats = np.unique(np.sort(scores)[-ranks])
     return cuts
 
@@ -363,13 +360,7 @@ def attack_plans(
 
 
 def variant_plans(
-    kind: str,
-    laws: tuple[ClaimedLaw, ...],
-    size: Size,
-    *,
-    after: ClaimedLaw,
-    releases: int,
-    coins: np.random.Generator,
+    kind: str, laws: tuple[ClaimedLaw, ...], size: Size, *, after: ClaimedLaw, releases: int, coins: np.random.Generator
 ) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
     first, words, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
@@ -378,18 +369,13 @@ def variant_plans(
     unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
     # What a round about all items has in common with one about some of them shows where only the latter's rating
     # differs: of two inputs that differ in both, equal noise tells nothing.
-    single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
+    differing = [{item for item, _ in {*rows[one]} ^ {*rows[other]}} for one, other in pairs.tolist()]
+    single = pairs[[len(items) == 1 for items in differing]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
     yield AttackPlan(f"worst {kind}", f"the worst inputs, {words}", worst, (first,))
     yield AttackPlan(f"searched {kind}", f"inputs found by search, {words}", unlike, (first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
     yield AttackPlan(f"rounds {kind}", meaning, alone, (after, *laws[1:]), fitted=False)
-
-
-def _differ_in_one(one: Rated, other: Rated) -> bool:
-    """Return whether two inputs differ in what they say of a single item."""
-    ours, theirs = dict(one), dict(other)
-    return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
 
 
 def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:

@@ -3,13 +3,13 @@
 import hashlib
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import groupby, product
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import run
 from scenarios.studies.scrutiny.mechanism import (
     MIDDLE,
     PLAIN,
@@ -101,9 +101,12 @@ def prediction(subject: MechanismUnderTest) -> str:
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are predicted")
     users, share, faint = _prediction_of(subject.scenario)
-    runs = (run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1)) for seed in range(RUNS))
-    right = np.array([_right(one) for one in runs])
-    measured, radius = _student(right, RUNS_FALSE_ALARM)
+    right = []
+    for seed in range(RUNS):
+        result = run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1))
+        assert result.population.truth is not None  # a block model
+        right.append(clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy)
+    measured, radius = _student(np.array(right), RUNS_FALSE_ALARM)
     radius += SLACK
     if faint and measured < AIM:
         raise Unchecked(f"{users} users: {measured:.3f} right, {share:.3f} predicted; both are too few to compare")
@@ -118,12 +121,6 @@ def _student(values: Floats, doubt: float) -> tuple[float, float]:
 
     reach = float(t.isf(doubt / 2, values.size - 1)) / math.sqrt(values.size)
     return float(values.mean()), reach * float(values.std(ddof=1))
-
-
-def _right(result: MainResult) -> float:
-    """Return the share of items that a run put right."""
-    assert result.population.truth is not None  # a block model
-    return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy
 
 
 def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
@@ -209,7 +206,6 @@ DRAWN = 200  # ratings that are drawn in the middle world, where they cannot be 
 SAMPLED, PARTS = 1 << 20, 3  # devices whose releases of one private sketch are counted, and sketches that are released
 FALSE_ALARM = 1e-6  # probability that `sampler` fails a mechanism that follows its channel
 HUGE = 1e300
-T = TypeVar("T")
 
 
 def all_devices() -> StoredRatings:
@@ -305,9 +301,9 @@ def log_ratio(subject: MechanismUnderTest) -> str:
         if reached < enough:
             reached = max(reached, _in_the_middle(subject, epsilon, enough))
         if reached < enough:
-            raise Failed(f"{at} is not spent: no two sketches are more than {_nats(reached):.9g} apart")
+            raise Failed(f"{at} is not spent: no two sketches are more than {float(LogRatio.of(reached)):.9g} apart")
         if first:
-            figures.append(f"{_nats(reached):.9g} of {as_float(epsilon):g}")
+            figures.append(f"{float(LogRatio.of(reached)):.9g} of {as_float(epsilon):g}")
     return f"largest {', '.join(figures)}"
 
 
@@ -363,10 +359,6 @@ def _states(channel: AnyChannel, largest: LogRatio) -> bool:
         return channel.claimed is None or largest.within(channel.claimed * (1 + DUST))
     stated, ratio = channel.log_ratio.ratio, largest.ratio
     return stated is None or (ratio is not None and ratio <= stated)
-
-
-def _nats(ratio: Fraction) -> float:
-    return float(LogRatio.of(ratio))
 
 
 def sampler(subject: MechanismUnderTest) -> str:
@@ -507,12 +499,12 @@ def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str
         yield f"{width} bits an answer", alter(query, answer_bits=width)
     yield "a parameter too many", alter(query, parameters={**parameters, "more": 1.0})
     for name in parameters:
-        yield f"no {name}", alter(query, parameters=_without(parameters, name))
+        yield f"no {name}", alter(query, parameters={other: parameters[other] for other in parameters if other != name})
         for value in (math.nan, math.inf, "1"):
             yield f"{name} {value!r}", alter(query, parameters={**parameters, name: value})
     yield "an array too many", alter(query, arrays={**arrays, "more": np.arange(3)})
     for name in arrays:
-        yield f"no array {name}", alter(query, arrays=_without(arrays, name))
+        yield f"no array {name}", alter(query, arrays={other: arrays[other] for other in arrays if other != name})
     yield from _of_pools(public, query)
     for epsilon in () if public.private else (Fraction(1), Fraction(1, 10**9), Fraction(10**400)):
         yield "an epsilon, which it cannot keep,", alter(query, epsilon=epsilon)
@@ -528,10 +520,6 @@ def _of_pools(public: PublicHalf, query: Query) -> Iterator[tuple[str, Query]]:
     if not public.centred:
         pool = items if query.pool is None else query.pool
         yield "centres", alter(query, pool=query.pool, centres=np.zeros_like(pool))
-
-
-def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
-    return {other: value for other, value in values.items() if other != name}
 
 
 def _refuses(query: Query, ratings: StoredRatings) -> bool:

@@ -323,7 +323,7 @@ def test_a_leak_of_some_items_is_found_from_the_size_on_that_the_audit_states(it
     honest = audited(planted.SomeItems(leaks=False, of=items), 30_000)
     assert honest.held
     assert honest.power is not None
-    size = next(one.epsilon for one in honest.power.leaks if one.share == 1 / items)
+    size = honest.power.leaks[1 / items]
     assert size is not None
     large, small = (audited(planted.SomeItems(excess=(size - 1) * part, of=items), 30_000) for part in (1, 1 / 3))
     assert not large.held
