@@ -17,18 +17,7 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
-from scenarios.pages.promise import (
-    EVEN,
-    PRIORS,
-    Believed,
-    PrivacyPromise,
-    each,
-    in_short,
-    kind_of,
-    merged,
-    promised,
-    trusted,
-)
+from scenarios.pages.promise import EVEN, PRIORS, Believed, PrivacyPromise, each, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject, read_subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
 from scenarios.show.figures import Picture, check_target, pictures_of, rendered
@@ -39,6 +28,7 @@ from scenarios.studies.compare.rows.trusted import CuratorPairs
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
+_SHOWN = 3  # Epsilons that the summary shows one by one
 _DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
 _ABOUT = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
 
@@ -70,8 +60,13 @@ class ReportSection:
 
     @property
     def in_short(self) -> tuple[Markup, Markup] | None:
-        """Its epsilons, and what an even guess can become; None where no epsilon bounds that."""
-        return in_short(self.believed) if self.believed and self.whole else None
+        """Its epsilons, and what an even guess can become, of several the ends; None where no epsilon bounds that."""
+        if not self.believed or not self.whole:
+            return None
+        ends, joint = self.believed, Markup(", ")
+        if len(ends) > _SHOWN:
+            ends, joint = (ends[0], ends[-1]), Markup(" to ")
+        return joint.join(one.epsilon for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
 
     @property
     def again(self) -> Markup | None:

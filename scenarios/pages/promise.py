@@ -1,7 +1,7 @@
 """What people were promised: by the record's own words, and what epsilon means for one person."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -13,7 +13,6 @@ from scenarios.pages.traced import NOTHING, Traced
 
 PRIORS = (0.01, 0.1, 0.5)  # How probable something was held to be before any answer was seen
 EVEN = 0.5
-SHOWN = 3  # Epsilons that the summary shows one by one
 NO_BOUND = 0.999  # A bound from here on says nothing, and the page says that
 
 
@@ -53,13 +52,6 @@ class Believed:
         rounded = math.ceil(thousandths - 1e-9) if kind == "at-most" else math.floor(thousandths + 1e-9)
         data = Markup('<data value="{}" data-belief="{}" data-prior="{}">{:.1f} %</data>')
         return data.format(self.epsilon.place, kind, prior, rounded / 10)
-
-
-def in_short(believed: Sequence[Believed]) -> tuple[Markup, Markup]:
-    """Return the summary's cells: the epsilons, and what an even guess can become; of several the ends."""
-    ends = believed if len(believed) <= SHOWN else (believed[0], believed[-1])
-    joint = Markup(", " if len(believed) <= SHOWN else " to ")
-    return joint.join(one.epsilon.shown() for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
 
 
 def each(words: str, epsilons: Iterable[Traced]) -> list[Believed]:

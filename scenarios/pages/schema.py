@@ -246,9 +246,8 @@ def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> Non
     """Refuse a record that pages and pictures cannot compute with."""
     if fault := _fault(record, _KNOWN[schema.record], "") or schema.related(record):
         place, value, words = fault
-        raise InputError(
-            f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"
-        )
+        where = f"at {brief(place)}, where {words} must stand"
+        raise InputError(f"{path} has {value} {where}; put it back as it was, or make it anew")
 
 
 def _fault(value: Any, spec: Spec, place: str) -> Fault | None:

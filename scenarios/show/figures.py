@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,11 +168,6 @@ ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creation
 """Of files, with what is left out of them so that they do not depend on the day."""
 
 
-def check_figure(target: Path | None) -> None:
-    """Make sure that a picture can be written where it is to stand, before anything runs."""
-    check_target("figure", target, ENDINGS)
-
-
 def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None:
     """Make sure that a file can be written, and that its name ends as it must, before anything runs."""
     if target is None:
@@ -179,6 +175,9 @@ def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None
     if target.suffix.lower() not in endings:
         raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
     check_file(name, target)
+
+
+check_figure = partial(check_target, "figure", endings=ENDINGS)
 
 
 def rendered(picture: Picture, ending: str) -> bytes:

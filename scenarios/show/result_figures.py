@@ -135,30 +135,28 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
     world = [f"{symbol} = {value:,.10g}" for symbol, value in numbers.items() if isinstance(value, (int, float))]
     heading = f"{record['recommender']}: {', '.join(world)}"
     if "rounds" in tables:
+        rounds = tables["rounds"]
+        disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
+        columns = {"client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
+        points = pd.DataFrame({"kind": "client", **columns})
+        clients = list(dict.fromkeys(points["client"].astype(str)))
+        kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
+        looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
+        if len(clients) > len(PALETTE):
+            mean = points.groupby("round", as_index=False)["loss"].mean()
+            points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
+            looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
+            kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
+        x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
+        panels = [FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)]
         alt = "Disliked recommendations of every client so far, round by round."
-        yield Picture("losses", "Clients' losses so far", alt, [_losses(tables["rounds"], heading)])
+        yield Picture("losses", "Clients' losses so far", alt, panels)
     alt = "The loss of a client that was measured, beside what is proved and what random lists lose."
     x = Axis("disliked recommendations of a client", scale="log")
     yield from rows("loss", "Loss beside its bound", alt, marks_of(record, _LOSSES), heading, x)
     alt = "The exact privacy loss of this run beside what is proved of the recommender."
     x = Axis("privacy loss [nats]", scale="log")
     yield from rows("privacy", "Privacy loss beside epsilon", alt, marks_of(record, _PRIVACY_LOSSES), heading, x)
-
-
-def _losses(rounds: pd.DataFrame, heading: str) -> FigurePanel:
-    disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
-    columns = {"client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
-    points = pd.DataFrame({"kind": "client", **columns})
-    clients = list(dict.fromkeys(points["client"].astype(str)))
-    kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
-    looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
-    if len(clients) > len(PALETTE):
-        mean = points.groupby("round", as_index=False)["loss"].mean()
-        points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
-        looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
-        kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
-    x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
-    return FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)
 
 
 def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)

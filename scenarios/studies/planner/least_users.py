@@ -64,16 +64,11 @@ class Candidate:
         return server_half(self.design)
 
     @property
-    def private(self) -> bool:
-        """Whether the design has a guarantee, so that epsilon matters."""
-        return self.half.private
-
-    @property
     def protects_all(self) -> bool:
         """Whether all that a device holds is protected from everybody: what a plan recommends among."""
         own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
         public = self.half.settings.model_validate(own).rated_public
-        return self.private and self.half.trust == TRUST_LOCAL and not public
+        return self.half.private and self.half.trust == TRUST_LOCAL and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number."""
@@ -82,7 +77,7 @@ class Candidate:
         world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
-        nats = "inf" if epsilon is None or not self.private else epsilon
+        nats = "inf" if epsilon is None or not self.half.private else epsilon
         flags = {**world, **self.settings, "epsilon": nats, **changes}
         return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
 

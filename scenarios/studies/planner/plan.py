@@ -200,7 +200,7 @@ def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | No
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
-        if inverse and users and candidate.private:
+        if inverse and users and half.private:
             if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
@@ -247,7 +247,7 @@ def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
 
 
 def _epsilon_of(candidate: Candidate, epsilon: Epsilon) -> float | str:
-    return as_json(epsilon) if candidate.private else "inf"
+    return as_json(epsilon) if candidate.half.private else "inf"
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
-from scenarios.show.tables import OPEN, SAFE, failing, name_of, remark, titled, trust_of
+from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
 from scenarios.studies.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
 from scenarios.theory.emulated_runs import MOST_USERS
 
@@ -34,7 +34,7 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
         heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
         table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
-            numbers = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            numbers = [_users(row), number(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
             how = next((f" ({word})" for word in (SIMULATED, EMULATED) if row.get(word)), "")
             table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
     console.print(table)
@@ -58,7 +58,7 @@ def recommendation(made: DesignPlan) -> str:
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
     best = made.best
-    sentence = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
+    sentence = f"{_count(best['users'])} users at epsilon {number(best['epsilon'])} for {made.target.words}"
     if made.users_here is not None and best["accuracy"] is not None:
         sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
     return f"recommended: {name_of(best)}: {sentence}"
@@ -118,10 +118,6 @@ def _short(note: str) -> str:
     if note == TOO_MANY:
         return f"> {MOST_USERS:.0e}"
     return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
-
-
-def _epsilon(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _share(value: float | bool | None) -> str:

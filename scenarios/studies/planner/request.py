@@ -58,9 +58,8 @@ def shape_of(
     sizes = np.bincount(cluster_of, minlength=clusters)
     other = np.bincount(cluster_of[table.items[~half]], minlength=clusters)
     if not sizes.all() or not other.all():
-        raise InputError(
-            f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed"
-        )
+        few = f"{table.ratings} ratings of {items} items"
+        raise InputError(f"{few} tell no {clusters} clusters; more ratings are needed")
     taste = np.bincount(cluster_of[table.items[~half]], weights=likes[~half], minlength=clusters) / other
     values = {
         "items": items,
@@ -136,9 +135,8 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it."""
     if request.users is not None and request.users < 1:
         raise InputError(f"users is {request.users}; it must be at least 1")
-    file_options = {"columns": request.columns and ",".join(request.columns)} | {
-        name: getattr(request, name) for name in _FILES
-    }
+    file_options = {name: getattr(request, name) for name in _FILES}
+    file_options = {"columns": request.columns and ",".join(request.columns), **file_options}
     for name, value in file_options.items() if request.ratings is None else ():
         if value not in (None, "refuse"):
             raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")

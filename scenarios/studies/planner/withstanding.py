@@ -5,7 +5,7 @@ of signals. Small pools of sign sensing cost users, and let each liar move less.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -77,44 +77,40 @@ def _theta(scenario: Scenario) -> float | None:
     return float(scenario.value("theta")) if senses else None
 
 
-def _sensed(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
-    """Return other theta of a design that senses items, how many times as many users they cost, and their liars.
+Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many times as many users, and its liars
+
+
+def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars.
 
     Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
     often about several liked ones at once: it costs users, and a liar moves less of the gap.
     """
-    theta, variants = _theta(scenario), list[tuple[dict[str, Any], float, Influence]]()
-    if theta is None:
-        return []
+    if (theta := _theta(scenario)) is None:
+        return
     questions = scenario.value("questions")
     most = (scenario.rated or 1) / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
     for other in (one for one in THETAS if one != theta and one < most):
         settings = scenario.settings.model_copy(update={"theta": other})
         changed = influence_of(scenario.model_copy(update={"settings": settings}))
         assert changed is not None  # as at its own theta
-        cost = (changed.noise / influence.noise) ** 2
-        variants.append(({"theta": other}, cost, changed))
-    return variants
+        yield {"theta": other}, (changed.noise / influence.noise) ** 2, changed
 
 
-def _pooled(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
-    """Return pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
+def _pooled(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
 
     An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
-        return [({}, 1.0, influence)]
-    variants = []
+        yield {}, 1.0, influence
+        return
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
-        pooled = Influence(
-            levels=influence.levels * rise,
-            deviation=influence.deviation * math.sqrt(pools),
-            shift=partial(_met, influence, items, size),
-        )
-        variants.append(({"pool_size": size}, pools / rise**2, pooled))
-    return variants
+        levels, deviation = influence.levels * rise, influence.deviation * math.sqrt(pools)
+        pooled = Influence(levels=levels, deviation=deviation, shift=partial(_met, influence, items, size))
+        yield {"pool_size": size}, pools / rise**2, pooled
 
 
 def _met(influence: Influence, items: int, size: int, promoted: int) -> float:

@@ -32,13 +32,14 @@ from scenarios.studies.scrutiny.release_laws import (
     answers,
     keys_of,
     patterns_of,
+    sample_attack,
 )
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
 
 FIT, CHOOSE, MEASURE = 0, 1, 2
 """What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
 CUTS = 256  # thresholds that are tried for each score
-FEWEST = 12  # what was seen less often says nothing
+SCARCE = 12  # what was seen less often says nothing
 MOST_LEARNED, WIDE = 20_000, 64  # plays that are learned from, and columns of which a tree is still fitted
 FINDS = 0.9  # probability with which leaks of the size that an audit states are found
 SHARES = (1.0, 0.2, 0.01)  # shares of the answers for which it states that size
@@ -170,13 +171,13 @@ def _cuts(scores: Floats) -> Floats:
 def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`.
 
-    What was seen less than `FEWEST` times says nothing: 0.
+    What was seen less than `SCARCE` times says nothing: 0.
     """
     place, fit = pd.factorize(keys)[0], parts == FIT
     size = int(place.max(initial=0)) + 1
     ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
     ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
-    ratios[ours + theirs < FEWEST] = 0.0
+    ratios[ours + theirs < SCARCE] = 0.0
     scores: Floats = ratios[place]
     return scores
 
@@ -317,6 +318,8 @@ MOST_PAIRS = 4  # pairs of inputs that one attack uses; a device's own pair depe
 SEARCHED = 1 << 18  # the largest number of releases that a search inspects
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
+FEWEST = 1000  # releases that an attack looks at
+MOST_HELD = 1 << 24  # bits of releases and sketches in memory at once: of long ones there are fewer
 CHUNK, MOST_CHUNKS = 8, 8  # bits of a long release that are inspected together, and the largest number of such chunks
 FAR = 15  # differing bits are counted up to here where they are compared
 
@@ -332,6 +335,18 @@ class AttackPlan:
     _: KW_ONLY
     fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
     company: bool = False  # whether the attacker knows the inputs of the devices around the victim
+
+
+def attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> AttackResult:
+    """Make an attack, and return what the event shows that it counts."""
+    sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
+    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
+    devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
+    sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
+    parts = parts_of(sample.victims.size, coins)
+    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
+    new = len({law.query.id for law in plan.laws})
+    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
 
 
 def attack_plans(
@@ -519,12 +534,10 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
     if width <= CHUNK:
         return {}
     starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
-    pair = sample.pair[victims]
+    parts = {start: patterns_of(first.answers.bits[victims, start : start + CHUNK]) for start in starts}
     return {
-        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack(
-            [patterns_of(first.answers.bits[victims, start : start + CHUNK]), pair], axis=1
-        )
-        for start in starts
+        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack([part, sample.pair[victims]], axis=1)
+        for start, part in parts.items()
     }
 
 

@@ -46,7 +46,6 @@ from scenarios.studies.scrutiny.mechanism import (
     TINY,
     Choice,
     MechanismUnderTest,
-    Rated,
     Size,
     coins_of,
     every_rating,
@@ -214,26 +213,20 @@ def all_devices() -> StoredRatings:
     return stored(rows, range(len(rows)), TINY.items)
 
 
-def digest_of(releases: list[Release]) -> str:
-    """Return a digest of who answered, of the bits and of what they are about, device by device."""
-    hashed = hashlib.sha256()
-    for release in sorted(releases, key=lambda one: one.first):
-        pairs = release.public_pairs()
-        columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
-        hashed.update(np.column_stack(columns).astype("<i4").tobytes())
-    return hashed.hexdigest()
-
-
 def layouts(subject: MechanismUnderTest) -> str:
     """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
     ratings, absence = all_devices(), Absence(dropout=0.2)
 
     def digest(query: Query, size: int, threads: int) -> str:
-        blocks = cut(0, ratings.users, size)
+        blocks, hashed = cut(0, ratings.users, size), hashlib.sha256()
         cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
-            releases = pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts))
-            return digest_of(list(releases))
+            releases = list(pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts)))
+        for release in sorted(releases, key=lambda one: one.first):  # who answered, the bits and what they are about
+            pairs = release.public_pairs()
+            columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
+            hashed.update(np.column_stack(columns).astype("<i4").tobytes())
+        return hashed.hexdigest()
 
     wholes = []
     for number in (0, 1):
@@ -373,9 +366,7 @@ def sampler(subject: MechanismUnderTest) -> str:
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
             _, law = private_law(subject, TINY, epsilon, number, seed)
             bits = law.query.bits
-            arrays = {
-                sketch: array for of_device in law.sketches(every_rating(TINY)) for sketch, array in of_device.items()
-            }
+            arrays = {name: one for device in law.sketches(every_rating(TINY)) for name, one in device.items()}
             sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
             chances = np.array([[float(one) for one in law.chances(arrays[sketch], law.streams(1)[0])]])
             counts = np.zeros(chances.shape, np.int64)
@@ -422,7 +413,12 @@ def silence(subject: MechanismUnderTest) -> str:
     query = subject.query(TINY, PLAIN)
     public = (lambda rated: tuple(item for item, _ in rated)) if subject.public.names_rated else (lambda _: ())
     for _, alike in groupby(every_rating(TINY), key=public):
-        silences = {_who(subject, query, rated) for rated in alike}
+        silences = set()
+        for rated in alike:
+            ratings = stored([rated], [0] * DEVICES, TINY.items)
+            _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
+            mask = np.ones(DEVICES, np.bool_) if able is None else able
+            silences.add((mask.tobytes(), b"" if pairs is None else pairs.tobytes()))
         if len(silences) > 1:
             raise Failed("devices that rated otherwise are silent, or answer about other items")
         if not subject.public.names_rated and silences != {(bytes([1]) * DEVICES, b"")}:
@@ -441,13 +437,6 @@ def merging(subject: MechanismUnderTest) -> str:
         if _values(merge(*parts)) != whole:
             raise Failed(f"blocks of {size} devices have another sum than one block of {ratings.users}")
     return f"{ratings.users} devices in one block, in two, by ten and one by one"
-
-
-def _who(subject: MechanismUnderTest, query: Query, rated: Rated) -> tuple[bytes, bytes]:
-    ratings = stored([rated], [0] * DEVICES, TINY.items)
-    _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
-    mask = np.ones(DEVICES, np.bool_) if able is None else able
-    return mask.tobytes(), b"" if pairs is None else pairs.tobytes()
 
 
 def _values(statistic: Statistic) -> dict[str, object]:

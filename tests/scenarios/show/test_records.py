@@ -112,11 +112,8 @@ def test_the_rounds_table_tells_what_was_asked_of_whom(tmp_path: Path) -> None:
     assert set(table["pool"]) == {40}
     assert table["epsilon"].tolist() == [1 / 6] * 4
     assert table["first_device"].tolist() == [0, 50, 0, 50]
-    assert (table["asked"].tolist(), table["answered"].tolist(), table["refused"].tolist()) == (
-        [50] * 4,
-        [50] * 4,
-        [0] * 4,
-    )
+    assert table["asked"].tolist() == table["answered"].tolist() == [50] * 4
+    assert table["refused"].tolist() == [0] * 4
     assert table["query_id"].tolist() == [ask.query.id.hex() for ask in run.outcome.state.asked]
     assert rounds_table(here(small(epsilon="inf")))["epsilon"].tolist() == [np.inf]
 
@@ -201,14 +198,11 @@ AVERAGES = [Column(name=one.name.lower(), words=one.name, average=one) for one i
     ],
 )
 def test_each_average_says_what_it_promises(name: str, values: list[object], told: object) -> None:
-    found = mean_of(AVERAGES, [{name: value} for value in values])
+    found = mean_of(AVERAGES, [{name: value, "nothing": str(value)} for value in values])
+    assert "nothing" not in found  # as a digest of one seed stands for no others
     assert found[name] == (pytest.approx(told) if isinstance(told, float) else told)
     intervals = {"mean", "share"} | ({"count"} if isinstance(told, float) else set())
     assert (name in found["intervals"]) == (name in intervals and isinstance(told, float))
-
-
-def test_a_digest_of_one_seed_stands_for_no_others() -> None:
-    assert "nothing" not in mean_of(AVERAGES, [{"nothing": "00"}, {"nothing": "11"}])
 
 
 def test_an_interval_is_cut_to_what_numbers_can_be() -> None:
@@ -235,15 +229,13 @@ HERE = blindrec.InProcess(workers=1)
 SCENARIO = blindrec.Scenario(items=12, rated=4, users=200, epsilon=3)
 
 
-@pytest.mark.parametrize(
-    "name", ["maxsense, two seeds", "plan", "data", "sweep, online", "two-tier, pmc", "online, file"]
-)
-def test_a_flat_result_holds_every_number_and_nothing_else(name: str) -> None:
-    record = golden()[name]["result"]
-    told = flat(record)
-    assert {type(value) for value in told.values()} <= {int, float, str}
-    assert len(told) == sum(1 for _ in leaves(record))
-    assert all(part for path in told for part in path.split("."))
+def test_a_flat_result_holds_every_number_and_nothing_else() -> None:
+    for name in ("maxsense, two seeds", "plan", "data", "sweep, online", "two-tier, pmc", "online, file"):
+        record = golden()[name]["result"]
+        told = flat(record)
+        assert {type(value) for value in told.values()} <= {int, float, str}
+        assert len(told) == len(leaves(record)), name
+        assert all(part for path in told for part in path.split("."))
 
 
 def leaves(value: object) -> list[object]:

@@ -116,9 +116,8 @@ def test_what_is_no_better_than_one_label_is_left_out(monkeypatch: pytest.Monkey
     """As of a file with .64 of its items in one cluster: .64 at epsilon 1 and .50 at 8 tell nothing, .80 at 2 does."""
     world = Scenario.model_validate({"items": 100, "rated": 10, "cluster_shares": (0.64, 0.36), "like": ((0.9, 0.1),)})
     found = {1: 0.64, 2: 0.8, 4: 0.67, 8: 0.5}
-    monkeypatch.setattr(
-        "scenarios.studies.planner.request.quick_best", lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]}
-    )
+    best = "scenarios.studies.planner.request.quick_best"
+    monkeypatch.setattr(best, lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]})
     [row] = learnable(world, 600, TARGET)
     assert (row["epsilon"], row["accuracy"], row["one_label"]) == (2, 0.8, 0.64)
     written = io.StringIO()
