@@ -72,8 +72,7 @@ TRUSTED = {
     "none": "whoever learns",
 }
 """Who is trusted, by trust model."""
-_PARTS = ("which items it rated is public", "one coordinate")
-"""Words of guarantees whose epsilon is not of all that a device holds."""
+_PARTS = ("which items it rated is public", "one coordinate")  # Guarantees of less than all that a device holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -282,12 +282,7 @@ def check_table(columns: tuple[str, str], table: pd.DataFrame, path: object) -> 
     return table
 
 
-DOCUMENTS = {
-    "result": "result.json",
-    "scenario": "scenario.json",
-    "versions": "versions.json",
-    "mark": f"{FOLDER}/{MANIFEST}",
-}
+DOCUMENTS = {name: f"{name}.json" for name in ("result", "scenario", "versions")} | {"mark": f"{FOLDER}/{MANIFEST}"}
 """What a folder may hold, by the name that places on a page have for it."""
 
 

@@ -46,8 +46,7 @@ SETTINGS: Mapping[str, Any] = {
     "ytick.labelsize": 8,
 }
 _SIZE, _WIDE = (6.4, 4.4), 7.2  # Inches of a panel, and how wide one of rows is
-_BETWEEN, _ASIDE = 5.0, 27.0
-"""Points between two intervals that would lie on each other, and what all of them may take together."""
+_BETWEEN, _ASIDE = 5.0, 27.0  # Points between intervals that would lie on each other, and of all of them together
 _BETWEEN_ROWS, _HIGH = 6.0, 15.0  # Points between the marks of a row, and that a row of one mark takes
 _OPEN = 1.12  # Times its height stands the arrow of a point whose interval is open
 _MOST_BROAD = 40  # Lines of a panel beyond which no line is made broad below those that cover it

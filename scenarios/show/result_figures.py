@@ -301,7 +301,25 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         heading = f"{record['ratings']}: {record['people_in_file']:,} people, {record['items']:,} items"
         heading += "; the best mechanism of each trust model, chosen afterwards"
-        panels, size = _compared(points), (5.2, 4.4)
+        levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
+        epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
+        plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
+        dash = {label: "--" if "features" in label else "-" for label in points["label"]}
+        plain |= {f"{label}{_FEATURES}": how for label, how in plain.items()}
+        looks = {label: {**plain[label], "linestyle": dash[label], "label": label} for label in curves["label"]}
+        y = Axis("NDCG at 10", "y", low=0, high=1.06 * min(points["high"].max(), 1.5 * points["y"].max()))
+        panels = []
+        for epsilon in epsilons:
+            here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
+            here = here.drop_duplicates(["label", "x"], keep="last")
+            references = []
+            for label, at in zip(levels["label"], levels["y"], strict=True):
+                beside = f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else ""
+                references.append(Reference(at, {"color": GREY, "linestyle": dash[label]}, beside))
+            x = Axis("people who contribute; in two tiers, publicly", "x", "linear" if here.empty else "log")
+            title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
+            panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
+        size = (5.2, 4.4)
         yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
     if panel := record.get("coordinator"):
         alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
@@ -335,25 +353,3 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
         ends = {"y": row["ndcg"], "low": row["ndcg_low"], "high": row["ndcg_high"]}
         points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"]})
     return pd.DataFrame(points)
-
-
-def _compared(points: pd.DataFrame) -> list[FigurePanel]:
-    levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
-    epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
-    plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
-    dash = {label: "--" if "features" in label else "-" for label in points["label"]}
-    plain |= {f"{label}{_FEATURES}": how for label, how in plain.items()}
-    looks = {label: {**plain[label], "linestyle": dash[label], "label": label} for label in curves["label"]}
-    y = Axis("NDCG at 10", "y", low=0, high=1.06 * min(points["high"].max(), 1.5 * points["y"].max()))
-    panels = []
-    for epsilon in epsilons:
-        here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
-        here = here.drop_duplicates(["label", "x"], keep="last")
-        references = []
-        for label, at in zip(levels["label"], levels["y"], strict=True):
-            beside = f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else ""
-            references.append(Reference(at, {"color": GREY, "linestyle": dash[label]}, beside))
-        x = Axis("people who contribute; in two tiers, publicly", "x", "linear" if here.empty else "log")
-        title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
-        panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
-    return panels

@@ -83,7 +83,16 @@ ANY = "any protocol"
 
 def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield users against items; and a trajectory, where an adaptive scheme ran."""
-    points = adaptive_points(record)
+    lines: list[dict[str, Any]] = []
+    for row in record["schemes"]:
+        here = {"label": row["label"], "items": row["items"]}
+        lines.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
+        lines.append({"kind": PREDICTED, **here, "users": row["predicted"]})
+    for row in record["bounds"]:
+        label = ANY if row["adaptive"] else "one round"
+        lines.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
+    table = _table(lines, "kind label items users low high", ("users", "low", "high"))
+    points = table[table["users"].notna()].reset_index(drop=True)
     planned, measured = points["kind"] == PREDICTED, points.loc[points["kind"] == MEASURED, "label"]
     shown = points.assign(kind=points["kind"].mask(planned & ~points["label"].isin(measured), "alone"))
     looks = by_place(row["label"] for row in record["schemes"])
@@ -109,20 +118,6 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         panels = [FigurePanel(points=long, x=x, y=y, looks=by_place(_COURSE.values()), title=title)]
         alt = "One adaptive run: items in the pool, items undecided and labels in error, against users asked."
         yield Picture("trajectory", "An adaptive run, round by round", alt, panels, steps)
-
-
-def adaptive_points(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the picture of users."""
-    points: list[dict[str, Any]] = []
-    for row in summary["schemes"]:
-        here = {"label": row["label"], "items": row["items"]}
-        points.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
-        points.append({"kind": PREDICTED, **here, "users": row["predicted"]})
-    for row in summary["bounds"]:
-        label = ANY if row["adaptive"] else "one round"
-        points.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
-    table = _table(points, "kind label items users low high", ("users", "low", "high"))
-    return table[table["users"].notna()].reset_index(drop=True)
 
 
 # Online recommendation in planted worlds

@@ -35,8 +35,7 @@ ONE_IN_TWO = 0.5  # probability of failure of lower bounds, where only a share o
 SIMULATED, EMULATED = "simulated", "emulated"
 """How the note of a row begins whose needs were simulated: a custom design that says no precision; and the mark
 of a row whose statistics were drawn."""
-HOPELESS = 8
-"""A design whose signal over noise is so many times smaller than a target asks for is not emulated to be compared."""
+HOPELESS = 8  # a design whose signal over noise is so many times below what a target asks for is not emulated
 NO_EPSILON = "no epsilon is enough"
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
 

@@ -98,8 +98,7 @@ def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, 
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
-"""Settings that say something about files of ratings alone."""
+_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")  # settings that are about files alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +153,13 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
         table, like_from = read_for(request).table, like_bar(request.columns, request.like_from)
         world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     made = plan(world, target, users=users, inverse=inverse, own=request.own)
-    _refuse_the_impossible(made)
+    local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL}
+    if made.best is None and TOO_MANY in local:  # more users than anybody has
+        others = "; ".join(sorted(local - {TOO_MANY, ""}))
+        raise InputError(
+            f"{target.words} needs {TOO_MANY} with every design that protects all a device holds"
+            f"{f' ({others})' if others else ''}; raise epsilon or ask for less"
+        )
     return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
 
 
@@ -162,15 +167,3 @@ def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
     """Return what was given of epsilon, settings, and these."""
     options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _refuse_the_impossible(made: DesignPlan) -> None:
-    """Stop a plan in which every design that protects all a device holds needs more users than anybody has."""
-    local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL]
-    if made.best is None and TOO_MANY in local:
-        others = sorted({note for note in local if note and note != TOO_MANY})
-        remedies = f" ({'; '.join(others)})" if others else ""
-        raise InputError(
-            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{remedies}; raise "
-            "epsilon or ask for less"
-        )

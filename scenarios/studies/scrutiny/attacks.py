@@ -36,8 +36,7 @@ from scenarios.studies.scrutiny.release_laws import (
 )
 from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
 
-FIT, CHOOSE, MEASURE = 0, 1, 2
-"""What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
+FIT, CHOOSE, MEASURE = 0, 1, 2  # what a play is for: to order what is seen, to choose the event, or to measure it
 CUTS = 256  # thresholds that are tried for each score
 SCARCE = 12  # what was seen less often says nothing
 MOST_LEARNED, WIDE = 20_000, 64  # plays that are learned from, and columns of which a tree is still fitted
@@ -48,7 +47,7 @@ MARGIN = 0.01  # a later look is preferred to an earlier, simpler one if it prom
 
 
 def parts_of(plays: int, coins: np.random.Generator) -> Ints:
-    """Return what each play is for, drawn by chance so that it goes with no address."""
+    """Return what each play is for, drawn by chance so that it goes with no address: half of them measure."""
     return coins.choice([FIT, CHOOSE, MEASURE], plays, p=[0.25, 0.25, 0.5])
 
 

@@ -66,8 +66,7 @@ from scenarios.theory.predictors import predictor
 
 EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40
-RUNS_FALSE_ALARM = 1e-5
-"""Probability that `prediction`, or `estimates`, fails a mechanism that keeps what it says, by Student's law."""
+RUNS_FALSE_ALARM = 1e-5  # with which `prediction`, or `estimates`, fails who keeps what it says, by Student's law
 SLACK = 0.01  # predictions are right to first order in 1/N: a hundredth of the items
 AIM = 0.85  # share of items right at which predictions are looked at, where users matter most
 ENOUGH = 1 << 14  # users that are as good as any number of them, where a prediction does not depend on it

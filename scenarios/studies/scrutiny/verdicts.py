@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -63,10 +63,6 @@ class CheckRow:
     verdict: str  # held, failed or not checked
     told: str  # figures, the counter-example, or the reason why nothing was checked; one line
 
-    def as_json(self) -> dict[str, str]:
-        """Return the row by the names of its columns."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Conformance(Scrutiny):
@@ -88,7 +84,7 @@ class Conformance(Scrutiny):
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec check --json` writes."""
-        return {"held": self.held, "rows": [row.as_json() for row in self.rows]}
+        return {"held": self.held, "rows": [asdict(row) for row in self.rows]}
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(row.mechanism for row in self.rows))
