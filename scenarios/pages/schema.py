@@ -46,7 +46,7 @@ class Spec:
         )
 
 
-def several(inner: Spec, of: Any, least: int = 0, most: int = MOST_ROWS) -> Spec:
+def values_of(inner: Spec, of: Any, least: int = 0, most: int = MOST_ROWS) -> Spec:
     """Return a list of values of one kind, or an object with any names and such values; so many at least and most."""
     return Spec(
         f"{'a list' if of is list else 'an object'} of {least} to {most} values",
@@ -77,8 +77,8 @@ _KNOWN: dict[str, Spec] = {
     "epsilon": EPSILON,
     "share": NUMBER | NULL,
     "privacy": EPSILON | NULL,
-    "ends": several(NUMBER | NULL, list, 2, 2),
-    "shape": several(WHOLE, list, 2),
+    "ends": values_of(NUMBER | NULL, list, 2, 2),
+    "shape": values_of(WHOLE, list, 2),
     "any": Spec("anything", lambda _: True),
     "figure": Spec("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
     "recommender": Spec(  # its bounds and its colour are looked up
@@ -146,7 +146,7 @@ def _type(words: str) -> Spec:
     *how, name = first.split()
     spec = _KNOWN[name]
     if how:
-        spec = several(spec, list if how[0] == "list" else Mapping, *map(int, how[1:]))
+        spec = values_of(spec, list if how[0] == "list" else Mapping, *map(int, how[1:]))
     return reduce(or_, map(_KNOWN.__getitem__, others), spec)
 
 

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,24 +136,19 @@ def test_everything_that_can_be_rated_is_tried() -> None:
 
 
 def test_whatever_a_mechanism_raises_is_a_row_of_one_line() -> None:
-    def broken(subject: MechanismUnderTest) -> str:
-        raise ZeroDivisionError("a\nb")
+    def holds(error: Exception | None, _: MechanismUnderTest) -> str:
+        if error is None:
+            return "fine"
+        raise error
 
-    def refused(subject: MechanismUnderTest) -> str:
-        raise InputError("items is 5; give more")
-
-    def reason(subject: MechanismUnderTest) -> str:
-        raise Unchecked("there is none")
-
-    def failed(subject: MechanismUnderTest) -> str:
-        raise Failed("here")
-
-    tried = [checks.Check(holds.__name__, "", holds) for holds in (broken, refused, reason, failed, lambda _: "fine")]
+    errors: dict[str, Exception | None] = {"broken": ZeroDivisionError("a\nb"), "reason": Unchecked("there is none")}
+    errors |= {"refused": InputError("items is 5; give more"), "failed": Failed("here"), "fine": None}
+    tried = [checks.Check(name, "", partial(holds, error)) for name, error in errors.items()]
     result = checks.conformance([liars.subject()], tried)
     assert [(row.verdict, row.told) for row in result.rows] == [
         (FAILED, "ZeroDivisionError: a"),
-        (FAILED, "items is 5; give more"),
         (UNCHECKED, "there is none"),
+        (FAILED, "items is 5; give more"),
         (FAILED, "here"),
         (HELD, "fine"),
     ]
