@@ -20,7 +20,8 @@ from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
 from scenarios.pages.promise import EVEN, PRIORS, Believed, PrivacyPromise, each, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject, read_subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
-from scenarios.show.figures import Picture, check_target, pictures_of, rendered
+from scenarios.show.figures import check_target, pictures_of, rendered
+from scenarios.show.picture import Picture
 from scenarios.show.records import write_target
 from scenarios.store.whole_files import to_json
 from scenarios.studies.compare.comparison_settings import PUBLIC_RATES

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.figures import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
+from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),

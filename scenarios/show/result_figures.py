@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from scenarios.show.figures import (
+from scenarios.show.picture import (
     DARK,
     GREY,
     LOOKS,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from coordinator.server.online.recommenders import compared_in, named_recommenders, recommender_of
-from scenarios.show.figures import (
+from scenarios.show.picture import (
     DARK,
     GREY,
     Axis,

@@ -13,7 +13,7 @@ import blindrec as api
 from scenarios.cli import command_line
 from scenarios.show import figures
 from scenarios.show.drawing import draw_picture
-from scenarios.show.figures import Picture
+from scenarios.show.picture import Picture
 
 HERE = "--backend inprocess --workers 1"
 RUN = f"run --items 12 --rated 4 --users 200 {HERE}"

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from coordinator.protocol.errors import InputError
 from scenarios.show import figures
 from scenarios.show.drawing import draw_picture, readable
-from scenarios.show.figures import PALETTE, Axis, FigurePanel, Mark, Picture, by_place, look, pictures_of, rendered
+from scenarios.show.figures import pictures_of, rendered
+from scenarios.show.picture import PALETTE, Axis, FigurePanel, Mark, Picture, Reference, by_place, look
 
 CASES = (
     *("maxsense", "maxsense, two seeds", "sign, eliminate, centred", "file, set", "pairs, epsilon inf"),
@@ -207,7 +208,7 @@ def test_a_panel_is_drawn_as_it_is_declared() -> None:
         y=Axis("height", "y", low=0, high=9, ticks={0: "none", 9: "all"}),
         looks=by_place(["a", "b"]),
         title="heights",
-        references=[figures.Reference(4, {"label": "bound"}, "beside"), figures.Reference(10, {}, axis="x")],
+        references=[Reference(4, {"label": "bound"}, "beside"), Reference(10, {}, axis="x")],
         key={"guess": {"linestyle": ":"}},
         top=8.0,
     )

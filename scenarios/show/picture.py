@@ -1,0 +1,140 @@
+"""What a picture is: panels that say what is x, y, interval and series, which lines they have, what stands on axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Style = Mapping[str, Any]  # Keywords of the plotting library for a line; with a ``facecolor`` intervals are a band
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The colours of Okabe and Ito but yellow, which is hard to see on white; colour-blind people can tell them apart."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+"""As many as have no factor in common with the colours, so that a look comes again only after 77 lines."""
+GREY, DARK = "0.6", "0.25"
+LOOKS: Mapping[str, Style] = {
+    "measured": {"marker": "o", "color": PALETTE[0]},
+    "predicted": {"marker": "D", "color": PALETTE[1], "mfc": "none", "markersize": 6},
+    "proved": {"marker": "|", "color": "black", "markersize": 12, "mew": 2},
+    "at least": {"marker": ">", "color": PALETTE[2], "mfc": "none", "markersize": 6},
+    "beside": {"marker": "s", "color": PALETTE[3]},
+    "chance": {"marker": "x", "color": DARK, "markersize": 5},
+}
+"""What marks of a row look like, by what a number is."""
+
+
+def look(place: int) -> dict[str, Any]:
+    """Return colour and marker of a line by its place among all: no two of 77 look alike."""
+    return {"color": PALETTE[place % len(PALETTE)], "marker": MARKERS[place % len(MARKERS)]}
+
+
+def by_place(names: Iterable[str], **more: Any) -> dict[str, Style]:
+    """Return the styles of lines that look different by their place among all; an empty name is in no legend."""
+    return {name: {**look(place), "label": name or None, **more} for place, name in enumerate(dict.fromkeys(names))}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What stands along a side of a panel."""
+
+    words: str = ""  # Beside it, with the unit
+    column: str = ""  # Of the points
+    scale: str = "linear"  # Or log, or symlog, which is linear up to 1
+    low: float | None = None  # Its ends; None: as the points have it
+    high: float | None = None
+    # The library's where there are none; a tick at every "value", at "whole" numbers, or words at numbers
+    ticks: str | Mapping[float, str] = ""
+
+
+class Reference(NamedTuple):
+    """A line across a panel, at a number of an axis."""
+
+    at: float
+    style: Style  # With its label in the legend, if it has one
+    beside: str = ""  # Words at its right end, outside of the panel
+    axis: str = "y"
+
+
+class Mark(NamedTuple):
+    """A number in a row."""
+
+    row: str  # What it is of
+    label: str  # What it is, in the legend's words; empty where the row says it
+    value: Any  # Nothing is drawn where it is None, or no finite number
+    style: Style = LOOKS["measured"]
+    low: float | None = None  # Ends of its interval; None where there is none, or where it is open
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigurePanel:
+    """Lines of a table of points, or marks in rows, over two axes, with intervals and reference lines."""
+
+    points: pd.DataFrame | None = None  # A line each kind and series, if it has these; its intervals are low to high
+    marks: Sequence[Mark] = ()  # Instead of points: a row of marks for each thing, which then stands along the y axis
+    x: Axis
+    y: Axis = Axis()
+    series: str = "label"  # Column of the names of lines
+    looks: Mapping[str, Style] = field(default_factory=lambda: {"": look(0)})  # Of lines, by their names
+    kinds: Mapping[str, Style] = field(default_factory=dict)  # And by their kinds; "{}" of a label is the line's name
+    title: str = ""
+    references: Sequence[Reference] = ()
+    key: Mapping[str, Style] = field(default_factory=dict)  # More of the legend, by its words; grey without a colour
+    top: float = math.nan  # Where intervals end that are open above
+
+    def style(self, kind: str, name: str) -> dict[str, Any]:
+        """Return the style of a line."""
+        of_kind = self.kinds.get(kind, {})
+        label = {"label": of_kind["label"].format(name)} if of_kind.get("label") else {}
+        return {**self.looks.get(name, {}), **of_kind, **label}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a result."""
+
+    name: str  # Of its file, without an ending
+    title: str  # What it shows, in a few words
+    alt: str  # What somebody who cannot see it should know of it
+    panels: Sequence[FigurePanel] = field(repr=False, compare=False)
+    # All points in it, unless they stand in another file of the folder
+    points: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    heading: str = ""  # Above all panels
+    size: tuple[float, float] | None = None  # Of a panel [inches]; None: the usual one, or as its rows need it
+    across: int = 3  # Panels beside each other, at most
+
+
+Pictures = Iterator[Picture]
+Tables = Mapping[str, "pd.DataFrame"]  # Of a folder, by their names
+
+
+def marks_of(record: Mapping[str, Any], columns: Mapping[str, tuple[str, str, str]]) -> list[Mark]:
+    """Return marks of a record's columns, from row, words and one of `LOOKS`; with intervals of several seeds."""
+    ends = record.get("intervals", {})
+    return [
+        Mark(row, words, record.get(name), LOOKS[kind], *ends.get(name, (None, None)))
+        for name, (row, words, kind) in columns.items()
+    ]
+
+
+def rows(name: str, title: str, alt: str, marks: Sequence[Mark], heading: str, x: Axis, **more: Any) -> Pictures:
+    """Yield the picture of those marks that can be drawn; nothing where none can."""
+    numbers = [one for one in marks if isinstance(one.value, (bool, int, float)) and math.isfinite(one.value)]
+    if shown := [one for one in numbers if one.value > 0 or x.scale != "log"]:
+        yield Picture(name, title, alt, [FigurePanel(marks=shown, x=x, title=heading, **more)])
+
+
+def setting_of(record: Mapping[str, Any]) -> str:
+    """Return what a record says that it is about: N, w, users and epsilon, where they are known."""
+    every = [("N = {:,}", "items"), ("w = {:,}", "rated"), ("{:,} users", "users")]
+    words = [form.format(value) for form, name in every if isinstance(value := record.get(name), int)]
+    return ", ".join([*words, *([] if record.get("epsilon") is None else [epsilon_words(record["epsilon"])])])
+
+
+def epsilon_words(epsilon: float | str) -> str:
+    """Return an epsilon of a record with its unit."""
+    return f"epsilon {epsilon}" if isinstance(epsilon, str) else f"epsilon {epsilon:.4g} nats"
