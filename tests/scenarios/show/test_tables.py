@@ -138,12 +138,8 @@ def described(console: Console) -> None:
     spread = dict.fromkeys(("min", "lower quartile", "median", "upper quartile", "max", "mean"), 1_234_567.25)
     report.show_description(console, {"users": 162_541, "ratings": 25_000_095, "ratings_per_user": spread}, "a file")
     row: dict[str, object] = {"design": "pairwise", "agreement": "rated-equal", "rated_items": "private"}
-    row |= {
-        "decoder": "posterior",
-        "accuracy": 0.98765,
-        "holds_for": "a block model of 1,234,567 and 7,654,321 items",
-        "not_for": "no file",
-    }
+    row |= {"decoder": "posterior", "accuracy": 0.98765, "not_for": "no file"}
+    row |= {"holds_for": "a block model of 1,234,567 and 7,654,321 items"}
     tables.show_learnable(console, [row | {"epsilon": one, "users": 852_295_483 * 10**one} for one in (1, 2, 4, 8)])
 
 
