@@ -17,18 +17,7 @@ from coordinator.protocol.public_half import LOCAL
 from coordinator.server.server_half import TRUST_LOCAL
 from scenarios.config.mechanism_settings import designs
 from scenarios.families.two_tier.two_tier_scenario import GUARANTEES, NONE
-from scenarios.pages.promise import (
-    EVEN,
-    PRIORS,
-    Believed,
-    PrivacyPromise,
-    each,
-    in_short,
-    kind_of,
-    merged,
-    promised,
-    trusted,
-)
+from scenarios.pages.promise import EVEN, PRIORS, Believed, PrivacyPromise, each, kind_of, merged, promised, trusted
 from scenarios.pages.schema import Subject, read_subject
 from scenarios.pages.traced import NOTHING, Cell, Grid, Traced, grids_of, lines_of, sentence, words
 from scenarios.show.figures import check_target, pictures_of, rendered
@@ -40,6 +29,7 @@ from scenarios.studies.compare.rows.trusted import DELTA, PAIRS_WITH_EASE
 from scenarios.studies.compare.summary import RESAMPLED_NOTE
 
 Lines = Sequence[tuple[str, Cell]]  # Words and values
+_SHOWN = 3  # Epsilons that the summary shows one by one
 _DIGESTS = ("releases_sha256", "recommendations_sha256", "model_digest")
 _ABOUT = frozenset({"command", "ended", "run_sha256", "source_sha256", "versions"})
 
@@ -59,7 +49,7 @@ class ReportSection:
     whole: bool = True  # Whether these epsilons are of a person's whole data
     people: Cell  # Cells of the summary: how many people, the main number, and what stands beside it
     result: Cell
-    beside: Cell
+    beside: Cell = NOTHING
     grids: Sequence[Grid] = ()  # Results
     warnings: Sequence[Cell] = ()  # What everybody must see, and what only readers of the details must
     remarks: Sequence[Cell] = ()
@@ -71,25 +61,28 @@ class ReportSection:
 
     @property
     def in_short(self) -> tuple[Markup, Markup] | None:
-        """Its epsilons, and what an even guess can become; None where no epsilon bounds that."""
-        return in_short(self.believed) if self.believed and self.whole else None
+        """Its epsilons, and what an even guess can become, of several the ends; None where no epsilon bounds that."""
+        if not self.believed or not self.whole:
+            return None
+        ends, joint = self.believed, Markup(", ")
+        if len(ends) > _SHOWN:
+            ends, joint = (ends[0], ends[-1]), Markup(" to ")
+        return joint.join(one.epsilon for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
 
     @property
     def again(self) -> Markup | None:
         """The command that repeats an experiment from the scenario on the page; None where there is none."""
-        repeat, family = self.subject.record.get("repeat"), self.subject.family
-        if self.scenario is None or family not in LAYOUTS:
+        repeat, family, document = self.subject.record.get("repeat"), self.subject.family, self.subject.scenario
+        if document is None or family not in LAYOUTS:
             return None
-        document = self.subject.documents.get("scenario") or self.subject.documents["mark"]
         code = " --allow-code" if any(":" in str(document.get(name, "")) for name in ("design", "policy")) else ""
         seeds = Markup(" --repeat {}").format(repeat) if repeat else ""
         return Markup("blindrec {} scenario.json{}{} --backend inprocess").format(family, seeds, code)
 
     @property
     def scenario(self) -> str | None:
-        """The scenario's file, as it is; of sweeps what all units depend on."""
-        document = self.subject.documents.get("scenario") or self.subject.documents.get("mark")
-        return None if document is None else to_json(dict(document)).rstrip()
+        """The scenario's file, as it is."""
+        return None if self.subject.scenario is None else to_json(dict(self.subject.scenario)).rstrip()
 
     @property
     def origin(self) -> Lines:
@@ -188,11 +181,11 @@ def section_of_experiment(subject: Subject) -> ReportSection:
     rest = [key for key, one in record.items() if key not in used and not isinstance(one.value, (list, dict))]
     have = [key for key in results if record.get(key)]
     main = have[0] if have else ""
-    epsilons = [
-        Believed(words=whose, epsilon=record.get(name))
-        for name, whose in layout.epsilons.items()
-        if record.get(name) and not _repeats(record, name)
-    ]
+    epsilons = {name: Believed(words=whose, epsilon=record.get(name)) for name, whose in layout.epsilons.items()}
+    # What is of several devices or clients repeats what is of one
+    one_client, one_device = record.value.get("clients") == 1, record.value.get("epsilon")
+    repeats = {"voter_epsilon": one_client, "person_epsilon": record.value.get("person_epsilon") == one_device}
+    believed = [one for name, one in epsilons.items() if one.epsilon and not repeats.get(name)]
 
     def measured(key: str) -> Markup:
         error = Markup(" ± {}").format(one) if (one := record.get(f"{key}_error")) else None
@@ -212,11 +205,9 @@ def section_of_experiment(subject: Subject) -> ReportSection:
     seeds = "means with intervals over seeds" if record.get("level") else "of one seed, without intervals"
     table = [(words(key, family), measured(key), named(results[key])) for key in have]
     grids = [Grid(caption=f"What was measured, {seeds}", headings=["result", "measured", "beside it"], rows=table)]
-    if runs := record.get("runs").rows():
+    if runs := [[*map(row.get, ("seed", *have))] for row in record.get("runs").rows()]:
         headings = [words(key, family) for key in ("seed", *have)]
-        grids.append(
-            Grid(caption="Every seed", headings=headings, rows=[[*map(row.get, ("seed", *have))] for row in runs])
-        )
+        grids.append(Grid(caption="Every seed", headings=headings, rows=runs))
     return ReportSection(
         subject=subject,
         headline=headline,
@@ -225,20 +216,14 @@ def section_of_experiment(subject: Subject) -> ReportSection:
         budget=lines_of(record, layout.budget.split(), family),
         rest=lines_of(record, rest, family),
         promises=[promise],
-        believed=[] if promise.kind in ("deniability", "silent") else epsilons,
+        believed=[] if promise.kind in ("deniability", "silent") else believed,
         whole=promise.kind != "part",
         people=record.get(layout.number),
         result=named([main]),
         beside=named(results.get(main, ())),
         grids=grids,
-        warnings=_warnings(record, promise, epsilons),
+        warnings=_warnings(record, promise, believed),
     )
-
-
-def _repeats(record: Traced, name: str) -> bool:
-    """Return whether an epsilon of several devices or clients is of one."""
-    one_client = name == "voter_epsilon" and record.value.get("clients") == 1
-    return one_client or (name == "person_epsilon" and record.value[name] == record.value.get("epsilon"))
 
 
 def _warnings(record: Traced, promise: PrivacyPromise, believed: Sequence[Believed]) -> list[Markup]:
@@ -273,9 +258,7 @@ def section_of_plan(subject: Subject) -> ReportSection:
     if best:
         result = sentence("{design} ({decoder}): {users} users at epsilon {epsilon}", best)
         said = Markup("Recommended is {}.").format(result)
-    least = [
-        sentence("any private learner needs {users} users ({name})", row) for row in bounds if row.value.get("binds")
-    ]
+    binding = [row for row in bounds if row.value.get("binds")]
     warnings = []
     if liars := record.get("withstanding"):
         best_of = "{recommended/design} in pools of {recommended/pool_size} takes {recommended/users} users"
@@ -291,7 +274,7 @@ def section_of_plan(subject: Subject) -> ReportSection:
         believed=each("one person, with the recommended design", [best.get("epsilon")]),
         people=best.get("users"),
         result=result,
-        beside=least[0] if least else NOTHING,
+        beside=sentence("any private learner needs {users} users ({name})", binding[0]) if binding else NOTHING,
         grids=grids_of(
             ("Every design: what it needs", record.get("designs").rows(), _DESIGNS.split()),
             ("Lower bounds: users that any epsilon-LDP learner needs", bounds, ()),
@@ -333,7 +316,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
     rows = record.get("audits").rows() or [record]
     first, one = rows[0], len(rows) == 1
     failures = [sentence("{design}: {failures}", row) for row in rows if row.value.get("failures")]
-    verdict = "Something leaks more than was claimed." if failures else "Nothing leaks more than was claimed."
+    verdict = Markup("{} leaks more than was claimed.").format("Something" if failures else "Nothing")
     attack = sentence("at least {measured}", first) if one else NOTHING
     beside = sentence("claimed {claimed}, exact {exact}", first) if one else NOTHING
     numbers = Markup("An attack on real releases shows a privacy loss of {} ({}) [nats].").format(attack, beside)
@@ -344,11 +327,7 @@ def section_of_audit(subject: Subject) -> ReportSection:
     caption = "Privacy loss as claimed, as the channel has it, and as attacks show at least [nats]"
     return ReportSection(
         subject=subject,
-        headline=[
-            Markup("Attacks on real releases of {}.").format(audited),
-            *([numbers] if one else []),
-            Markup(verdict),
-        ],
+        headline=[Markup("Attacks on real releases of {}.").format(audited), *([numbers] if one else []), verdict],
         trust="nobody",
         question=lines_of(record, _plain(record, "failures")),
         promises=[promised(first)] if one and first.get("guarantee") else every,
@@ -372,7 +351,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
     models: dict[str, list[Traced]] = {}
     for row in rows:
         models.setdefault(str(row.value["trust_model"]), []).append(row)
-    compared = [row for row in rows if row.value.get("compared", True)]
+    values, compared = [row.value for row in rows], [row for row in rows if row.value.get("compared", True)]
     private = [row for row in compared if row.get("epsilon")]
     best = max(private or compared, key=lambda row: row.value["ndcg"], default=None)
     known = (row.value for row in models.get("none", ()))
@@ -402,9 +381,7 @@ def section_of_comparison(subject: Subject) -> ReportSection:
         ],
         trust=Markup(", ").join(trusted(members[0].get("trust_model")) for members in models.values()),
         question=lines_of(record, [*_ABOUT_DATA.split(), "duplicates", "from_the_file", "level"]),
-        promises=merged(
-            (_kind_of_row(row.value), f"{row.value['trust_model']}: {row.value['mechanism']}") for row in rows
-        ),
+        promises=merged((_kind_of_row(one), f"{one['trust_model']}: {one['mechanism']}") for one in values),
         believed=each("one person", [row.get("epsilon") for row in rows]),
         people=record.get("people_in_file"),
         result=result,
@@ -455,6 +432,7 @@ def section_of_sweep(subject: Subject) -> ReportSection:
     kind = "A sweep of {sweep}" if record.get("sweep") else "A sweep of users that it takes"
     over = " over {varied}" if record.get("varied") else ""
     lists = [*_SWEPT, "trajectory", "versions", "interval"]
+    epsilons = [*(row.get(name) for row in main for name in ("epsilon", "epsilon_proved")), record.get("epsilon")]
     return ReportSection(
         subject=subject,
         headline=[
@@ -465,13 +443,9 @@ def section_of_sweep(subject: Subject) -> ReportSection:
         trust=trusted(model) if model else "as its settings say",
         question=lines_of(record, _plain(record, *lists)),
         promises=merged(_promises_of(record, [row.value for row in main])),
-        believed=each(
-            "one person, in such settings",
-            [*(row.get(name) for row in main for name in ("epsilon", "epsilon_proved")), record.get("epsilon")],
-        ),
+        believed=each("one person, in such settings", epsilons),
         people=_range(main, "users"),
         result=result,
-        beside=NOTHING,
         grids=grids_of(*((_SWEPT[name], rows, ()) for name, rows in tables)),
     )
 

@@ -1,7 +1,7 @@
 """What people were promised: by the record's own words, and what epsilon means for one person."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -13,7 +13,6 @@ from scenarios.pages.traced import NOTHING, Traced
 
 PRIORS = (0.01, 0.1, 0.5)  # How probable something was held to be before any answer was seen
 EVEN = 0.5
-SHOWN = 3  # Epsilons that the summary shows one by one
 NO_BOUND = 0.999  # A bound from here on says nothing, and the page says that
 
 
@@ -55,13 +54,6 @@ class Believed:
         return data.format(self.epsilon.place, kind, prior, rounded / 10)
 
 
-def in_short(believed: Sequence[Believed]) -> tuple[Markup, Markup]:
-    """Return the summary's cells: the epsilons, and what an even guess can become; of several the ends."""
-    ends = believed if len(believed) <= SHOWN else (believed[0], believed[-1])
-    joint = Markup(", " if len(believed) <= SHOWN else " to ")
-    return joint.join(one.epsilon.shown() for one in ends), joint.join(one.bound("at-most", EVEN) for one in ends)
-
-
 def each(words: str, epsilons: Iterable[Traced]) -> list[Believed]:
     """Return the different epsilons among some, in ascending order."""
     different = {one.number(): one for one in reversed([*epsilons]) if one}
@@ -80,8 +72,7 @@ TRUSTED = {
     "none": "whoever learns",
 }
 """Who is trusted, by trust model."""
-_PARTS = ("which items it rated is public", "one coordinate")
-"""Words of guarantees whose epsilon is not of all that a device holds."""
+_PARTS = ("which items it rated is public", "one coordinate")  # Guarantees of less than all that a device holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +96,9 @@ class PrivacyPromise:
 
 def promised(record: Traced) -> PrivacyPromise:
     """Return what an experiment's record promises."""
-    guarantee = record.get("guarantee")
+    guarantee = record.get("guarantee") or None
     kind = kind_of(guarantee.text() if guarantee else "none", record.get("trust_model").text())
-    return PrivacyPromise(kind=kind, guarantee=guarantee if guarantee else None)
+    return PrivacyPromise(kind=kind, guarantee=guarantee)
 
 
 def trusted(model: Traced) -> Markup:

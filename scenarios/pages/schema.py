@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,53 +30,61 @@ REMEDY = "name a folder of --out or a file of --json"
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
-    """A value: what it must be, in words, and whether one is that."""
+class Spec:
+    """What must stand at a place."""
 
     words: str
     fits: Callable[[Any], bool]
+    # Of a value that fits: keys, what must stand there, and whether that may be missing
+    parts: Callable[[Any], Iterable[tuple[Any, Spec, bool]]] = lambda _: ()
 
-    def __or__(self, other: Leaf) -> Leaf:
-        return Leaf(f"{self.words} or {other.words}", lambda value: self.fits(value) or other.fits(value))
+    def __or__(self, other: Spec) -> Spec:
+        return Spec(
+            f"{self.words} or {other.words}",
+            lambda value: self.fits(value) or other.fits(value),
+            lambda value: (self if self.fits(value) else other).parts(value),
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Many:
-    """A list of values of one kind, or an object with any names and such values; at least and at most so many."""
-
-    inner: Any
-    least: int = 0
-    most: int = MOST_ROWS
-    of: type = list
-
-    @property
-    def words(self) -> str:
-        """What must stand there."""
-        return f"{'a list' if self.of is list else 'an object'} of {self.least} to {self.most} values"
+def values_of(inner: Spec, of: Any, least: int = 0, most: int = MOST_ROWS) -> Spec:
+    """Return a list of values of one kind, or an object with any names and such values; so many at least and most."""
+    return Spec(
+        f"{'a list' if of is list else 'an object'} of {least} to {most} values",
+        lambda value: isinstance(value, of) and least <= len(value) <= most,
+        lambda value: [(key, inner, False) for key in (range(len(value)) if of is list else value)],
+    )
 
 
 def _number(low: float) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= LARGEST
 
 
-NULL = Leaf("null", lambda value: value is None)
-TEXT = Leaf(
-    f"a line of at most {MOST_LETTERS} letters",
-    lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS and value.isprintable(),
-)
-TRUTH = Leaf("true or false", lambda value: isinstance(value, bool))
-NUMBER = Leaf("a number", _number(-LARGEST))
-AMOUNT = Leaf("a number from 0", _number(0))
-POSITIVE = Leaf("a number above 0", lambda value: AMOUNT.fits(value) and value > 0)
-WHOLE = Leaf("a whole number from 0", lambda value: type(value) is int and value >= 0)
-EPSILON = AMOUNT | Leaf('"inf"', lambda value: isinstance(value, str) and value == "inf")
-_KNOWN: dict[str, Any] = {"text": TEXT, "truth": TRUTH, "number": NUMBER, "amount": AMOUNT, "positive": POSITIVE}
-_KNOWN |= {"whole": WHOLE, "epsilon": EPSILON, "null": NULL, "share": NUMBER | NULL, "privacy": EPSILON | NULL}
-_KNOWN |= {"ends": Many(NUMBER | NULL, 2, 2), "shape": Many(WHOLE, 2), "any": Leaf("anything", lambda _: True)}
-_KNOWN["figure"] = Leaf("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2"))
-_KNOWN["recommender"] = Leaf(  # its bounds and its colour are looked up
-    "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
-)
+NULL = Spec("null", lambda value: value is None)
+NUMBER, AMOUNT = Spec("a number", _number(-LARGEST)), Spec("a number from 0", _number(0))
+WHOLE = Spec("a whole number from 0", lambda value: type(value) is int and value >= 0)
+EPSILON = AMOUNT | Spec('"inf"', lambda value: isinstance(value, str) and value == "inf")
+_KNOWN: dict[str, Spec] = {
+    "null": NULL,
+    "text": Spec(
+        f"a line of at most {MOST_LETTERS} letters",
+        lambda value: isinstance(value, str) and len(value) <= MOST_LETTERS and value.isprintable(),
+    ),
+    "truth": Spec("true or false", lambda value: isinstance(value, bool)),
+    "number": NUMBER,
+    "amount": AMOUNT,
+    "positive": Spec("a number above 0", lambda value: AMOUNT.fits(value) and value > 0),
+    "whole": WHOLE,
+    "epsilon": EPSILON,
+    "share": NUMBER | NULL,
+    "privacy": EPSILON | NULL,
+    "ends": values_of(NUMBER | NULL, list, 2, 2),
+    "shape": values_of(WHOLE, list, 2),
+    "any": Spec("anything", lambda _: True),
+    "figure": Spec("1-left, 1-right or 2", lambda value: value in ("1-left", "1-right", "2")),
+    "recommender": Spec(  # its bounds and its colour are looked up
+        "a recommender of blindrec", lambda value: isinstance(value, str) and value in recommenders()
+    ),
+}
 _RECORDS = """
 worth = mechanism: text; features: truth; epsilon: epsilon; worth users_here: number; people: positive or null;
     people_low people_high: share
@@ -131,31 +140,29 @@ sweep = settings?: list setting; most_users?: positive; share?: number; epsilon?
 """Objects by their names, whose fields have a semicolon between them; one with a question mark may be missing."""
 
 
-def _type(words: str) -> Any:
+def _type(words: str) -> Spec:
     """Return a type: a name, ``list`` or ``named`` with the least and the most values, or alternatives."""
     first, *others = words.split(" or ")
     *how, name = first.split()
     spec = _KNOWN[name]
     if how:
-        least, most = [*map(int, how[1:]), *(0, MOST_ROWS)[len(how) - 1 :]]
-        spec = Many(spec, least, most, list if how[0] == "list" else Mapping)
-    for other in others:
-        spec = spec | _KNOWN[other] if isinstance(spec, Leaf) else (spec,)  # a tuple also admits null
-    return spec
+        spec = values_of(spec, list if how[0] == "list" else Mapping, *map(int, how[1:]))
+    return reduce(or_, map(_KNOWN.__getitem__, others), spec)
 
 
-def _read(records: str) -> None:
-    """Add records to what is known, one a line, with more fields on indented lines; a name alone is a record in it."""
-    for line in filter(None, records.replace("\n    ", " ").split("\n")):
-        record, _, fields = line.partition(" = ")
-        _KNOWN[record] = {}
-        for one in fields.split(";"):
-            names, _, words = one.partition(":")
-            spec = _type(words or names)
-            _KNOWN[record] |= dict.fromkeys(names.split(), spec) if words else spec
+def _object(fields: str) -> Spec:
+    """Return the type of an object with these fields; a name alone stands for those of that record."""
+    parts: list[tuple[str, Spec, bool]] = []
+    for names, _, words in (one.partition(":") for one in fields.split(";")):
+        for name in names.split():
+            optional = name.endswith("?")
+            parts += [(name.removesuffix("?"), _type(words), optional)] if words else _KNOWN[name].parts({})
+    return Spec("an object", lambda value: isinstance(value, Mapping), lambda _: parts)
 
 
-_read(_RECORDS)
+for _line in filter(None, _RECORDS.replace("\n    ", " ").split("\n")):
+    _name, _, _fields = _line.partition(" = ")
+    _KNOWN[_name] = _object(_fields)
 Fault = tuple[str, str, str]  # A place, the value there in words, and what must stand there
 
 
@@ -209,9 +216,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "plan": Schema("plan", "designs recommended target", "plan", _plan),
     "data": Schema("data", "format ratings_per_user", "data"),
     "online": Schema("online", "recommender loss", "online", tables={"rounds": ("round liked", "client")}),
-    "two-tier": Schema(
-        "two-tier", "mechanism rmse private", "two-tier", tables={"iterations": ("iteration objective", "")}
-    ),
+    "two-tier": Schema("two-tier", "mechanism rmse private", "two-tier", tables=_STEPS),
     "run": Schema("run", "design policy answered", "run", tables=_OF_RUNS),
     "schemes": Schema("sweep", "sweep schemes", "schemes"),
     "points": Schema("sweep", "sweep points", "points", _points),
@@ -241,41 +246,23 @@ def check_record(schema: Schema, record: Mapping[str, Any], path: object) -> Non
     """Refuse a record that pages and pictures cannot compute with."""
     if fault := _fault(record, _KNOWN[schema.record], "") or schema.related(record):
         place, value, words = fault
-        raise InputError(
-            f"{path} has {value} at {brief(place)}, where {words} must stand; put it back as it was, or make it anew"
-        )
+        where = f"at {brief(place)}, where {words} must stand"
+        raise InputError(f"{path} has {value} {where}; put it back as it was, or make it anew")
 
 
-def _fault(value: Any, spec: Any, place: str) -> Fault | None:
+def _fault(value: Any, spec: Spec, place: str) -> Fault | None:
     """Return the first fault of a value."""
-    if isinstance(spec, tuple):
-        return None if value is None else _fault(value, spec[0], place)
-    if isinstance(spec, Leaf):
-        return None if spec.fits(value) else (place, brief(value), spec.words)
-    if isinstance(spec, Mapping):
-        fits, parts = isinstance(value, Mapping), [*spec.items()]
-    else:
-        fits = isinstance(value, spec.of) and spec.least <= len(value) <= spec.most
-        names = () if not fits else value if spec.of is Mapping else range(len(value))
-        parts = [(name, spec.inner) for name in names]
-    if not fits:
-        return place, brief(value), _words(spec)
-    for name, inner in parts:
-        key = name.removesuffix("?") if isinstance(spec, Mapping) else name
+    if not spec.fits(value):
+        return place, brief(value), spec.words
+    for key, inner, optional in spec.parts(value):
         below = f"{place}/{pointed(str(key))}"
-        if isinstance(value, Mapping) and key not in value:
-            fault = None if name.endswith("?") else (below, "nothing", _words(inner))
-        else:
+        if not isinstance(value, Mapping) or key in value:
             fault = _fault(value[key], inner, below)
+        else:
+            fault = None if optional else (below, "nothing", inner.words)
         if fault is not None:
             return fault
     return None
-
-
-def _words(spec: Any) -> str:
-    if isinstance(spec, tuple):
-        return f"{_words(spec[0])}, or null,"
-    return "an object" if isinstance(spec, Mapping) else str(spec.words)
 
 
 def check_table(columns: tuple[str, str], table: pd.DataFrame, path: object) -> pd.DataFrame:
@@ -295,12 +282,7 @@ def check_table(columns: tuple[str, str], table: pd.DataFrame, path: object) -> 
     return table
 
 
-DOCUMENTS = {
-    "result": "result.json",
-    "scenario": "scenario.json",
-    "versions": "versions.json",
-    "mark": f"{FOLDER}/{MANIFEST}",
-}
+DOCUMENTS = {name: f"{name}.json" for name in ("result", "scenario", "versions")} | {"mark": f"{FOLDER}/{MANIFEST}"}
 """What a folder may hold, by the name that places on a page have for it."""
 
 
@@ -327,6 +309,11 @@ class Subject:
     def record(self) -> Traced:
         """What `--json` prints."""
         return self.of("result")
+
+    @property
+    def scenario(self) -> Mapping[str, Any] | None:
+        """The scenario's file; of sweeps what all units depend on."""
+        return self.documents.get("scenario") or self.documents.get("mark")
 
     @property
     def name(self) -> str:

@@ -157,27 +157,25 @@ class Grid:
 
 def grids_of(*tables: tuple[str, Sequence[Traced], Sequence[str]]) -> list[Grid]:
     """Return tables of rows of a record, from caption, rows and columns (all: nothing); those that have any."""
-    return [grid for one in tables for grid in _grid(*one)]
+    grids = []
+    for caption, rows, columns in tables:
+        if keys := [key for key in columns or _keys(rows) if any(row.get(key) for row in rows)]:
+            cells, cut = [[row.get(key).measured() for key in keys] for row in rows[:MOST_ROWS]], len(rows) > MOST_ROWS
+            grids.append(Grid(caption=caption, headings=[words(key) for key in keys], rows=cells, cut=cut))
+    return grids
 
 
-def _grid(caption: str, rows: Sequence[Traced], columns: Sequence[str]) -> Iterator[Grid]:
-    if keys := [key for key in columns or _keys(rows) if any(row.get(key) for row in rows)]:
-        cells = [[row.get(key).measured() for key in keys] for row in rows[:MOST_ROWS]]
-        yield Grid(caption=caption, headings=[words(key) for key in keys], rows=cells, cut=len(rows) > MOST_ROWS)
-
-
-def _keys(rows: Sequence[Traced]) -> list[str]:
-    every = list(dict.fromkeys(key for row in rows for key in row.value))
+def _keys(rows: Sequence[Traced]) -> Iterator[str]:
+    """Yield the columns but ends of intervals, what only says the same sentence again, and what holds no cells."""
+    every = dict.fromkeys(key for row in rows for key in row.value)
     ends = {f"{key}_{end}" for key in every for end in ("low", "high")} | {"low", "high"}
-    return [key for key in every if key not in ends and not _repeated(rows, key)]
-
-
-def _repeated(rows: Sequence[Traced], key: str) -> bool:
-    """Return whether a column only says the same sentence again and again, or holds what is no cell."""
-    values = [row.value.get(key) for row in rows]
-    long = any(isinstance(one, str) and len(one) > 60 for one in values)
-    nested = any(isinstance(one, (list, dict)) for one in values)
-    return nested or (long and len(rows) > 1 and len({str(one) for one in values}) == 1)
+    for key in every:
+        values = [row.value.get(key) for row in rows]
+        long = any(isinstance(one, str) and len(one) > 60 for one in values)
+        nested = any(isinstance(one, (list, dict)) for one in values)
+        same = long and len(rows) > 1 and len({str(one) for one in values}) == 1
+        if key not in ends and not nested and not same:
+            yield key
 
 
 def lines_of(record: Traced, keys: Sequence[str], family: str = "") -> list[tuple[str, Cell]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.show.intervals import CONFIDENCE, Interval, mean_interval, share_interval
+from scenarios.show.intervals import CONFIDENCE, mean_interval, share_interval
 
 
 class Average(Enum):
@@ -43,16 +43,12 @@ class Column:
 
 def mean_of(columns: Sequence[Column], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several seeds say together."""
-    by_name = {column.name: column for column in columns}
-    averages, intervals = dict(records[0]), {}
+    by_name = {name: Column(name=name) for name in records[0]} | {column.name: column for column in columns}
+    averages, intervals = dict[str, Any](), dict[str, list[Any]]()
     for name in records[0]:
-        column = by_name.get(name, Column(name=name))
-        if column.average is Average.NOTHING:
-            del averages[name]
-            continue
-        averages[name], low, high = _together(column, [one.get(name) for one in records])
-        if low is not None:
-            intervals[name] = [low, high]
+        if by_name[name].average is not Average.NOTHING:
+            averages[name], low, high = _together(by_name[name], [one.get(name) for one in records])
+            intervals |= {} if low is None else {name: [low, high]}
     return {**averages, "repeat": len(records), "level": CONFIDENCE, "intervals": intervals, "runs": list(records)}
 
 
@@ -71,15 +67,10 @@ def _together(column: Column, values: Sequence[Any]) -> tuple[Any, float | None,
     numbers = [_number(value) for value in present]
     if average is Average.FORMULA or math.inf in numbers:
         return finite(float(np.mean(numbers))), None, None
-    return _within(mean_interval(numbers), min(numbers), column.most)
-
-
-def _within(interval: Interval, smallest: float, most: float) -> Interval:
-    """Cut an interval to what the numbers can be: at most ``most``, and below 0 only where one of them is."""
-    mean, low, high = interval
-    if low is None or high is None:
-        return interval
-    return mean, max(low, -1.0 if smallest < 0 else 0.0), min(high, most)
+    mean, low, high = mean_interval(numbers)
+    if low is not None and high is not None:  # Cut to what the numbers can be: below 0 only where one of them is
+        low, high = max(low, -1.0 if min(numbers) < 0 else 0.0), min(high, column.most)
+    return mean, low, high
 
 
 def joined(values: Sequence[Any]) -> Any:

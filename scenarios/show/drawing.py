@@ -12,22 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from cycler import cycler
-from matplotlib import style
+from matplotlib import style, ticker
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogFormatter,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    ScalarFormatter,
-)
 from matplotlib.transforms import offset_copy
 
-from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture, Reference
+from scenarios.show.picture import DARK, PALETTE, Axis, FigurePanel, Mark, Picture
 
 SETTINGS: Mapping[str, Any] = {
     "axes.prop_cycle": cycler(color=PALETTE),
@@ -55,8 +46,7 @@ SETTINGS: Mapping[str, Any] = {
     "ytick.labelsize": 8,
 }
 _SIZE, _WIDE = (6.4, 4.4), 7.2  # Inches of a panel, and how wide one of rows is
-_BETWEEN, _ASIDE = 5.0, 27.0
-"""Points between two intervals that would lie on each other, and what all of them may take together."""
+_BETWEEN, _ASIDE = 5.0, 27.0  # Points between intervals that would lie on each other, and of all of them together
 _BETWEEN_ROWS, _HIGH = 6.0, 15.0  # Points between the marks of a row, and that a row of one mark takes
 _OPEN = 1.12  # Times its height stands the arrow of a point whose interval is open
 _MOST_BROAD = 40  # Lines of a panel beyond which no line is made broad below those that cover it
@@ -79,7 +69,9 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
     """Draw all panels of a picture into an empty figure, row by row, with one legend below them."""
     columns = min(len(picture.panels), picture.across)
     rows = -(-len(picture.panels) // columns)
-    width, height = picture.size or _size_of(picture.panels[0])
+    turns = Counter(mark.row for mark in picture.panels[0].marks)
+    high = len(turns) * ((max(turns.values(), default=1) - 1) * _BETWEEN_ROWS + _HIGH) / 72
+    width, height = picture.size or ((_WIDE, 0.85 + high) if turns else _SIZE)
     with styled():
         figure.set_size_inches(width * columns, height * rows)
         figure.set_layout_engine("constrained")
@@ -91,12 +83,6 @@ def draw_picture(picture: Picture, figure: Figure) -> None:
         if picture.heading:
             figure.suptitle(picture.heading)
         _draw_legend(figure)
-
-
-def _size_of(panel: FigurePanel) -> tuple[float, float]:
-    turns = Counter(mark.row for mark in panel.marks)
-    high = len(turns) * ((max(turns.values(), default=1) - 1) * _BETWEEN_ROWS + _HIGH) / 72
-    return (_WIDE, 0.85 + high) if panel.marks else _SIZE
 
 
 def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
@@ -113,7 +99,13 @@ def _draw_panel(axes: Axes, panel: FigurePanel, width: float) -> None:
     _finish_axes(axes, panel)
     small = 72 * width / (_TITLE * max(1, len(panel.title)))
     axes.set_title(panel.title, fontsize=max(6.0, 10 * min(1.0, small)))
-    _write_beside(axes, panel.references)
+    # Words of lines stand on the right, as far apart as lines of text need
+    low, high = axes.get_ylim()
+    free = low
+    for at, words in sorted((line.at, line.beside) for line in panel.references if line.beside):
+        free = max(at, free)
+        axes.annotate(words, (1.01, free), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=DARK)
+        free += (high - low) * _LINE
 
 
 def _draw_lines(axes: Axes, panel: FigurePanel, table: pd.DataFrame) -> None:
@@ -235,13 +227,13 @@ def _finish_axes(axes: Axes, panel: FigurePanel) -> None:
         if isinstance(declared.ticks, Mapping):
             axis.set_ticks(list(declared.ticks), list(declared.ticks.values()))
         elif declared.ticks == "whole":
-            axis.set_major_locator(MaxNLocator(integer=True))
-        if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), FixedLocator):
+            axis.set_major_locator(ticker.MaxNLocator(integer=True))
+        if axis.get_scale() == "log" and not isinstance(axis.get_major_locator(), ticker.FixedLocator):
             few = max(low, high) < _FEW * min(low, high)
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-            axis.set_minor_formatter(NullFormatter())
-        if isinstance(axis.get_major_formatter(), (LogFormatter, ScalarFormatter)):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+            axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if few else (1,)))
+            axis.set_minor_formatter(ticker.NullFormatter())
+        if isinstance(axis.get_major_formatter(), (ticker.LogFormatter, ticker.ScalarFormatter)):
+            axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: readable(value)))
 
 
 def _tick_values(axes: Axes, values: pd.Series[Any], axis: Axis) -> None:
@@ -267,16 +259,6 @@ def readable(value: float) -> str:
     digits = f"{value / 10**exponent:.4g}"
     power = f"10{str(exponent).translate(_RAISED)}"
     return power if digits == "1" else f"{digits}\u00d7{power}"
-
-
-def _write_beside(axes: Axes, references: Sequence[Reference]) -> None:
-    """Write words of lines on the right of a panel whose limits are set, as far apart as lines of text need."""
-    low, high = axes.get_ylim()
-    free = low
-    for at, words in sorted((line.at, line.beside) for line in references if line.beside):
-        free = max(at, free)
-        axes.annotate(words, (1.01, free), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=DARK)
-        free += (high - low) * _LINE
 
 
 def _draw_legend(figure: Figure) -> None:

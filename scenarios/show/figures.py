@@ -1,27 +1,21 @@
 """Which pictures a result has, and their files, refused before the work begins where they cannot be written."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coordinator.protocol.errors import InputError
-from scenarios.show.picture import Picture
+from scenarios.show.picture import Picture, Tables
 from scenarios.show.records import check_file, write_target
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FAMILIES = ("run", "two-tier", "online", "sweep", "plan", "compare", "data", "audit", "bounds", "adversary")
 
 
-def pictures_of(
-    family: str, record: Mapping[str, Any], tables: Mapping[str, pd.DataFrame] | None = None
-) -> tuple[Picture, ...]:
+def pictures_of(family: str, record: Mapping[str, Any], tables: Tables | None = None) -> tuple[Picture, ...]:
     """Return the pictures of a result; the first is what `--figure` writes and `.plot()` draws."""
     if family not in FAMILIES:
         raise InputError(f"family is {family!r}; choose among {', '.join(FAMILIES)}")
@@ -34,11 +28,6 @@ ENDINGS: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"Creation
 """Of files, with what is left out of them so that they do not depend on the day."""
 
 
-def check_figure(target: Path | None) -> None:
-    """Make sure that a picture can be written where it is to stand, before anything runs."""
-    check_target("figure", target, ENDINGS)
-
-
 def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None:
     """Make sure that a file can be written, and that its name ends as it must, before anything runs."""
     if target is None:
@@ -46,6 +35,9 @@ def check_target(name: str, target: Path | None, endings: Iterable[str]) -> None
     if target.suffix.lower() not in endings:
         raise InputError(f"{name} is {target}; name a file that ends in {', '.join(endings)}")
     check_file(name, target)
+
+
+check_figure = partial(check_target, "figure", endings=ENDINGS)
 
 
 def rendered(picture: Picture, ending: str) -> bytes:

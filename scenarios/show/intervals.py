@@ -36,13 +36,14 @@ def quantile_ranks(count: int, share: float, confidence: float = CONFIDENCE) -> 
 
 def quantile_interval(values: Sequence[float], share: float, confidence: float = CONFIDENCE) -> Interval:
     """Return a quantile with its interval of order statistics; see `quantile_ranks`."""
-    ordered = np.sort(np.where(np.isnan(values), np.inf, values))
+    rank, low, high = quantile_ranks(len(values), share, confidence)
+    return _at_rank(values, rank), _at_rank(values, low), _at_rank(values, high)
 
-    def at(rank: int | None) -> float | None:
-        return None if rank is None or math.isinf(value := float(ordered[rank - 1])) else value
 
-    rank, low, high = quantile_ranks(ordered.size, share, confidence)
-    return at(rank), at(low), at(high)
+def _at_rank(values: Floats | Sequence[float], rank: int | None) -> float | None:
+    """Return the value of a rank, from 1; None where there is no such rank, or the value was not reached."""
+    value = math.inf if rank is None else float(np.sort(np.where(np.isnan(values), np.inf, values))[rank - 1])
+    return None if math.isinf(value) else value
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
@@ -103,15 +104,10 @@ def median_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int, 
 
 def median_interval(users: Floats | Sequence[float]) -> dict[str, Any]:
     """Return U* with its interval: ``users``, ``low``, ``high`` (None: not reached), ``level``; seeds and unreached."""
-    ordered = np.sort(np.where(np.isnan(users), np.inf, users))
-    low, high, level = median_ranks(ordered.size)
-
-    def at(rank: int) -> int | None:
-        value = float(ordered[rank - 1])
-        return int(value) if math.isfinite(value) else None
-
-    interval = {"users": at(quantile_ranks(ordered.size, 0.5)[0]), "low": at(low), "high": at(high), "level": level}
-    return {**interval, "seeds": int(ordered.size), "unreached": int(np.isinf(ordered).sum())}
+    low, high, level = median_ranks(len(users))
+    ranks = {"users": quantile_ranks(len(users), 0.5)[0], "low": low, "high": high}
+    interval = {name: None if (value := _at_rank(users, rank)) is None else int(value) for name, rank in ranks.items()}
+    return {**interval, "level": level, "seeds": len(users), "unreached": int((~np.isfinite(users)).sum())}
 
 
 def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
@@ -122,7 +118,5 @@ def paired_ratio(over: Floats, under: Floats) -> dict[str, Any]:
     logs = np.log(over / under)
     logs = logs[np.isfinite(logs)]
     ends = mean_interval(list(logs)) if logs.size else (None, None, None)
-    interval = dict(
-        zip(("ratio", "low", "high"), (None if end is None else math.exp(end) for end in ends), strict=True)
-    )
-    return {**interval, "seeds": int(logs.size)}
+    ratio, low, high = (None if end is None else math.exp(end) for end in ends)
+    return {"ratio": ratio, "low": low, "high": high, "seeds": int(logs.size)}

@@ -72,16 +72,14 @@ def run(record: Mapping[str, Any], tables: Tables) -> Pictures:
 def _items(items: pd.DataFrame, heading: str) -> FigurePanel:
     ordered = items.sort_values("score", ascending=False, ignore_index=True)
     errors = ordered["standard_error"].fillna(0.0)
-    points = pd.DataFrame({"x": ordered.index, "score": ordered["score"], "kind": "item"})
-    points = points.assign(low=points["score"] - errors, high=points["score"] + errors)
-    points["label"] = "cluster " + ordered["cluster"].astype(str)
-    band = points.assign(kind="band", label="standard error")
-    by_cluster = points.loc[ordered.groupby("cluster").ngroup().sort_values(kind="stable").index]
-    looks = by_place(by_cluster["label"], linestyle="", markersize=3.5)
+    items = pd.DataFrame({"x": ordered.index, "score": ordered["score"], "kind": "item"})
+    items = items.assign(low=items["score"] - errors, high=items["score"] + errors)
+    items["label"] = "cluster " + ordered["cluster"].astype(str)
+    points = items.loc[ordered.groupby("cluster").ngroup().sort_values(kind="stable").index]
+    looks = by_place(points["label"], linestyle="", markersize=3.5)
     if len(points) > _MOST_BARS:
-        points = pd.concat([band, by_cluster.assign(low=float("nan"), high=float("nan"))])
-    else:
-        points = by_cluster
+        band = items.assign(kind="band", label="standard error")
+        points = pd.concat([band, points.assign(low=math.nan, high=math.nan)])
     kinds = {"band": {"facecolor": "0.85", "linewidth": 0, "label": "{}"}}
     x, y = Axis("items, by score", "x"), Axis("score, with its standard error", "score")
     return FigurePanel(points=points, x=x, y=y, looks=looks, kinds=kinds, title=heading)
@@ -137,31 +135,28 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:
     world = [f"{symbol} = {value:,.10g}" for symbol, value in numbers.items() if isinstance(value, (int, float))]
     heading = f"{record['recommender']}: {', '.join(world)}"
     if "rounds" in tables:
+        rounds = tables["rounds"]
+        disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
+        columns = {"client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
+        points = pd.DataFrame({"kind": "client", **columns})
+        clients = list(dict.fromkeys(points["client"].astype(str)))
+        kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
+        looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
+        if len(clients) > len(PALETTE):
+            mean = points.groupby("round", as_index=False)["loss"].mean()
+            points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
+            looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
+            kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
+        x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
+        panels = [FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)]
         alt = "Disliked recommendations of every client so far, round by round."
-        yield Picture("losses", "Clients' losses so far", alt, [_losses(tables["rounds"], heading)])
+        yield Picture("losses", "Clients' losses so far", alt, panels)
     alt = "The loss of a client that was measured, beside what is proved and what random lists lose."
     x = Axis("disliked recommendations of a client", scale="log")
     yield from rows("loss", "Loss beside its bound", alt, marks_of(record, _LOSSES), heading, x)
     alt = "The exact privacy loss of this run beside what is proved of the recommender."
     x = Axis("privacy loss [nats]", scale="log")
     yield from rows("privacy", "Privacy loss beside epsilon", alt, marks_of(record, _PRIVACY_LOSSES), heading, x)
-
-
-def _losses(rounds: pd.DataFrame, heading: str) -> FigurePanel:
-    disliked = (~rounds["liked"].astype(bool)).groupby(rounds["client"], sort=False).cumsum()
-    points = pd.DataFrame(
-        {"kind": "client", "client": rounds["client"], "round": rounds["round"] + 1, "loss": disliked}
-    )
-    clients = list(dict.fromkeys(points["client"].astype(str)))
-    kinds: dict[str, Style] = {"client": {"drawstyle": "steps-post"}}
-    looks = {client: {"color": color, "label": client} for client, color in zip(clients, PALETTE, strict=False)}
-    if len(clients) > len(PALETTE):
-        mean = points.groupby("round", as_index=False)["loss"].mean()
-        points = pd.concat([points, mean.assign(kind="mean", client="mean of clients")])
-        looks, kinds["mean"] = {}, {"color": "black", "linewidth": 2, "label": "{}"}
-        kinds["client"] = {**kinds["client"], "color": GREY, "linewidth": 0.7}
-    x, y = Axis("rounds", "round"), Axis("loss: disliked recommendations so far", "loss")
-    return FigurePanel(points=points, x=x, y=y, series="client", looks=looks, kinds=kinds, title=heading)
 
 
 def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
@@ -172,31 +167,24 @@ def plan(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
     bound = next((row for row in record["bounds"] if row["binds"] and not sought), None)
     title = f"{record['target']}: N = {record['items']:,}, w = {record['rated']:,}"
     title += "" if sought else f", {epsilon_words(epsilons[0])}"
-    how = {"color": DARK, "linestyle": "--"}
-    lines = [] if bound is None else [(bound["users"], f"lower bound, any epsilon-LDP learner ({bound['name']})")]
-    about: dict[str, Any] = {"references": [Reference(at, {**how, "label": label}, axis="x") for at, label in lines]}
-    alt = "What each design needs on a logarithmic axis, by whom one has to trust; the recommended one is marked."
-    name, heading, x = "needs", "What each design needs", Axis(words, scale="log")
-    pictures = tuple(rows(name, heading, alt, _needs(record, of), title, x, **about))
-    if not pictures:
-        alt = "Nothing: no design reaches what was asked for."
-        panels = [FigurePanel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, **about)]
-        pictures = (Picture(name, heading, alt, panels),)
-    yield from pictures
-    yield from _worth_of(record)
-
-
-def _needs(record: Mapping[str, Any], of: str) -> list[Mark]:
-    """Return what each design of a plan needs, ``"users"`` or ``"epsilon"``, with the interval of simulated ones."""
+    references = []
+    if bound is not None:
+        label = f"lower bound, any epsilon-LDP learner ({bound['name']})"
+        references = [Reference(bound["users"], {"color": DARK, "linestyle": "--", "label": label}, axis="x")]
     others = dict.fromkeys(trust_of(row) for row in record["designs"] if trust_of(row) != SAFE)
     looks = {SAFE: "measured", **dict(zip(others, ("chance", "beside", "at least", "proved"), strict=False))}
     marks = []
     for row in record["designs"]:
         best, trust = row == record["recommended"], trust_of(row)
         label, kind = (f"recommended: {trust}", "predicted") if best else (trust, looks[trust])
-        ends = (row.get("users_low"), row.get("users_high")) if of == "users" else ()
+        ends = () if sought else (row.get("users_low"), row.get("users_high"))  # of simulated ones
         marks.append(Mark(name_of(row), label, row[of], LOOKS[kind], *ends))
-    return marks
+    alt = "What each design needs on a logarithmic axis, by whom one has to trust; the recommended one is marked."
+    name, heading, x = "needs", "What each design needs", Axis(words, scale="log")
+    nothing = FigurePanel(marks=[Mark("no design at all", "", math.nan)], x=x, title=title, references=references)
+    nobody = Picture(name, heading, "Nothing: no design reaches what was asked for.", [nothing])
+    yield from [*rows(name, heading, alt, marks, title, x, references=references)] or [nobody]
+    yield from _worth_of(record)
 
 
 _HALF: Style = {"marker": "d", "color": look(0)["color"], "elinewidth": 6, "capsize": 0, "markeredgecolor": "black"}
@@ -207,12 +195,11 @@ def data(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001
     """Yield what recommendations take where nobody is trusted, and how ratings are spread."""
     yield from _worth_of(record)
     marks = []
-    for name, row in (("ratings_per_item", "ratings of an item"), ("ratings_per_user", "ratings of a user")):
-        low, quarter, median, three_quarters, high = (
-            record[name][end] for end in ("min", "lower_quartile", "median", "upper_quartile", "max")
-        )
-        marks.append(Mark(row, "least to most", median, _ALL, low, high))
-        marks.append(Mark(row, "quartiles and median", median, _HALF, quarter, three_quarters))
+    for of in ("item", "user"):
+        spread, row = record[f"ratings_per_{of}"], f"ratings of {'an' if of == 'item' else 'a'} {of}"
+        quartiles = spread["lower_quartile"], spread["upper_quartile"]
+        marks.append(Mark(row, "least to most", spread["median"], _ALL, spread["min"], spread["max"]))
+        marks.append(Mark(row, "quartiles and median", spread["median"], _HALF, *quartiles))
     alt = "Least, quartiles and most ratings of a user and of an item, on a logarithmic axis."
     title = f"{record['ratings']:,} ratings: least, quartiles and most"
     yield from rows("ratings", "How ratings are spread", alt, marks, title, Axis("ratings", scale="log"))
@@ -227,15 +214,14 @@ def _worth_of(record: Mapping[str, Any]) -> Pictures:
     points = pd.DataFrame({name: table[column].astype(float) for name, column in columns.items()})
     points["label"] = table["mechanism"] + table["features"].map({True: _FEATURES, False: ""})
     points = points[np.isfinite(points["x"]) & points["y"].notna()]
+    there = Reference(table["users_here"].iloc[0], {"color": "black", "linestyle": ":", "label": "people there are"})
     panel = FigurePanel(
         points=points,
         x=Axis("epsilon [nats]", "x", "log", ticks="value"),
         y=Axis("people who contribute", "y", "log"),
         looks=by_place(points["label"]),
         title=f"until advice is worth {record['worth'][0]['worth']:.3g} of plain popularity, forecast",
-        references=[
-            Reference(table["users_here"].iloc[0], {"color": "black", "linestyle": ":", "label": "people there are"})
-        ],
+        references=[there],
     )
     alt = "People like those of the file who are needed, with intervals, against epsilon; beside those there are."
     yield Picture("worth", "What recommendations take", alt, [panel])
@@ -252,12 +238,10 @@ def audit(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG00
     """Yield epsilon as claimed, as the channel has it, and as an attack on releases shows it; of one design or all."""
     every = [row for name in ("audits", "rows", "mechanisms") for row in record.get(name, ())]
     audits = [record] if "claimed" in record else every
-    marks = [
-        mark
-        for row in audits
-        for thing in [str(row.get("design") or row.get("mechanism"))]
-        for mark in marks_of(row, {name: (thing, *how) for name, how in _AUDITED.items()})
-    ]
+    marks = []
+    for row in audits:
+        design = str(row.get("design") or row.get("mechanism"))
+        marks += marks_of(row, {name: (design, *how) for name, how in _AUDITED.items()})
     confidence = next((row["confidence"] for row in audits if row.get("confidence")), None)
     title = "privacy loss, claimed and found" + (f"; measured at confidence {confidence:g}" if confidence else "")
     alt = "Epsilon as claimed, as the exact channel has it, and the lower bound that an attack on releases shows."
@@ -303,12 +287,9 @@ def adversary(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: A
         ends = {"loss": [max(row["loss"] - 2 * reach, 0.0), row["loss"] + 2 * reach]} if reach else {}
         in_row = {name: (row["recommender"], *how) for name, how in columns.items()}
         marks += marks_of({**row, "intervals": ends}, in_row)
-    # What is the same in all rows
-    same = {
-        word: {row[name] for row in every if name in row}
-        for word, name in (("T", "rounds"), ("steps", "steps"), ("seeds", "seeds"))
-    }
-    size = ", ".join(f"{word} = {next(iter(values)):,}" for word, values in same.items() if len(values) == 1)
+    same = {"T": "rounds", "steps": "steps", "seeds": "seeds"}
+    values = {word: {row[name] for row in every if name in row} for word, name in same.items()}
+    size = ", ".join(f"{word} = {next(iter(one)):,}" for word, one in values.items() if len(one) == 1)
     title = f"{record['adversary']}{': ' if size else ''}{size}"
     alt = f"What the adversary {record['adversary']} does to each recommender, beside what is proved."
     yield from rows("adversary", "An adversary beside the bounds", alt, marks, title, Axis(words, scale="log"))
@@ -320,7 +301,25 @@ def compare(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
         alt = "NDCG at 10 against the people who contribute, a curve for each trust model, a panel for each epsilon."
         heading = f"{record['ratings']}: {record['people_in_file']:,} people, {record['items']:,} items"
         heading += "; the best mechanism of each trust model, chosen afterwards"
-        panels, size = _compared(points), (5.2, 4.4)
+        levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
+        epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
+        plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
+        dash = {label: "--" if "features" in label else "-" for label in points["label"]}
+        plain |= {f"{label}{_FEATURES}": how for label, how in plain.items()}
+        looks = {label: {**plain[label], "linestyle": dash[label], "label": label} for label in curves["label"]}
+        y = Axis("NDCG at 10", "y", low=0, high=1.06 * min(points["high"].max(), 1.5 * points["y"].max()))
+        panels = []
+        for epsilon in epsilons:
+            here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
+            here = here.drop_duplicates(["label", "x"], keep="last")
+            references = []
+            for label, at in zip(levels["label"], levels["y"], strict=True):
+                beside = f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else ""
+                references.append(Reference(at, {"color": GREY, "linestyle": dash[label]}, beside))
+            x = Axis("people who contribute; in two tiers, publicly", "x", "linear" if here.empty else "log")
+            title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
+            panels.append(FigurePanel(points=here, x=x, y=y, looks=looks, title=title, references=references))
+        size = (5.2, 4.4)
         yield Picture("figure", "What recommendations are worth", alt, panels, points, heading=heading, size=size)
     if panel := record.get("coordinator"):
         alt = "What each recommender of a trusted coordinator saves its clients against random lists, with intervals."
@@ -339,9 +338,8 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
     best: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in result["rows"]:
         level, popular = row["trust_model"] == "none", row["mechanism"] == "popularity"
-        if not row.get("compared", True):
-            continue
-        if level and (row["mechanism"] == "chance" or (row["features"] and not popular)):
+        beside = level and (row["mechanism"] == "chance" or (row["features"] and not popular))
+        if beside or not row.get("compared", True):
             continue
         people = row["users"] if row["public"] is None else round(row["public"] * row["users"])
         label = f"{row['trust_model']}{': popularity' if level and popular else ''}"
@@ -349,53 +347,9 @@ def compared_points(result: Mapping[str, Any]) -> pd.DataFrame:
         name = (label, "" if row["epsilon"] is None else str(row["epsilon"]), people)
         if name not in best or row["ndcg"] > best[name]["ndcg"]:
             best[name] = row
-    return pd.DataFrame(
-        {
-            "kind": "level" if row["trust_model"] == "none" else "curve",
-            "label": label,
-            "x": people,
-            "y": row["ndcg"],
-            "low": row["ndcg_low"],
-            "high": row["ndcg_high"],
-            "epsilon": epsilon,
-            "mechanism": row["mechanism"],
-        }
-        for (label, epsilon, people), row in best.items()
-    )
-
-
-def _compared(points: pd.DataFrame) -> list[FigurePanel]:
-    levels, curves = points[points["kind"] == "level"], points[points["kind"] == "curve"]
-    epsilons = [one for one in dict.fromkeys(curves["epsilon"]) if one] or [""]
-    plain = by_place(label.replace(_FEATURES, "") for label in curves["label"])
-    dash = {label: "--" if "features" in label else "-" for label in points["label"]}
-    looks = {
-        label: {**plain[label.replace(_FEATURES, "")], "linestyle": dash[label], "label": label}
-        for label in curves["label"]
-    }
-    most = 1.06 * min(points["high"].max(), 1.5 * points["y"].max())
-    panels = []
-    for epsilon in epsilons:
-        here = curves[curves["epsilon"].isin([epsilon, ""])].sort_values("y")
-        here = here.drop_duplicates(["label", "x"], keep="last")
-        references = [
-            Reference(
-                at,
-                {"color": GREY, "linestyle": dash[label]},
-                f"no privacy{label.removeprefix('none')}" if epsilon == epsilons[-1] else "",
-            )
-            for label, at in zip(levels["label"], levels["y"], strict=True)
-        ]
-        words = "people who contribute; in two tiers, publicly"
-        title = f"epsilon {epsilon.removesuffix('.0')}{' nats' * (epsilon != 'inf')}" if epsilon else "no privacy"
-        panels.append(
-            FigurePanel(
-                points=here,
-                x=Axis(words, "x", "linear" if here.empty else "log"),
-                y=Axis("NDCG at 10", "y", low=0, high=most),
-                looks=looks,
-                title=title,
-                references=references,
-            )
-        )
-    return panels
+    points = []
+    for (label, epsilon, people), row in best.items():
+        line = {"kind": "level" if row["trust_model"] == "none" else "curve", "label": label, "x": people}
+        ends = {"y": row["ndcg"], "low": row["ndcg_low"], "high": row["ndcg_high"]}
+        points.append({**line, **ends, "epsilon": epsilon, "mechanism": row["mechanism"]})
+    return pd.DataFrame(points)

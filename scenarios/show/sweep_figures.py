@@ -83,7 +83,16 @@ ANY = "any protocol"
 
 def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG001 (as others)
     """Yield users against items; and a trajectory, where an adaptive scheme ran."""
-    points = adaptive_points(record)
+    lines: list[dict[str, Any]] = []
+    for row in record["schemes"]:
+        here = {"label": row["label"], "items": row["items"]}
+        lines.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
+        lines.append({"kind": PREDICTED, **here, "users": row["predicted"]})
+    for row in record["bounds"]:
+        label = ANY if row["adaptive"] else "one round"
+        lines.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
+    table = _table(lines, "kind label items users low high", ("users", "low", "high"))
+    points = table[table["users"].notna()].reset_index(drop=True)
     planned, measured = points["kind"] == PREDICTED, points.loc[points["kind"] == MEASURED, "label"]
     shown = points.assign(kind=points["kind"].mask(planned & ~points["label"].isin(measured), "alone"))
     looks = by_place(row["label"] for row in record["schemes"])
@@ -111,20 +120,6 @@ def adaptive(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: AR
         yield Picture("trajectory", "An adaptive run, round by round", alt, panels, steps)
 
 
-def adaptive_points(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Return every point of the picture of users."""
-    points: list[dict[str, Any]] = []
-    for row in summary["schemes"]:
-        here = {"label": row["label"], "items": row["items"]}
-        points.append({"kind": MEASURED, **here, **{name: row[name] for name in ("users", "low", "high")}})
-        points.append({"kind": PREDICTED, **here, "users": row["predicted"]})
-    for row in summary["bounds"]:
-        label = ANY if row["adaptive"] else "one round"
-        points.append({"kind": BOUND, "label": label, "items": row["items"], "users": row["users"]})
-    table = _table(points, "kind label items users low high", ("users", "low", "high"))
-    return table[table["users"].notna()].reset_index(drop=True)
-
-
 # Online recommendation in planted worlds
 HALVING = "halving"  # The environment of Theorem 6's adversary, as rows of a record name it
 AGAINST, UPPER, EXACT = "measured, halving", "upper bound", "exact worst case"
@@ -150,28 +145,17 @@ def online(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG0
     """Yield a panel an axis: loss or epsilon of every recommender, with its bounds."""
     points = online_points(record)
     panels: list[FigurePanel] = []
-    names = {
-        name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in {*points["recommender"]}
-    }
-    kinds = {
-        words: {**how, "marker": "" if kind == LOWER else "o"}
-        for kind, (words, how) in _KINDS.items()
-        if kind in {*points["kind"]}
-    }
-    for place, name in enumerate(record["axes"]):
-        panel = record["panels"][name]
-        panels.append(
-            FigurePanel(
-                points=points[points["axis"] == name],
-                x=Axis(panel["x"], "x", "log", ticks="value"),
-                y=Axis("privacy loss [nats]" if panel["epsilon"] else "disliked recommendations", "y", "log"),
-                series="recommender",
-                looks={name: {"linewidth": 1.2, **look_of(name)} for name in {*points["recommender"]}},
-                kinds={kind: how for kind, (_, how) in _KINDS.items()},
-                title=f"({'abcdef'[place]}) {panel['same']}",
-                key={} if panels else {**names, **kinds},
-            )
-        )
+    names, kinds = {*points["recommender"]}, {kind: how for kind, (_, how) in _KINDS.items()}
+    looks = {name: {"linewidth": 1.2, **look_of(name)} for name in names}
+    key = {name: {**look_of(name), "linewidth": 2} for name in named_recommenders() if name in names}
+    for kind, (words, how) in _KINDS.items():
+        key |= {words: {**how, "marker": "" if kind == LOWER else "o"}} if kind in {*points["kind"]} else {}
+    for name, panel, letter in zip(record["axes"], map(record["panels"].get, record["axes"]), "abcdef", strict=False):
+        here, title = points[points["axis"] == name], f"({letter}) {panel['same']}"
+        x = Axis(panel["x"], "x", "log", ticks="value")
+        y = Axis("privacy loss [nats]" if panel["epsilon"] else "disliked recommendations", "y", "log")
+        about: dict[str, Any] = {"series": "recommender", "looks": looks, "kinds": kinds, "title": title}
+        panels.append(FigurePanel(points=here, x=x, y=y, key={} if panels else key, **about))
     alt = "Loss or privacy loss of every recommender along each axis, beside proved bounds and exact worst cases."
     across = 2 if len(panels) in (2, 4) else 3
     yield Picture("figure", "Loss and epsilon beside their bounds", alt, panels, points, size=(4.6, 4.0), across=across)
@@ -196,8 +180,7 @@ def online_points(summary: Mapping[str, Any]) -> pd.DataFrame:
             {**own, "kind": EXACT, "y": row["loss_exact"]},
             {**own, "kind": LOWER, "recommender": "", "y": row["loss_lower_bound"]},
         ]
-    table = pd.DataFrame(points, columns=["axis", "kind", "recommender", *_NUMBERS]).drop_duplicates(ignore_index=True)
-    table = table.astype(dict.fromkeys(_NUMBERS, float))
+    table = _table(points, "axis kind recommender x y low high").drop_duplicates(ignore_index=True)
     positive: pd.DataFrame = table[np.isfinite(table["y"]) & (table["y"] > 0)]
     return positive.reset_index(drop=True)
 
@@ -225,10 +208,8 @@ def clients_panels(summary: Mapping[str, Any], points: pd.DataFrame) -> list[Fig
     title = f"{summary['distinct_clients']} clients, paired, 95 % intervals"
     zero = Reference(0, {"color": "0.5"}, axis="x")
     x = Axis("loss less random's expected loss [% of rounds]")
-    means = points[points["panel"] == DIFFERENCE].replace(math.nan, None).to_dict("records")
-    marks = [
-        Mark(row["recommender"], "", row["x"], look_of(row["recommender"]), row["low"], row["high"]) for row in means
-    ]
+    means = points[points["panel"] == DIFFERENCE].replace(math.nan, None)[["recommender", "x", "low", "high"]]
+    marks = [Mark(name, "", mean, look_of(name), low, high) for name, mean, low, high in means.to_numpy()]
     panels = [FigurePanel(marks=marks, x=x, title=title, references=[zero])]
     if len(leaked := points[points["panel"] == EPSILON]):
         x, y = Axis("privacy loss [nats]", "x", "log"), Axis("share of clients with at most that", "y")
@@ -313,20 +294,13 @@ def results(record: Mapping[str, Any], tables: Tables) -> Pictures:  # noqa: ARG
     """Yield every column against the first field that varies and whose values are finite numbers, if there is one."""
     rows, varied = record["settings"], record["varied"]
     axis = next((name for name in varied if all(is_number(row[name]) for row in rows)), "setting")
-    every = [
-        {
-            "column": name,
-            "kind": "measured",
-            "label": ", ".join(f"{one} {row[one]}" for one in varied if axis not in (one, "setting")),
-            "x": float(row[axis]),
-            "y": row[name],
-            **{end: row[f"{name}_{end}"] for end in ("low", "high")},
-        }
-        for name in record["columns"]
-        for row in rows
-    ]
+    every = []
+    for name, row in itertools.product(record["columns"], rows):
+        label = ", ".join(f"{one} {row[one]}" for one in varied if axis not in (one, "setting"))
+        own = {"column": name, "kind": "measured", "label": label, "x": row[axis], "y": row[name]}
+        every.append({**own, **{end: row[f"{name}_{end}"] for end in ("low", "high")}})
     points = pd.DataFrame(every, columns=["column", "kind", "label", *_NUMBERS])
-    for name in ("y", "low", "high"):
+    for name in _NUMBERS:
         points[name] = pd.to_numeric(points[name], errors="coerce").astype(float)
     points = points[points["y"].map(math.isfinite)].reset_index(drop=True)
     looks, panels = by_place(points["label"]), []

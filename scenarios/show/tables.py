@@ -54,14 +54,11 @@ def show_table(
     cells = [None if row is None else [*row, *[""] * (len(columns) - len(row))] for row in rows]
     every = [[heading, *(row[place] for row in cells if row)] for place, heading in enumerate(columns)]
     least = [_narrowest(one) if one[0] in words else max(map(len, one)) for one in every]
-    groups = next(
-        (
-            found
-            for lines in range(1, len(columns))
-            if _fits(found := _groups(names, len(columns), lines), least, console)
-        ),
-        [[place] for place in range(len(columns))],
-    )
+    # Columns stand below each other, in as few lines a row as fit
+    stacked = (_groups(names, len(columns), lines) for lines in range(1, len(columns)))
+    spans = ((sum(max(least[place] for place in group) + GAP for group in groups), groups) for groups in stacked)
+    alone = [[place] for place in range(len(columns))]
+    groups = next((groups for span, groups in spans if span - GAP + EDGES <= console.width), alone)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for group in groups:
         left = columns[group[0]] in words
@@ -103,10 +100,6 @@ def _groups(names: int, columns: int, lines: int) -> list[list[int]]:
     across = -(-(columns - names) // lines)
     rest = [list(range(first, columns, across)) for first in range(names, names + across)]
     return [*([place] for place in range(names)), *rest]
-
-
-def _fits(groups: Sequence[Sequence[int]], widths: Sequence[int], console: Console) -> bool:
-    return sum(max(widths[place] for place in group) + GAP for group in groups) - GAP + EDGES <= console.width
 
 
 def remark(console: Console, *lines: str) -> None:
@@ -190,11 +183,7 @@ def name_of(row: Mapping[str, Any]) -> str:
     return ", ".join([half.label(row), *([str(row["decoder"])] if len(half.decoders) > 1 else [])])
 
 
-PANELS = {
-    "flip_found": "flip found",
-    "like_right": "like or dislike guessed right",
-    "rmse": "RMSE of the guess",
-}
+PANELS = {"flip_found": "flip found", "like_right": "like or dislike guessed right", "rmse": "RMSE of the guess"}
 _COLUMNS = {**PANELS, "exact_right": "rating guessed exactly", "rated_auc": "which items were rated, AUC"}
 
 
@@ -214,10 +203,7 @@ def attack_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def show_attack(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print an attack's rows, of `Guessed.as_json`; what does not apply is a dash."""
-    cells = [
-        [label_of(row), str(row["known"]), *("-" if row[name] is None else f"{row[name]:.3f}" for name in _COLUMNS)]
-        for row in rows
-    ]
+    cells = [[label_of(row), str(row["known"]), *(ratio(row[name]) or "-" for name in _COLUMNS)] for row in rows]
     title = "What one release reveals to a server that knows k ratings"
     show_table(console, ["release", "k", *_COLUMNS.values()], cells, title=title, words=("release",), names=2)
 
@@ -227,44 +213,42 @@ EVERY = 5.0  # Seconds between progress lines where there is no terminal
 
 def show(console: Console, result: Mapping[str, Any], title: str, columns: Sequence[Column]) -> None:
     """Print a result as a table: a line a column that it has, with the interval where there is one."""
-    table = _table(title)
-    for words, text in lines_of(result, columns):
-        table.add_row(Text(words), Text(printable(text)))  # Text: brackets are no markup
-    console.print(table)
+    _show_lines(console, title, lines_of(result, columns))
 
 
 def lines_of(result: Mapping[str, Any], columns: Sequence[Column]) -> list[tuple[str, str]]:
     """Return what `show` prints, as words and values."""
-    intervals = result.get("intervals", {})
-    return [
-        (column.words, text_of(result[column.name]) + _reach(intervals.get(column.name)))
-        for column in columns
-        if column.shown(result)
-    ]
-
-
-def _reach(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"  [{text_of(interval[0])}, {text_of(interval[1])}]"
+    lines = []
+    for column in (one for one in columns if one.shown(result)):
+        ends = result.get("intervals", {}).get(column.name)
+        reach = "" if ends is None else f"  {interval(ends[0], ends[1], text_of)}"
+        lines.append((column.words, text_of(result[column.name]) + reach))
+    return lines
 
 
 def show_description(console: Console, described: Mapping[str, Any], title: str) -> None:
     """Print what `scenarios.data.rating_split.describe` says as a table."""
-    table = _table(title)
+    lines = []
     for name, value in described.items():
-        inner = (
-            ", ".join(f"{key} {text_of(number)}" for key, number in value.items()) if isinstance(value, dict) else None
-        )
-        description = "above each user's own mean" if value is None else inner or text_of(value)
-        table.add_row(name.replace("_", " "), Text(printable(description)))
+        words = "above each user's own mean" if value is None else text_of(value)
+        if isinstance(value, dict):
+            words = ", ".join(f"{key} {text_of(number)}" for key, number in value.items())
+        lines.append((name.replace("_", " "), words))
+    _show_lines(console, title, lines)
+
+
+def _show_lines(console: Console, title: str, lines: Iterable[tuple[str, str]]) -> None:
+    """Print a table of two columns; a long value goes on in the next line, digests are not cut off."""
+    table = titled(title, "", show_header=False)
+    table.add_column(overflow="fold")
+    for words, text in lines:
+        table.add_row(Text(words), Text(printable(text)))  # Text: brackets are no markup
     console.print(table)
 
 
-def _table(title: str) -> Table:
-    """Return an empty table of two columns; a long value goes on in the next line, digests are not cut off."""
-    table = Table(title=Text(title), show_header=False, title_justify="left")
-    table.add_column()
-    table.add_column(overflow="fold")
-    return table
+def titled(title: str, *columns: str, **how: Any) -> Table:
+    """Return a table that is empty yet, with a title on the left that is no markup."""
+    return Table(*columns, title=Text(title), title_justify="left", **how)
 
 
 def text_of(value: Any) -> str:

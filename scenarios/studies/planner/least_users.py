@@ -64,16 +64,11 @@ class Candidate:
         return server_half(self.design)
 
     @property
-    def private(self) -> bool:
-        """Whether the design has a guarantee, so that epsilon matters."""
-        return self.half.private
-
-    @property
     def protects_all(self) -> bool:
         """Whether all that a device holds is protected from everybody: what a plan recommends among."""
         own = {name: self.settings[name] for name in self.half.settings.model_fields if name in self.settings}
         public = self.half.settings.model_validate(own).rated_public
-        return self.private and self.half.trust == TRUST_LOCAL and not public
+        return self.half.private and self.half.trust == TRUST_LOCAL and not public
 
     def at(self, epsilon: Epsilon, **changes: Any) -> Scenario:
         """Return the scenario at an epsilon, filled in, ``questions`` a number."""
@@ -82,7 +77,7 @@ class Candidate:
         world = {name: getattr(self.world, name) for name in _WORLD if getattr(self.world, name) is not None}
         shared = type(self.world.settings).model_fields.keys() & self.half.settings.model_fields.keys()
         world |= {name: getattr(self.world.settings, name) for name in shared}
-        nats = "inf" if epsilon is None or not self.private else epsilon
+        nats = "inf" if epsilon is None or not self.half.private else epsilon
         flags = {**world, **self.settings, "epsilon": nats, **changes}
         return self._scenarios.setdefault(cache_key, settle(validated(Scenario, None, flags).complete()))
 
@@ -147,13 +142,9 @@ def simulated(scenario: Scenario) -> Simulated | None:
     if np.allclose(level, level[0]):  # clusters are liked alike: there is nothing to regress on
         return None
     while len(contrasts) < MOST and (len(contrasts) < FEWEST or time.monotonic() - begin < SECONDS):
-        sample = {
-            "users": USERS,
-            "seed": scenario.seed + len(contrasts),
-            "policy": "one-round",
-            "answers_per_device": 1,
-        }
-        ran = run(scenario.model_copy(update=sample), InProcess(1))
+        sample = {"users": USERS, "seed": scenario.seed + len(contrasts)}
+        once = {"policy": "one-round", "answers_per_device": 1}
+        ran = run(scenario.model_copy(update={**sample, **once}), InProcess(1))
         assert ran.population.truth is not None  # a block model
         truth = level[ran.population.truth]
         regression = scipy.stats.linregress(truth, ran.outcome.model.score)
@@ -222,16 +213,12 @@ def users_needed(candidate: Candidate, epsilon: Epsilon, target: Target) -> Need
         return Need(users=math.ceil(users) if users <= MOST_USERS else None, predictor=None)
     if candidate.half.learns_all:
         return _item_query(candidate, target)
-    prediction = predictor(scenario) or simulated_predictor(scenario)
+    prediction = predictor(scenario)
+    if prediction is None and (simulation := simulated(scenario)):  # a custom design that brings no moments
+        prediction = from_moments(SignMoments(contrast=simulation.contrast), scenario)
     if prediction and prediction.emulation:
         return _emulated(prediction, target)
     return Need(users=predicted_users(prediction, target) if prediction else None, predictor=prediction)
-
-
-def simulated_predictor(scenario: Scenario) -> Predictor | None:
-    """Return predictions from simulated answers of a custom design that brings no moments; None of others."""
-    simulation = simulated(scenario)
-    return from_moments(SignMoments(contrast=simulation.contrast), scenario) if simulation else None
 
 
 def predicted_users(prediction: Predictor, target: Target) -> int | None:
@@ -253,9 +240,8 @@ def _emulated(prediction: Predictor, target: Target) -> Need:
 def _item_query(candidate: Candidate, target: Target) -> Need:
     world = block_parameters(candidate.at(None))
     one = query_emulation(world)
-    if takes_too_long(one.seconds):
-        return Need(users=None, predictor=None)
-    if (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
+    too_long = takes_too_long(one.seconds)
+    if too_long or (yeses := one.needed(accuracy=target.accuracy, success=target.success)) is None:
         return Need(users=None, predictor=None)
     answers, low = one.whole(yeses.value), one.whole(yeses.low)
     high = None if yeses.high is None else one.whole(yeses.high)
@@ -273,13 +259,11 @@ def _log_odds(probability: float) -> float:
 
 def _smallest(margin: Callable[[int], float]) -> int | None:
     """Return the smallest number of users with a margin of at least 0, to one part in 10,000; None above the most."""
-    steps = [2]
-    while steps[-1] < MOST_USERS:
-        steps.append(_STRIDE * steps[-1])
-    above = next((k for k, users in enumerate(steps) if margin(users) >= 0), len(steps))
-    if above == len(steps):
-        return None
-    low, high = steps[above - 1], steps[above]
+    low, high = 1, 2
+    while margin(high) < 0:
+        if high >= MOST_USERS:
+            return None
+        low, high = high, _STRIDE * high
     if high == 2:
         return 1 if margin(1) >= 0 else 2
     log_users = root_between(lambda log: margin(round(math.exp(log))), math.log(low), math.log(high), width=_FINENESS)

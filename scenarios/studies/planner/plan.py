@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +35,7 @@ ONE_IN_TWO = 0.5  # probability of failure of lower bounds, where only a share o
 SIMULATED, EMULATED = "simulated", "emulated"
 """How the note of a row begins whose needs were simulated: a custom design that says no precision; and the mark
 of a row whose statistics were drawn."""
-HOPELESS = 8
-"""A design whose signal over noise is so many times smaller than a target asks for is not emulated to be compared."""
+HOPELESS = 8  # a design whose signal over noise is so many times below what a target asks for is not emulated
 NO_EPSILON = "no epsilon is enough"
 TOO_MANY = f"more than 10^{len(str(MOST_USERS)) - 1} users"
 
@@ -78,6 +78,9 @@ class DesignPlan:
         }
 
 
+Planned = tuple[Candidate, dict[str, Any]]  # A candidate with its row
+
+
 def plan(
     world: Scenario,
     target: Target,
@@ -87,20 +90,21 @@ def plan(
     own: Mapping[str, Any] | None = None,
 ) -> DesignPlan:
     """Plan for a block model."""
-    every = candidates(world, own)
-    candidate_rows = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in every]
+    every = [(one, _row(one, world.epsilon, target, users, inverse=inverse)) for one in candidates(world, own)]
     key = "epsilon" if inverse else "users"
-    best = _recommended(candidate_rows, key) or (None, None)
+    candidate, best = _recommended(every, key) or (None, None)
+    # Where epsilon was sought, bounds hold at the one that was found
+    at = world if best is None else world.model_copy(update={"epsilon": parse_epsilon(best["epsilon"])})
     failure, mistakes = _failing(world, target)
     return DesignPlan(
-        rows=[row for _, row in candidate_rows],
-        bounds=bounds_rows(bounds_of(_at(world, best[1]).complete(), failure=failure, mistakes=mistakes)),
-        recommended=best[0],
-        best=best[1],
-        why=_why(_able(candidate_rows), best[1], key),
+        rows=[row for _, row in every],
+        bounds=bounds_rows(bounds_of(at.complete(), failure=failure, mistakes=mistakes)),
+        recommended=candidate,
+        best=best,
+        why=_why(_able(every), best, key),
         failure=failure,
         mistakes=mistakes,
-        sufficient=_sufficient(_at(world, best[1]), failure),
+        sufficient=_sufficient(at, failure),
         target=target,
         world=world,
         users_here=None if inverse else users,
@@ -112,54 +116,46 @@ def quick_best(world: Scenario, target: Target, *, users: int) -> dict[str, Any]
 
     A candidate that does not meet the target with as many users as the best before it needs more, and is passed over.
     """
-    candidate_rows: list[tuple[Candidate, dict[str, Any]]] = []
-    best = None
+    every, best = list[Planned](), None
     for one in candidates(world):
         if one.protects_all and (best is None or _does(one, world.epsilon, target, best[1]["users"])):
-            candidate_rows.append((one, _row(one, world.epsilon, target, users, inverse=False)))
-            best = _recommended(candidate_rows, "users")
+            every.append((one, _row(one, world.epsilon, target, users, inverse=False)))
+            best = _recommended(every, "users")
     return best[1] if best else None
 
 
-def _recommended(
-    candidate_rows: list[tuple[Candidate, dict[str, Any]]], key: str
-) -> tuple[Candidate, dict[str, Any]] | None:
+def _recommended(every: list[Planned], key: str) -> Planned | None:
     """Return the candidate, and its row, that protects all and has the least of a key; None where no one does.
 
     A custom design whose guarantee is claimed, not checked, is none of them.
     """
-    able = _able(candidate_rows)
-    best: tuple[Candidate, dict[str, Any]] | None = None
-    for one, row in sorted(able, key=lambda pair: (as_float_or_inf(pair[1][key]), pair[1]["users"])):
+    best: Planned | None = None
+    for one, row in sorted(_able(every), key=lambda pair: (float(pair[1][key]), pair[1]["users"])):
         if not one.half.learns_all:
-            return (one, row) if best is None or _adaptive(one, row) < best[1]["users"] else best
+            # Beside a design whose rounds always adapt it counts with as many users as it needs if its own do
+            users = row["users"] / (ADAPTIVE if ELIMINATE in one.half.policies else 1)
+            return (one, row) if best is None or users < best[1]["users"] else best
         best = best or (one, row)
     return best
 
 
-def _able(candidate_rows: list[tuple[Candidate, dict[str, Any]]]) -> list[tuple[Candidate, dict[str, Any]]]:
-    safe = [(one, row) for one, row in candidate_rows if one.protects_all and row.get("channel") != UNCHECKED]
+def _able(every: list[Planned]) -> list[Planned]:
+    safe = [(one, row) for one, row in every if one.protects_all and row.get("channel") != UNCHECKED]
     return [(one, row) for one, row in safe if row["users"] and row["epsilon"] is not None]
 
 
-def _why(able: list[tuple[Candidate, dict[str, Any]]], best: dict[str, Any] | None, key: str) -> str | None:
+def _why(able: list[Planned], best: dict[str, Any] | None, key: str) -> str | None:
     """Say why the design that a plan recommends is better than another one that needs less; None where none does."""
     if best is None:
         return None
-    least = min((row for _, row in able), key=lambda row: (as_float_or_inf(row[key]), row["users"]))
-    if as_float_or_inf(least[key]) >= as_float_or_inf(best[key]):
+    least = min((row for _, row in able), key=lambda row: (float(row[key]), row["users"]))
+    if float(least[key]) >= float(best[key]):
         return None
-    needs = f"{least['users']:,} users" if key == "users" else f"epsilon {as_float_or_inf(least['epsilon']):.4g}"
+    needs = f"{least['users']:,} users" if key == "users" else f"epsilon {float(least['epsilon']):.4g}"
     return (
         f"{name_of(least)} needs {needs}, and its rounds adapt already; {name_of(best)} is counted in one round, and "
         f"takes a {ADAPTIVE:g}th of that or less if its rounds adapt (--policy {ELIMINATE})"
     )
-
-
-def _adaptive(candidate: Candidate, row: Mapping[str, Any]) -> float:
-    """Return users that a one-round design needs if its rounds adapt, to compare it with a design that always does."""
-    users: int = row["users"]
-    return users / ADAPTIVE if ELIMINATE in candidate.half.policies else users
 
 
 def in_words(world: Scenario) -> str:
@@ -179,10 +175,9 @@ def in_words(world: Scenario) -> str:
 
 
 def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) -> bool:
-    try:
+    prediction = None
+    with suppress(InputError):
         prediction = predictor(candidate.at(epsilon))
-    except InputError:
-        return False
     if prediction is None:
         return False
     if one := prediction.emulation:
@@ -194,33 +189,17 @@ def _does(candidate: Candidate, epsilon: Epsilon, target: Target, users: int) ->
     return target.met(prediction, users)
 
 
-def _at(world: Scenario, best: dict[str, Any] | None) -> Scenario:
-    """Return the world at the epsilon that a plan found, where it was sought."""
-    return world if best is None else world.model_copy(update={"epsilon": parse_epsilon(best["epsilon"])})
-
-
-def as_float_or_inf(value: Any) -> float:
-    """Return a JSON epsilon or number of users as a float."""
-    return math.inf if value == "inf" else float(value)
-
-
 def _row(candidate: Candidate, epsilon: Epsilon, target: Target, users: int | None, *, inverse: bool) -> dict[str, Any]:
     half = candidate.half
     row: dict[str, Any] = {**candidate.settings, "users": None, "accuracy": None, "exact": None, "epsilon": None}
-    row |= {
-        "users_here": users,
-        "choice": candidate.settings.get("questions"),
-        "trust_model": half.trust,
-        "private": half.private,
-        "guarantee": None,
-        "note": "",
-    }
+    row |= {"users_here": users, "choice": candidate.settings.get("questions")}
+    row |= {"trust_model": half.trust, "private": half.private, "guarantee": None, "note": ""}
     try:
         if own := RunSpec(candidate.at(epsilon)).own:  # a custom one is held against its claim, as before a run
             row["channel"] = own[1].how
         if note := candidate.blind(epsilon):
             return row | {"epsilon": _epsilon_of(candidate, epsilon), "note": note}
-        if inverse and users and candidate.private:
+        if inverse and users and half.private:
             if (":" in candidate.design or half.learns_all) and predictor(candidate.at(epsilon)) is None:
                 return row | {"note": "not predicted at several epsilons: say one by --epsilon"}
             return row | _least_epsilon(candidate, target, users)
@@ -262,15 +241,12 @@ def _interval(candidate: Candidate, epsilon: Epsilon, need: Need) -> dict[str, A
 
 def _about(candidate: Candidate, epsilon: Epsilon) -> dict[str, Any]:
     scenario = candidate.at(epsilon)
-    return {
-        "epsilon": _epsilon_of(candidate, epsilon),
-        "questions": scenario.value("questions"),
-        "guarantee": RunSpec(scenario).guarantee,
-    }
+    about = {"questions": scenario.value("questions"), "guarantee": RunSpec(scenario).guarantee}
+    return {"epsilon": _epsilon_of(candidate, epsilon), **about}
 
 
 def _epsilon_of(candidate: Candidate, epsilon: Epsilon) -> float | str:
-    return as_json(epsilon) if candidate.private else "inf"
+    return as_json(epsilon) if candidate.half.private else "inf"
 
 
 def _least_epsilon(candidate: Candidate, target: Target, users: int) -> dict[str, Any]:

@@ -54,7 +54,5 @@ def check_plan(scenario: Scenario, session: Backend, *, repeat: int, console: Co
     measurement = run_seeds(MainJob(), scenario, Running(session=session, console=console), repeat)
     as_run = Scenario.model_validate(measurement.scenario)
     prediction, answered = predictor(as_run), measurement.values["answered"]
-    predicted: dict[str, float | None] = {"accuracy_predicted": None, "exact_predicted": None}
-    if prediction is not None:
-        predicted = {"accuracy_predicted": prediction.accuracy(answered), "exact_predicted": prediction.exact(answered)}
-    return {"intervals": {}, **measurement.values, **predicted}
+    sides = (None, None) if prediction is None else (prediction.accuracy(answered), prediction.exact(answered))
+    return {"intervals": {}, **measurement.values, "accuracy_predicted": sides[0], "exact_predicted": sides[1]}

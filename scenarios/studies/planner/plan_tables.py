@@ -7,11 +7,10 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from coordinator.protocol.custom import UNCHECKED
-from scenarios.show.tables import OPEN, SAFE, failing, name_of, trust_of
+from scenarios.show.tables import OPEN, SAFE, failing, name_of, number, remark, titled, trust_of
 from scenarios.studies.planner.plan import EMULATED, SIMULATED, TOO_MANY, DesignPlan, in_words
 from scenarios.theory.emulated_runs import MOST_USERS
 
@@ -25,8 +24,8 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     """Print a plan: every design's need, the lower bounds, what it holds for (and not), and the recommendation."""
     needed = "users" if made.users_here is None else "users needed"
     here = "" if made.users_here is None else f"\nright and all right: with {_count(made.users_here)} users"
-    table = Table("design, decoder", needed, "epsilon", "right", "all right")
-    table.title, table.title_justify, table.box, table.pad_edge = Text(title + here), "left", box.SIMPLE_HEAD, False
+    columns = ("design, decoder", needed, "epsilon", "right", "all right")
+    table = titled(title + here, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     table.columns[0].overflow = "fold"
     for column in table.columns[1:]:
         column.no_wrap = True
@@ -35,7 +34,7 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
         heading = f"{trust.replace(SAFE, 'local')}, no noise" if noiseless and trust != OPEN else trust
         table.add_row(Text(f"{heading}:", style="italic"))
         for row in rows:
-            numbers = [_users(row), _epsilon(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
+            numbers = [_users(row), number(row["epsilon"]), _share(row["accuracy"]), _share(row["exact"])]
             how = next((f" ({word})" for word in (SIMULATED, EMULATED) if row.get(word)), "")
             table.add_row(Padding(Text(f"{name_of(row)}{how}"), (0, 0, 0, 2)), *map(Text, numbers))
     console.print(table)
@@ -44,16 +43,14 @@ def show_plan(console: Console, made: DesignPlan, title: str, not_for: str | Non
     notes = dict.fromkeys(row["note"] for row in made.rows if row["note"] and row["note"] != TOO_MANY)
     lines = [note if note.startswith(SIMULATED) else f"{_short(note)}: {note}" for note in notes]
     allowed = failing(made.failure, made.mistakes)
-    lines = [*lines, f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}", recommendation(made)]
-    for row in made.rows:
-        if row.get("channel") == UNCHECKED:
-            lines.insert(-1, f"{UNCHECKED}: that {name_of(row)} protects all a device holds; it is never recommended")
+    lines.append(f"users that any epsilon-LDP learner needs {allowed}: {', '.join(bounds)}")
+    unchecked = [name_of(row) for row in made.rows if row.get("channel") == UNCHECKED]
+    lines += [f"{UNCHECKED}: that {name} protects all a device holds; it is never recommended" for name in unchecked]
     if made.sufficient:
-        told_enough = f"to fail with probability {made.failure:g} at most"
-        lines.insert(-1, f"enough for MaxSense {told_enough}, by Theorem 15: {_count(made.sufficient)} users")
-    lines.insert(-1, f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}")
-    for line in [*lines, *([f"why: {made.why}"] if made.why else [])]:
-        console.print(Text(line))
+        enough = f"to fail with probability {made.failure:g} at most, by Theorem 15: {_count(made.sufficient)} users"
+        lines.append(f"enough for MaxSense {enough}")
+    holds = f"holds for {in_words(made.world)}{'; ' * bool(not_for)}{not_for or ''}"
+    remark(console, *lines, holds, recommendation(made), *([f"why: {made.why}"] if made.why else []))
 
 
 def recommendation(made: DesignPlan) -> str:
@@ -61,7 +58,7 @@ def recommendation(made: DesignPlan) -> str:
     if made.best is None:
         return f"no design that protects all that a device holds reaches {made.target.words}"
     best = made.best
-    sentence = f"{_count(best['users'])} users at epsilon {_epsilon(best['epsilon'])} for {made.target.words}"
+    sentence = f"{_count(best['users'])} users at epsilon {number(best['epsilon'])} for {made.target.words}"
     if made.users_here is not None and best["accuracy"] is not None:
         sentence += f"; {_count(made.users_here)} users put {_share(best['accuracy'])} of the items right"
     return f"recommended: {name_of(best)}: {sentence}"
@@ -79,8 +76,7 @@ def show_cost(console: Console, cost: Mapping[str, Any]) -> None:
 
 def show_check(console: Console, check: Mapping[str, Any]) -> None:
     """Print predicted beside measured."""
-    table = Table("checked", "predicted", "measured", "95 % interval", title=Text("the plan's own check"))
-    table.title_justify = "left"
+    table = titled("the plan's own check", "checked", "predicted", "measured", "95 % interval")
     for name, words in (("accuracy", "items right"), ("exact", "all items right")):
         low, high = check["intervals"].get(name, [None, None])
         reach = "" if low is None else f"[{low:.4f}, {high:.4f}]"
@@ -91,16 +87,16 @@ def show_check(console: Console, check: Mapping[str, Any]) -> None:
 def show_learnable(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what a file's users could let a server learn."""
     if not rows:
-        console.print(Text(NOTHING_LEARNABLE))
+        remark(console, NOTHING_LEARNABLE)
         return
-    table = Table("epsilon", "best design", "right with these users", "users for 99 % right")
+    columns = ("epsilon", "best design", "right with these users", "users for 99 % right")
+    table = titled("what could be learned (two clusters by share of likes)", *columns)
     table.columns[3].no_wrap = True
-    table.title, table.title_justify = Text("what could be learned (two clusters by share of likes)"), "left"
     for row in rows:
         design = "none" if row["design"] is None else name_of(row)
         table.add_row(str(row["epsilon"]), Text(design), _share(row["accuracy"]), _users(row))
     console.print(table)
-    console.print(Text(f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}"))
+    remark(console, f"holds for {rows[0]['holds_for']}; {rows[0]['not_for']}")
 
 
 def _users(row: Mapping[str, Any]) -> str:
@@ -122,10 +118,6 @@ def _short(note: str) -> str:
     if note == TOO_MANY:
         return f"> {MOST_USERS:.0e}"
     return note.split(" ", 1)[0] if note.startswith("blind") else "not here" if note else ""
-
-
-def _epsilon(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.4g}"
 
 
 def _share(value: float | bool | None) -> str:

@@ -33,18 +33,10 @@ NOT_THE_FILE = (
 EPSILONS = (1, 2, 4, 8)  # at which `blindrec data` says what is learnable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """A file's shape."""
-
-    world: Scenario  # Items, median number of rated items, and a fitted block model with one user class
-    users: int  # The file's users
-
-
 def shape_of(
     table: RatingTable, *, like_from: float | None = None, clusters: int = 2, epsilon: Any = 1, theta: float = 1.0
-) -> Shape:
-    """Fit a block model to a table of ratings.
+) -> Scenario:
+    """Fit a block model with one user class to a table of ratings; everybody rates as many items as the median user.
 
     Items are sorted into clusters by their share of likes in one random half of the ratings; the clusters' ``like`` is
     their share of likes in the other half, so that luck that made the clusters does not count as taste.
@@ -66,9 +58,8 @@ def shape_of(
     sizes = np.bincount(cluster_of, minlength=clusters)
     other = np.bincount(cluster_of[table.items[~half]], minlength=clusters)
     if not sizes.all() or not other.all():
-        raise InputError(
-            f"{table.ratings} ratings of {items} items tell no {clusters} clusters; more ratings are needed"
-        )
+        few = f"{table.ratings} ratings of {items} items"
+        raise InputError(f"{few} tell no {clusters} clusters; more ratings are needed")
     taste = np.bincount(cluster_of[table.items[~half]], weights=likes[~half], minlength=clusters) / other
     values = {
         "items": items,
@@ -78,20 +69,19 @@ def shape_of(
         "epsilon": parse_epsilon(epsilon),
         "theta": theta,
     }
-    world = load_scenario(None, {**values, **any_design()})
-    return Shape(world=world, users=table.users)
+    return load_scenario(None, {**values, **any_design()})
 
 
-def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
-    """Return what could be learned from the file's users at each of `EPSILONS`: the best design's accuracy and need."""
-    counts = cluster_sizes(shape.world)
+def learnable(shape: Scenario, users: int, target: Target) -> list[dict[str, Any]]:
+    """Return what could be learned from a file's users at each of `EPSILONS`: the best design's accuracy and need."""
+    counts = cluster_sizes(shape)
     one_label, items = float(counts.max() / counts.sum()), int(counts.sum())
     names = ("design", "decoder", "agreement", "questions", "users", "accuracy")
-    about = {"users_here": shape.users, "holds_for": in_words(shape.world), "not_for": NOT_THE_FILE}
+    about = {"users_here": users, "holds_for": in_words(shape), "not_for": NOT_THE_FILE}
     rows = []
     for epsilon in EPSILONS:
-        world = shape.world.model_copy(update={"epsilon": parse_epsilon(epsilon)})
-        best = quick_best(world, target, users=shape.users) or {}
+        world = shape.model_copy(update={"epsilon": parse_epsilon(epsilon)})
+        best = quick_best(world, target, users=users) or {}
         accuracy = best.get("accuracy")
         if accuracy is None or accuracy > one_label + math.sqrt(accuracy * (1 - accuracy) / items):
             best_values = {name: best.get(name) for name in names}
@@ -102,14 +92,13 @@ def learnable(shape: Shape, target: Target) -> list[dict[str, Any]]:
 def learnable_of(table: RatingTable, like_from: float | None) -> list[dict[str, Any]]:
     """Return `learnable` of a table for 99 % of the items; empty where the table has no shape to plan from."""
     try:
-        return learnable(shape_of(table, like_from=like_from), Target(success=None, accuracy=0.99))
+        return learnable(shape_of(table, like_from=like_from), table.users, Target(success=None, accuracy=0.99))
     except InputError:
         return []
 
 
 _THEIRS = ("items", "rated", "like", "class_shares", "cluster_shares")  # settings that a file of ratings determines
-_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")
-"""Settings that say something about files of ratings alone."""
+_FILES = ("like_from", "duplicates", "bad_lines", "features", "worth")  # settings that are about files alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +134,8 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
     """Return the plan, and what `--json` prints of it."""
     if request.users is not None and request.users < 1:
         raise InputError(f"users is {request.users}; it must be at least 1")
-    file_options = {"columns": request.columns and ",".join(request.columns)} | {
-        name: getattr(request, name) for name in _FILES
-    }
+    file_options = {name: getattr(request, name) for name in _FILES}
+    file_options = {"columns": request.columns and ",".join(request.columns), **file_options}
     for name, value in file_options.items() if request.ratings is None else ():
         if value not in (None, "refuse"):
             raise InputError(f"{name} is {brief(value)}, which is about ratings files; give --ratings too")
@@ -158,9 +146,20 @@ def planned_for(request: PlanRequest) -> tuple[DesignPlan, dict[str, Any]]:
         world, users = load_scenario(None, {**_world(request, *_THEIRS), **any_design()}), request.users
         cluster_sizes(world)
     else:
-        world, users = _from_file(request.ratings, request)
+        for name in _THEIRS:
+            if (value := getattr(request, name)) is not None:
+                file = brief(str(request.ratings))
+                raise InputError(f"{name} is {value!r}, but {file} brings its own; give one of them")
+        table, like_from = read_for(request).table, like_bar(request.columns, request.like_from)
+        world, users = shape_of(table, like_from=like_from, **_world(request)), request.users or table.users
     made = plan(world, target, users=users, inverse=inverse, own=request.own)
-    _refuse_the_impossible(made)
+    local = {row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL}
+    if made.best is None and TOO_MANY in local:  # more users than anybody has
+        others = "; ".join(sorted(local - {TOO_MANY, ""}))
+        raise InputError(
+            f"{target.words} needs {TOO_MANY} with every design that protects all a device holds"
+            f"{f' ({others})' if others else ''}; raise epsilon or ask for less"
+        )
     return made, {**made.as_json(), "not_for": None if request.ratings is None else NOT_THE_FILE}
 
 
@@ -168,25 +167,3 @@ def _world(request: PlanRequest, *names: str) -> dict[str, Any]:
     """Return what was given of epsilon, settings, and these."""
     options = {name: getattr(request, name) for name in ("epsilon", *names)} | dict(request.settings)
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _from_file(file: Path, request: PlanRequest) -> tuple[Scenario, int]:
-    """Return the world and the users of a file's shape."""
-    for name in _THEIRS:
-        if (value := getattr(request, name)) is not None:
-            raise InputError(f"{name} is {value!r}, but {brief(str(file))} brings its own; give one of them")
-    table = read_for(request).table
-    shape = shape_of(table, like_from=like_bar(request.columns, request.like_from), **_world(request))
-    return shape.world, request.users or shape.users
-
-
-def _refuse_the_impossible(made: DesignPlan) -> None:
-    """Stop a plan in which every design that protects all a device holds needs more users than anybody has."""
-    local = [row["note"] for row in made.rows if row["private"] and row["trust_model"] == TRUST_LOCAL]
-    if made.best is None and TOO_MANY in local:
-        others = sorted({note for note in local if note and note != TOO_MANY})
-        remedies = f" ({'; '.join(others)})" if others else ""
-        raise InputError(
-            f"{made.target.words} needs {TOO_MANY} with every design that protects all a device holds{remedies}; raise "
-            "epsilon or ask for less"
-        )

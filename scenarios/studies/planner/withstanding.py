@@ -5,7 +5,7 @@ of signals. Small pools of sign sensing cost users, and let each liar move less.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,17 +14,15 @@ import numpy as np
 import scipy
 from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from scipy.special import ndtr
 
 from coordinator.protocol.budget import as_json, parse_epsilon
 from coordinator.protocol.errors import InputError
 from coordinator.server.moments.sign_moments import sign_contrast
 from scenarios.config.scenario import Scenario
-from scenarios.show.tables import name_of
+from scenarios.show.tables import name_of, remark, titled
 from scenarios.studies.planner.least_users import Candidate, Target, candidates
-from scenarios.studies.planner.plan import DesignPlan, as_float_or_inf
+from scenarios.studies.planner.plan import DesignPlan
 from scenarios.theory.emulated_runs import MOST_USERS
 from scenarios.theory.liars import Influence, influence_of, universal_limit
 
@@ -38,12 +36,12 @@ def withstanding(made: DesignPlan, share: float, own: Mapping[str, Any] | None =
     check_share(share)
     compared = zip(candidates(made.world, own), made.rows, strict=True)
     able = [(one, row) for one, row in compared if one.protects_all and row["users"] and row["epsilon"] is not None]
-    most = max((row["epsilon"] for _, row in able), key=as_float_or_inf, default=as_json(made.world.epsilon))
+    most = max((row["epsilon"] for _, row in able), key=float, default=as_json(made.world.epsilon))
     limit = universal_limit(made.world.complete().model_copy(update={"epsilon": parse_epsilon(most)}))
     if able and made.target.success is not None and share >= limit:
         raise InputError(
             f"malicious is {share:g}; from {limit:.4g} on liars turn an item round at epsilon "
-            f"{as_float_or_inf(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
+            f"{float(most):.4g}, whatever is asked and computed: f / (1 - f) = tanh(epsilon / 2) (w / N) "
             "gap; raise epsilon, or let an accuracy be enough"
         )
     rows = [changed_row for one, row in able for changed_row in _rows(one, row, made.target, share)]
@@ -79,44 +77,40 @@ def _theta(scenario: Scenario) -> float | None:
     return float(scenario.value("theta")) if senses else None
 
 
-def _sensed(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
-    """Return other theta of a design that senses items, how many times as many users they cost, and their liars.
+Variant = tuple[dict[str, Any], float, Influence]  # What it changes, how many times as many users, and its liars
+
+
+def _sensed(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+    """Yield other theta of a design that senses items, how many times as many users they cost, and their liars.
 
     Users count by the square of what an answer's noise is to the gap. Where fewer items are sensed an answer is less
     often about several liked ones at once: it costs users, and a liar moves less of the gap.
     """
-    theta, variants = _theta(scenario), list[tuple[dict[str, Any], float, Influence]]()
-    if theta is None:
-        return []
+    if (theta := _theta(scenario)) is None:
+        return
     questions = scenario.value("questions")
     most = (scenario.rated or 1) / (questions if isinstance(questions, int) else 1)  # the sets must not overlap
     for other in (one for one in THETAS if one != theta and one < most):
         settings = scenario.settings.model_copy(update={"theta": other})
         changed = influence_of(scenario.model_copy(update={"settings": settings}))
         assert changed is not None  # as at its own theta
-        cost = (changed.noise / influence.noise) ** 2
-        variants.append(({"theta": other}, cost, changed))
-    return variants
+        yield {"theta": other}, (changed.noise / influence.noise) ** 2, changed
 
 
-def _pooled(scenario: Scenario, influence: Influence) -> list[tuple[dict[str, Any], float, Influence]]:
-    """Return pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
+def _pooled(scenario: Scenario, influence: Influence) -> Iterator[Variant]:
+    """Yield pools' sizes, if there are any, how many times as many users they cost, and what liars do to them.
 
     An answer about a pool of M items has the contrast c(M), and each of the ceil(N/M) pools its share of the users.
     """
     items = scenario.items or 1
     if scenario.design != "sign" or scenario.value("vectors") != 1:
-        return [({}, 1.0, influence)]
-    variants = []
+        yield {}, 1.0, influence
+        return
     for size in sorted({-(-items // many) for many in POOLS if many <= items}, reverse=True):
         rise, pools = _contrast(scenario, size) / _contrast(scenario, items), -(-items // size)
-        pooled = Influence(
-            levels=influence.levels * rise,
-            deviation=influence.deviation * math.sqrt(pools),
-            shift=partial(_met, influence, items, size),
-        )
-        variants.append(({"pool_size": size}, pools / rise**2, pooled))
-    return variants
+        levels, deviation = influence.levels * rise, influence.deviation * math.sqrt(pools)
+        pooled = Influence(levels=levels, deviation=deviation, shift=partial(_met, influence, items, size))
+        yield {"pool_size": size}, pools / rise**2, pooled
 
 
 def _met(influence: Influence, items: int, size: int, promoted: int) -> float:
@@ -165,25 +159,19 @@ def _needed(
 
 def show_withstanding(console: Console, result: Mapping[str, Any]) -> None:
     """Print a table of what designs need with liars."""
-    table = Table(
-        "design", "pool", "theta", "users, honest", "users", "tips an item", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    table.title, table.title_justify = Text(f"with a share of {result['malicious']:g} of liars"), "left"
+    columns = ("design", "pool", "theta", "users, honest", "users", "tips an item")
+    title = f"with a share of {result['malicious']:g} of liars"
+    table = titled(title, *columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in result["designs"]:
-        cells = [f"{row['users']:,}" if row["users"] else "none", _share(row["tipping_share"])]
-        shape = [str(row["pool_size"]), "" if row["theta"] is None else f"{row['theta']:g}"]
-        table.add_row(row["design"], *shape, f"{row['users_honest']:,}", *cells)
+        theta = "" if row["theta"] is None else f"{row['theta']:g}"
+        share = "" if row["tipping_share"] is None else f"{row['tipping_share']:.3g}"
+        users = f"{row['users']:,}" if row["users"] else "none"
+        table.add_row(row["design"], str(row["pool_size"]), theta, f"{row['users_honest']:,}", users, share)
     console.print(table)
-    best = result["recommended"]
-    theta = "" if best is None or best["theta"] is None else f" at theta {best['theta']:g}"
     advice = "none is enough"
-    if best:
-        epsilon = f" at epsilon {as_float_or_inf(best['epsilon']):.4g}"
+    if best := result["recommended"]:
+        theta = "" if best["theta"] is None else f" at theta {best['theta']:g}"
+        epsilon = f" at epsilon {float(best['epsilon']):.4g}"
         advice = f"{best['design']} in pools of {best['pool_size']}{theta}: {best['users']:,} users{epsilon}"
-    limit = f"of any mechanism at epsilon {as_float_or_inf(result['epsilon']):.4g}: liars tip an item from"
-    for line in (f"{limit} {result['tipping_limit']:.4g} on", f"with liars: {advice}"):
-        console.print(Text(line))
-
-
-def _share(share: float | None) -> str:
-    return "" if share is None else f"{share:.3g}"
+    limit = f"of any mechanism at epsilon {float(result['epsilon']):.4g}: liars tip an item from"
+    remark(console, f"{limit} {result['tipping_limit']:.4g} on", f"with liars: {advice}")

@@ -32,13 +32,13 @@ from scenarios.studies.scrutiny.release_laws import (
     answers,
     keys_of,
     patterns_of,
+    sample_attack,
 )
-from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Detectable, Event, Power
+from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Event, Power
 
-FIT, CHOOSE, MEASURE = 0, 1, 2
-"""What a play is for: a quarter orders what is seen, a quarter chooses the event, a half measures it."""
+FIT, CHOOSE, MEASURE = 0, 1, 2  # what a play is for: to order what is seen, to choose the event, or to measure it
 CUTS = 256  # thresholds that are tried for each score
-FEWEST = 12  # what was seen less often says nothing
+SCARCE = 12  # what was seen less often says nothing
 MOST_LEARNED, WIDE = 20_000, 64  # plays that are learned from, and columns of which a tree is still fitted
 FINDS = 0.9  # probability with which leaks of the size that an audit states are found
 SHARES = (1.0, 0.2, 0.01)  # shares of the answers for which it states that size
@@ -47,7 +47,7 @@ MARGIN = 0.01  # a later look is preferred to an earlier, simpler one if it prom
 
 
 def parts_of(plays: int, coins: np.random.Generator) -> Ints:
-    """Return what each play is for, drawn by chance so that it goes with no address."""
+    """Return what each play is for, drawn by chance so that it goes with no address: half of them measure."""
     return coins.choice([FIT, CHOOSE, MEASURE], plays, p=[0.25, 0.25, 0.5])
 
 
@@ -114,8 +114,7 @@ def power_of(attacks: Sequence[AttackResult], doubt: float) -> Power | None:
     if best.claimed is None or not best.hits + best.misses:
         return None
     rate = (best.hits + best.misses) / best.plays
-    sizes = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
-    leaks = tuple(Detectable(share=share, epsilon=size) for share, size in sizes.items())
+    leaks = {share: smallest_leak(best.claimed, rate, best.plays, doubt, share) for share in SHARES}
     return Power(probability=FINDS, attack=best.name, claimed=best.claimed, leaks=leaks)
 
 
@@ -163,9 +162,7 @@ def _cuts(scores: Floats) -> Floats:
     values = np.unique(scores)
     if values.size <= CUTS:
         return values
-    ranks = np.unique(
-        np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
-    )
+    ranks = np.concatenate([np.geomspace(1, scores.size, CUTS), np.linspace(1, scores.size, CUTS)]).astype(int)
     cuts: Floats = np.unique(np.sort(scores)[-ranks])
     return cuts
 
@@ -173,13 +170,13 @@ def _cuts(scores: Floats) -> Floats:
 def frequency_scores(keys: Ints, secret: Bools, parts: Ints) -> Floats:
     """Return for every play the log-ratio of how often its key was seen with a and with b among the plays of `FIT`.
 
-    What was seen less than `FEWEST` times says nothing: 0.
+    What was seen less than `SCARCE` times says nothing: 0.
     """
     place, fit = pd.factorize(keys)[0], parts == FIT
     size = int(place.max(initial=0)) + 1
     ours, theirs = (np.bincount(place[fit & one], minlength=size) for one in (secret, ~secret))
     ratios = np.log(ours + 0.5) - np.log(theirs + 0.5)
-    ratios[ours + theirs < FEWEST] = 0.0
+    ratios[ours + theirs < SCARCE] = 0.0
     scores: Floats = ratios[place]
     return scores
 
@@ -320,6 +317,8 @@ MOST_PAIRS = 4  # pairs of inputs that one attack uses; a device's own pair depe
 SEARCHED = 1 << 18  # the largest number of releases that a search inspects
 SEARCHING = derive(0, "devices that are searched")
 """The secret of these devices: their noise is not that of the devices on which an attack is measured."""
+FEWEST = 1000  # releases that an attack looks at
+MOST_HELD = 1 << 24  # bits of releases and sketches in memory at once: of long ones there are fewer
 CHUNK, MOST_CHUNKS = 8, 8  # bits of a long release that are inspected together, and the largest number of such chunks
 FAR = 15  # differing bits are counted up to here where they are compared
 
@@ -335,6 +334,18 @@ class AttackPlan:
     _: KW_ONLY
     fitted: bool = True  # whether each device gets the pair of inputs that the channel tells apart best there
     company: bool = False  # whether the attacker knows the inputs of the devices around the victim
+
+
+def attack(plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator) -> AttackResult:
+    """Make an attack, and return what the event shows that it counts."""
+    sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
+    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
+    devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
+    sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
+    parts = parts_of(sample.victims.size, coins)
+    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
+    new = len({law.query.id for law in plan.laws})
+    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
 
 
 def attack_plans(
@@ -363,13 +374,7 @@ def attack_plans(
 
 
 def variant_plans(
-    kind: str,
-    laws: tuple[ClaimedLaw, ...],
-    size: Size,
-    *,
-    after: ClaimedLaw,
-    releases: int,
-    coins: np.random.Generator,
+    kind: str, laws: tuple[ClaimedLaw, ...], size: Size, *, after: ClaimedLaw, releases: int, coins: np.random.Generator
 ) -> Iterator[AttackPlan]:
     """Yield the attacks on another kind of query, as that about some items only: alone, and after a run's first one."""
     first, words, rows = laws[0], kind.replace("pool=some", "about some items only"), inputs(size, coins)
@@ -378,18 +383,13 @@ def variant_plans(
     unlike = _most_unlike(first, rows, pairs, releases=releases, coins=coins)
     # What a round about all items has in common with one about some of them shows where only the latter's rating
     # differs: of two inputs that differ in both, equal noise tells nothing.
-    single = pairs[[_differ_in_one(rows[one], rows[other]) for one, other in pairs.tolist()]]
+    differing = [{item for item, _ in {*rows[one]} ^ {*rows[other]}} for one, other in pairs.tolist()]
+    single = pairs[[len(items) == 1 for items in differing]]
     alone = _most_unlike(first, rows, single, releases=releases, coins=coins) if len(single) else unlike
     yield AttackPlan(f"worst {kind}", f"the worst inputs, {words}", worst, (first,))
     yield AttackPlan(f"searched {kind}", f"inputs found by search, {words}", unlike, (first,), fitted=False)
     meaning = f"inputs that differ in one rating, found by search, in {len(laws)} rounds, from the second on {words}"
     yield AttackPlan(f"rounds {kind}", meaning, alone, (after, *laws[1:]), fitted=False)
-
-
-def _differ_in_one(one: Rated, other: Rated) -> bool:
-    """Return whether two inputs differ in what they say of a single item."""
-    ours, theirs = dict(one), dict(other)
-    return sum(ours.get(item) != theirs.get(item) for item in ours.keys() | theirs.keys()) == 1
 
 
 def _worst(law: ClaimedLaw, rows: list[Rated], pairs: Ints) -> Neighbours:
@@ -533,12 +533,10 @@ def _chunks(sample: AttackSample) -> dict[str, Ints]:
     if width <= CHUNK:
         return {}
     starts = sorted({*range(0, width, CHUNK)} - {*range(ends, width - ends, CHUNK)})
-    pair = sample.pair[victims]
+    parts = {start: patterns_of(first.answers.bits[victims, start : start + CHUNK]) for start in starts}
     return {
-        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack(
-            [patterns_of(first.answers.bits[victims, start : start + CHUNK]), pair], axis=1
-        )
-        for start in starts
+        f"bits {start} to {min(start + CHUNK, width) - 1}": np.stack([part, sample.pair[victims]], axis=1)
+        for start, part in parts.items()
     }
 
 

@@ -8,29 +8,18 @@ import numpy as np
 
 from coordinator.protocol import second_order_mechanisms
 from coordinator.protocol.budget import Epsilon, parse_epsilon
-from coordinator.protocol.channels import DUST, ROUNDED, Likelihood, LogRatio
+from coordinator.protocol.channels import DUST, ROUNDED, Likelihood
 from coordinator.protocol.checked import MOST_ITEMS, require_whole
 from coordinator.protocol.custom import Mechanism
 from coordinator.protocol.errors import InputError
 from scenarios.config.mechanism_settings import designs as local_mechanisms
-from scenarios.studies.scrutiny.attacks import (
-    AttackPlan,
-    attack_of,
-    attack_plans,
-    attack_scores,
-    best_event,
-    parts_of,
-    power_of,
-    second_order_audit,
-    variant_plans,
-)
-from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, stored, subjects
-from scenarios.studies.scrutiny.release_laws import ClaimedLaw, sample_attack
-from scenarios.studies.scrutiny.verdicts import AttackResult, Audit, Failed
+from scenarios.studies.scrutiny.attacks import FEWEST, attack, attack_plans, power_of, second_order_audit, variant_plans
+from scenarios.studies.scrutiny.mechanism import TINY, Choice, MechanismUnderTest, Size, inputs, subjects
+from scenarios.studies.scrutiny.release_laws import ClaimedLaw
+from scenarios.studies.scrutiny.verdicts import Audit, Failed
 
 RELEASES, ROUNDS, CONFIDENCE = 1_000_000, 4, 0.999
-FEWEST, MOST = 1000, 1 << 24  # releases that an attack may look at
-MOST_HELD = 1 << 24  # bits of releases and sketches in memory at once: of long ones there are fewer
+MOST = 1 << 24  # releases that an attack may look at
 
 
 def local_audit(
@@ -50,39 +39,21 @@ def local_audit(
         kind = subject.label.removeprefix(main.label).strip()
         plans += variant_plans(kind, variant, size, after=first, releases=releases, coins=coins)
     each = doubt / len(plans)
-    attacks = tuple(_attack(plan, releases, claimed, each, coins) for plan in plans)
+    attacks = tuple(attack(plan, releases, claimed, each, coins) for plan in plans)
     every, rows = [law for variant in laws for law in variant], inputs(size, coins)
+    ratios = [ratio for law in every if (ratio := law.log_ratio(rows)) is not None]
     likelihood = isinstance(first.channel, Likelihood) and claimed is not None
     return Audit(
         design=main.label,
         guarantee=main.public.promise,
         epsilon=claimed,
-        log_ratio=_largest([law.log_ratio(rows) for law in every]),
+        log_ratio=max(ratios, key=float) if len(ratios) == len(every) else None,  # None where one is unknown
         confidence=1 - doubt,
         attacks=attacks,
         power=power_of(attacks, each),
         dust=ROUNDED + DUST * claimed if likelihood and claimed is not None else Fraction(0),
         refused=next((law.refusal for law in every if law.refusal), ""),
     )
-
-
-def _largest(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
-    """Return the largest log-ratio; None where one is unknown."""
-    finite_ratios = [one for one in ratios if one is not None]
-    return max(finite_ratios, key=float) if len(finite_ratios) == len(ratios) else None
-
-
-def _attack(
-    plan: AttackPlan, releases: int, claimed: Epsilon, doubt: float, coins: np.random.Generator
-) -> AttackResult:
-    sketches = [law.sketch(stored([()], [0], law.query.items))[0] for law in plan.laws]
-    width = max(*(one.shape[1] for one in sketches), *(law.query.bits for law in plan.laws))
-    devices = max(FEWEST, min(releases // len(plan.laws), MOST_HELD // (width * len(plan.laws))))
-    sample = sample_attack(plan.laws, plan.neighbours, devices, coins, fitted=plan.fitted, company=plan.company)
-    parts = parts_of(sample.victims.size, coins)
-    event = best_event(attack_scores(sample, parts), sample.secret[sample.victims], parts, doubt)
-    new = len({law.query.id for law in plan.laws})
-    return attack_of(event, name=plan.name, meaning=plan.meaning, times=new, claimed=claimed)
 
 
 def audit(

@@ -3,13 +3,13 @@
 import hashlib
 import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import groupby, product
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from scenarios.config.mechanism_settings import designs as local_mechanisms
 from scenarios.config.run_spec import RunSpec
 from scenarios.config.scenario import Scenario
 from scenarios.data.metrics import clustering_scores
-from scenarios.families.main.run import MainResult, run
+from scenarios.families.main.run import run
 from scenarios.studies.scrutiny.mechanism import (
     MIDDLE,
     PLAIN,
@@ -46,7 +46,6 @@ from scenarios.studies.scrutiny.mechanism import (
     TINY,
     Choice,
     MechanismUnderTest,
-    Rated,
     Size,
     coins_of,
     every_rating,
@@ -67,8 +66,7 @@ from scenarios.theory.predictors import predictor
 
 EPSILON = Fraction(2)
 RUNS, ITEMS = 20, 40
-RUNS_FALSE_ALARM = 1e-5
-"""Probability that `prediction`, or `estimates`, fails a mechanism that keeps what it says, by Student's law."""
+RUNS_FALSE_ALARM = 1e-5  # with which `prediction`, or `estimates`, fails who keeps what it says, by Student's law
 SLACK = 0.01  # predictions are right to first order in 1/N: a hundredth of the items
 AIM = 0.85  # share of items right at which predictions are looked at, where users matter most
 ENOUGH = 1 << 14  # users that are as good as any number of them, where a prediction does not depend on it
@@ -101,9 +99,12 @@ def prediction(subject: MechanismUnderTest) -> str:
     if subject.scenario is None:
         raise Unchecked("only whole catalogues are predicted")
     users, share, faint = _prediction_of(subject.scenario)
-    runs = (run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1)) for seed in range(RUNS))
-    right = np.array([_right(one) for one in runs])
-    measured, radius = _student(right, RUNS_FALSE_ALARM)
+    right = []
+    for seed in range(RUNS):
+        result = run(subject.scenario(_size(users), EPSILON, seed=seed), InProcess(1))
+        assert result.population.truth is not None  # a block model
+        right.append(clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy)
+    measured, radius = _student(np.array(right), RUNS_FALSE_ALARM)
     radius += SLACK
     if faint and measured < AIM:
         raise Unchecked(f"{users} users: {measured:.3f} right, {share:.3f} predicted; both are too few to compare")
@@ -118,12 +119,6 @@ def _student(values: Floats, doubt: float) -> tuple[float, float]:
 
     reach = float(t.isf(doubt / 2, values.size - 1)) / math.sqrt(values.size)
     return float(values.mean()), reach * float(values.std(ddof=1))
-
-
-def _right(result: MainResult) -> float:
-    """Return the share of items that a run put right."""
-    assert result.population.truth is not None  # a block model
-    return clustering_scores(result.outcome.model.cluster, result.population.truth).accuracy
 
 
 def _prediction_of(scenario: Callable[..., Scenario]) -> tuple[int, float, bool]:
@@ -209,7 +204,6 @@ DRAWN = 200  # ratings that are drawn in the middle world, where they cannot be 
 SAMPLED, PARTS = 1 << 20, 3  # devices whose releases of one private sketch are counted, and sketches that are released
 FALSE_ALARM = 1e-6  # probability that `sampler` fails a mechanism that follows its channel
 HUGE = 1e300
-T = TypeVar("T")
 
 
 def all_devices() -> StoredRatings:
@@ -218,26 +212,20 @@ def all_devices() -> StoredRatings:
     return stored(rows, range(len(rows)), TINY.items)
 
 
-def digest_of(releases: list[Release]) -> str:
-    """Return a digest of who answered, of the bits and of what they are about, device by device."""
-    hashed = hashlib.sha256()
-    for release in sorted(releases, key=lambda one: one.first):
-        pairs = release.public_pairs()
-        columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
-        hashed.update(np.column_stack(columns).astype("<i4").tobytes())
-    return hashed.hexdigest()
-
-
 def layouts(subject: MechanismUnderTest) -> str:
     """Check that one device an actor, blocks and threads release the same, and that the next round has other coins."""
     ratings, absence = all_devices(), Absence(dropout=0.2)
 
     def digest(query: Query, size: int, threads: int) -> str:
-        blocks = cut(0, ratings.users, size)
+        blocks, hashed = cut(0, ratings.users, size), hashlib.sha256()
         cohorts = [Cohort(ratings, SECRET, first, stop, None, absence=absence) for first, stop in blocks]
         with ThreadPoolExecutor(threads) as pool:
-            releases = pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts))
-            return digest_of(list(releases))
+            releases = list(pool.map(lambda one: one.answer(query, one.first, one.stop), reversed(cohorts)))
+        for release in sorted(releases, key=lambda one: one.first):  # who answered, the bits and what they are about
+            pairs = release.public_pairs()
+            columns = [release.answered_mask(), release.unpacked(), *([] if pairs is None else [pairs])]
+            hashed.update(np.column_stack(columns).astype("<i4").tobytes())
+        return hashed.hexdigest()
 
     wholes = []
     for number in (0, 1):
@@ -305,9 +293,9 @@ def log_ratio(subject: MechanismUnderTest) -> str:
         if reached < enough:
             reached = max(reached, _in_the_middle(subject, epsilon, enough))
         if reached < enough:
-            raise Failed(f"{at} is not spent: no two sketches are more than {_nats(reached):.9g} apart")
+            raise Failed(f"{at} is not spent: no two sketches are more than {float(LogRatio.of(reached)):.9g} apart")
         if first:
-            figures.append(f"{_nats(reached):.9g} of {as_float(epsilon):g}")
+            figures.append(f"{float(LogRatio.of(reached)):.9g} of {as_float(epsilon):g}")
     return f"largest {', '.join(figures)}"
 
 
@@ -365,10 +353,6 @@ def _states(channel: AnyChannel, largest: LogRatio) -> bool:
     return stated is None or (ratio is not None and ratio <= stated)
 
 
-def _nats(ratio: Fraction) -> float:
-    return float(LogRatio.of(ratio))
-
-
 def sampler(subject: MechanismUnderTest) -> str:
     """Check that releases of one private sketch have the channel's probabilities, counted over a million devices.
 
@@ -381,9 +365,7 @@ def sampler(subject: MechanismUnderTest) -> str:
         for part, (number, seed) in enumerate(ROUNDS[:PARTS]):
             _, law = private_law(subject, TINY, epsilon, number, seed)
             bits = law.query.bits
-            arrays = {
-                sketch: array for of_device in law.sketches(every_rating(TINY)) for sketch, array in of_device.items()
-            }
+            arrays = {name: one for device in law.sketches(every_rating(TINY)) for name, one in device.items()}
             sketch = sorted(arrays)[part * (len(arrays) - 1) // (PARTS - 1)]
             chances = np.array([[float(one) for one in law.chances(arrays[sketch], law.streams(1)[0])]])
             counts = np.zeros(chances.shape, np.int64)
@@ -430,7 +412,12 @@ def silence(subject: MechanismUnderTest) -> str:
     query = subject.query(TINY, PLAIN)
     public = (lambda rated: tuple(item for item, _ in rated)) if subject.public.names_rated else (lambda _: ())
     for _, alike in groupby(every_rating(TINY), key=public):
-        silences = {_who(subject, query, rated) for rated in alike}
+        silences = set()
+        for rated in alike:
+            ratings = stored([rated], [0] * DEVICES, TINY.items)
+            _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
+            mask = np.ones(DEVICES, np.bool_) if able is None else able
+            silences.add((mask.tobytes(), b"" if pairs is None else pairs.tobytes()))
         if len(silences) > 1:
             raise Failed("devices that rated otherwise are silent, or answer about other items")
         if not subject.public.names_rated and silences != {(bytes([1]) * DEVICES, b"")}:
@@ -449,13 +436,6 @@ def merging(subject: MechanismUnderTest) -> str:
         if _values(merge(*parts)) != whole:
             raise Failed(f"blocks of {size} devices have another sum than one block of {ratings.users}")
     return f"{ratings.users} devices in one block, in two, by ten and one by one"
-
-
-def _who(subject: MechanismUnderTest, query: Query, rated: Rated) -> tuple[bytes, bytes]:
-    ratings = stored([rated], [0] * DEVICES, TINY.items)
-    _, able, pairs = subject.device.sketch(query, ratings, coins_of(query, 0, DEVICES))
-    mask = np.ones(DEVICES, np.bool_) if able is None else able
-    return mask.tobytes(), b"" if pairs is None else pairs.tobytes()
 
 
 def _values(statistic: Statistic) -> dict[str, object]:
@@ -507,12 +487,12 @@ def _no_queries(subject: MechanismUnderTest, query: Query) -> Iterator[tuple[str
         yield f"{width} bits an answer", alter(query, answer_bits=width)
     yield "a parameter too many", alter(query, parameters={**parameters, "more": 1.0})
     for name in parameters:
-        yield f"no {name}", alter(query, parameters=_without(parameters, name))
+        yield f"no {name}", alter(query, parameters={other: parameters[other] for other in parameters if other != name})
         for value in (math.nan, math.inf, "1"):
             yield f"{name} {value!r}", alter(query, parameters={**parameters, name: value})
     yield "an array too many", alter(query, arrays={**arrays, "more": np.arange(3)})
     for name in arrays:
-        yield f"no array {name}", alter(query, arrays=_without(arrays, name))
+        yield f"no array {name}", alter(query, arrays={other: arrays[other] for other in arrays if other != name})
     yield from _of_pools(public, query)
     for epsilon in () if public.private else (Fraction(1), Fraction(1, 10**9), Fraction(10**400)):
         yield "an epsilon, which it cannot keep,", alter(query, epsilon=epsilon)
@@ -528,10 +508,6 @@ def _of_pools(public: PublicHalf, query: Query) -> Iterator[tuple[str, Query]]:
     if not public.centred:
         pool = items if query.pool is None else query.pool
         yield "centres", alter(query, pool=query.pool, centres=np.zeros_like(pool))
-
-
-def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
-    return {other: value for other, value in values.items() if other != name}
 
 
 def _refuses(query: Query, ratings: StoredRatings) -> bool:

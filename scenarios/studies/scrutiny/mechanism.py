@@ -49,10 +49,8 @@ class Size(NamedTuple):
     users: int
 
 
-TINY = Size(items=5, rated=3, users=1000)
-"""So small that everything a device may have rated can be enumerated, up to ``rated`` items."""
-MIDDLE = Size(items=60, rated=20, users=1000)
-"""A larger world, in which random ratings reach cases that a tiny catalogue does not have."""
+TINY = Size(items=5, rated=3, users=1000)  # so small that everything a device may have rated can be enumerated
+MIDDLE = Size(items=60, rated=20, users=1000)  # random ratings reach cases that a tiny catalogue does not have
 RUN = Size(items=200, rated=20, users=1_000_000)  # the size of a typical run
 
 
@@ -143,12 +141,9 @@ def subjects(design: str | Mechanism, settings: Choice | None = None) -> list[Me
         variants = [one for one in choices(half) if not refusal(half, one)] if settings is None else [settings]
     plain = [subject_of(half, one) for one in variants]
     grouped = [subject_of(half, one, of=of) for one in variants for of in half.groups]
-    return plain + grouped + [subject_of(half, one, pooled=True) for one in variants if _pools(half, one)]
-
-
-def _pools(half: ServerHalf, choice: Choice) -> bool:
-    """Return whether a mechanism with these settings can ask about some items only."""
-    return set(POOLED) <= set(half.policies) and set(POOLED) <= set(half.policies_with(half.settings(**choice)))
+    able = variants if set(POOLED) <= set(half.policies) else []  # that can ask about some items only
+    pools = [one for one in able if set(POOLED) <= set(half.policies_with(half.settings(**one)))]
+    return plain + grouped + [subject_of(half, one, pooled=True) for one in pools]
 
 
 def refusal(half: ServerHalf, choice: Choice) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -63,10 +63,6 @@ class CheckRow:
     verdict: str  # held, failed or not checked
     told: str  # figures, the counter-example, or the reason why nothing was checked; one line
 
-    def as_json(self) -> dict[str, str]:
-        """Return the row by the names of its columns."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Conformance(Scrutiny):
@@ -88,7 +84,7 @@ class Conformance(Scrutiny):
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec check --json` writes."""
-        return {"held": self.held, "rows": [row.as_json() for row in self.rows]}
+        return {"held": self.held, "rows": [asdict(row) for row in self.rows]}
 
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(row.mechanism for row in self.rows))
@@ -135,46 +131,35 @@ class AttackResult(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Detectable:
-    """The smallest leak that an attack would find if it were in a share of the answers."""
-
-    share: float  # share of the answers that leak; their bits alone are distinguished better than is claimed
-    epsilon: float | None  # what they give away at least if it is found [nats]; None: none of any size is found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
     """An audit's power to find leaks, computed from its numbers of releases and attacks."""
 
     probability: float  # that a leak of the size that is stated is found; smaller ones are found less often
     attack: str  # the attack that it is computed for
     claimed: float  # what one release may cost [nats]
-    leaks: tuple[Detectable, ...]  # for several shares of the answers
+    # The smallest leak that is found if it is in a share of the answers, whose bits alone are distinguished better than
+    # is claimed: by that share what they give away at least [nats]; None: none of any size is found
+    leaks: Mapping[float, float | None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        leaks = [{"share": one.share, "epsilon": one.epsilon} for one in self.leaks]
+        leaks = [{"share": share, "epsilon": epsilon} for share, epsilon in self.leaks.items()]
         return {"probability": self.probability, "attack": self.attack, "leaks": leaks}
 
 
 def in_words(powers: Sequence[Power]) -> str:
     """Say which leaks audits find, and that smaller ones may pass; for several mechanisms the range of sizes."""
     parts = []
-    for leaks in zip(*(one.leaks for one in powers), strict=True):
-        sizes = [
-            math.inf if leak.epsilon is None else leak.epsilon / power.claimed - 1
-            for leak, power in zip(leaks, powers, strict=True)
-        ]
-        ends = list(dict.fromkeys("none" if math.isinf(one) else _percent(one) for one in (min(sizes), max(sizes))))
-        where = "every answer" if leaks[0].share == 1 else f"one answer in {1 / leaks[0].share:g}"
+    for share in powers[0].leaks:
+        leaks = [(one.leaks[share], one.claimed) for one in powers]
+        sizes = [math.inf if leak is None else leak / claimed - 1 for leak, claimed in leaks]
+        percents = (f"{float(f'{100 * one:.2g}'):g} %" for one in (min(sizes), max(sizes)))
+        ends = dict.fromkeys("none" if one == "inf %" else one for one in percents)
+        where = "every answer" if share == 1 else f"one answer in {1 / share:g}"
         parts.append(f"{' to '.join(ends)} in {where}")
     by = f"by attack {powers[0].attack}" if len(powers) == 1 else "by the mechanism"
     often = f"leaks are found with probability at least {powers[0].probability:g} from so much above the claim on"
     return f"{often} ({by}): {', '.join(parts)}; smaller ones may pass"
-
-
-def _percent(share: float) -> str:
-    return f"{float(f'{100 * share:.2g}'):g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,12 +237,11 @@ class Audit(Scrutiny):
 
     def as_json(self) -> dict[str, Any]:
         """Return what `blindrec audit --json` writes; infinity is the string ``"inf"``."""
-        exact: float | str | None = "inf" if self.exact == math.inf else self.exact
         return {
             "design": self.design,
             "guarantee": self.guarantee,
             "claimed": self.claimed,
-            "exact": exact,
+            "exact": "inf" if self.exact == math.inf else self.exact,
             "excess": "inf" if self.excess == math.inf else self.excess,
             "measured": self.measured,
             "confidence": self.confidence,

@@ -70,9 +70,8 @@ def test_means_and_shares() -> None:
     assert (low, high) == pytest.approx((5 - 4.302653 * error, 5 + 4.302653 * error))
     assert mean_interval([7.0]) == (7.0, None, None)
     for successes, count in ((0, 20), (18, 20), (20, 20)):
-        assert share_interval(successes, count)[1:] == pytest.approx(
-            clopper_pearson(successes, count, false_alarm=0.05)
-        )
+        ends = clopper_pearson(successes, count, false_alarm=0.05)
+        assert share_interval(successes, count)[1:] == pytest.approx(ends)
 
 
 def test_ratios_go_from_the_worst_case_to_the_best() -> None:

@@ -72,9 +72,7 @@ def test_what_is_null_or_absent_has_no_row() -> None:
 def test_means_come_with_their_intervals() -> None:
     shared = {"copies_max": 1, "person_epsilon": 1.0, "releases_sha256": ""}
     console, sheet = paper()
-    report.show(
-        console, mean_of(COLUMNS, [{**shared, "accuracy": accuracy} for accuracy in (0.5, 0.5, 0.5)]), "runs", COLUMNS
-    )
+    report.show(console, mean_of(COLUMNS, [{**shared, "accuracy": 0.5}] * 3), "runs", COLUMNS)
     assert row(sheet.getvalue(), "items right") == "0.5000  [0.5000, 0.5000]"
 
 
@@ -139,22 +137,16 @@ def simulated(console: Console) -> None:
 def described(console: Console) -> None:
     spread = dict.fromkeys(("min", "lower quartile", "median", "upper quartile", "max", "mean"), 1_234_567.25)
     report.show_description(console, {"users": 162_541, "ratings": 25_000_095, "ratings_per_user": spread}, "a file")
-    row: dict[str, object] = {
-        "design": "pairwise",
-        "agreement": "rated-equal",
-        "rated_items": "private",
-        "decoder": "posterior",
-    }
-    row |= {"accuracy": 0.98765, "holds_for": "a block model of 1,234,567 and 7,654,321 items", "not_for": "no file"}
+    row: dict[str, object] = {"design": "pairwise", "agreement": "rated-equal", "rated_items": "private"}
+    row |= {"decoder": "posterior", "accuracy": 0.98765, "not_for": "no file"}
+    row |= {"holds_for": "a block model of 1,234,567 and 7,654,321 items"}
     tables.show_learnable(console, [row | {"epsilon": one, "users": 852_295_483 * 10**one} for one in (1, 2, 4, 8)])
 
 
 def checked(console: Console) -> None:
     told = "release 0101010101 of sketch [0, 1, 0, 1] at epsilon 0.1: 0.12345 of 1048576 devices, says 0.23456" * 2
-    words = {"meaning": "m", "told": told}
-    rows = [
-        CheckRow(mechanism="oue:OUE odds=2.0", check=f"check {one}", verdict=one, **words) for one in (HELD, FAILED)
-    ]
+    words = {"mechanism": "oue:OUE odds=2.0", "meaning": "m", "told": told}
+    rows = [CheckRow(check=f"check {one}", verdict=one, **words) for one in (HELD, FAILED)]
     commands.show_conformance(console, Conformance((*rows, replace(rows[0], told=f"digest {'a' * 64}"))))
 
 

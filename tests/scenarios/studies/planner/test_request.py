@@ -15,7 +15,7 @@ from scenarios.data.datasets import RatingTable, read_ratings
 from scenarios.studies.planner.least_users import Target
 from scenarios.studies.planner.plan import in_words
 from scenarios.studies.planner.plan_tables import show_learnable
-from scenarios.studies.planner.request import EPSILONS, NOT_THE_FILE, Shape, learnable, learnable_of, shape_of
+from scenarios.studies.planner.request import EPSILONS, NOT_THE_FILE, learnable, learnable_of, shape_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 TARGET = Target(success=None, accuracy=0.99)
@@ -50,9 +50,8 @@ def drawn(likes: list[float], *, users: int, each: int, seed: int = 1) -> Rating
 
 def test_a_planted_block_model_comes_back() -> None:
     """4000 ratings: a cluster's share of likes has standard error 0.014 or less; 0.06 is four of them and more."""
-    shape = shape_of(drawn([0.8] * 6 + [0.3] * 14, users=500, each=8), like_from=1)
-    world = shape.world
-    assert (world.items, world.rated, shape.users) == (20, 8, 500)
+    world = shape_of(drawn([0.8] * 6 + [0.3] * 14, users=500, each=8), like_from=1)
+    assert (world.items, world.rated) == (20, 8)
     assert world.cluster_shares == pytest.approx((0.3, 0.7))
     assert world.like[0] == pytest.approx((0.8, 0.3), abs=0.06)
     assert len(world.like) == 1
@@ -64,17 +63,17 @@ def test_luck_is_no_taste() -> None:
     Measured in the other half, the difference has standard error 0.05: 0.2 is passed with probability below 1e-4.
     """
     for seed in range(5):
-        world = shape_of(drawn([0.5] * 40, users=50, each=8, seed=seed), like_from=1).world
+        world = shape_of(drawn([0.5] * 40, users=50, each=8, seed=seed), like_from=1)
         assert abs(world.like[0][0] - world.like[0][1]) < 0.2
 
 
 def test_the_median_user_counts() -> None:
     rows = [(user, item, float(item < 2)) for user in range(9) for item in range(4 if user < 5 else 2)]
-    assert shape_of(table_of(rows), like_from=1).world.rated == 4
+    assert shape_of(table_of(rows), like_from=1).rated == 4
 
 
 def test_epsilon_and_theta_are_taken_over() -> None:
-    world = shape_of(drawn([0.8] * 5 + [0.2] * 5, users=60, each=5), like_from=1, epsilon="1/2", theta=2.0).world
+    world = shape_of(drawn([0.8] * 5 + [0.2] * 5, users=60, each=5), like_from=1, epsilon="1/2", theta=2.0)
     assert (float(world.epsilon or 0), world.value("theta")) == (0.5, 2.0)
 
 
@@ -102,10 +101,10 @@ def test_what_could_be_learned(tmp_path: Path) -> None:
     """More epsilon, more items right and fewer users; 99 % are right where the file has the users, and only there."""
     table = read_ratings(write_movielens(tmp_path / "ratings.csv", planted_ratings(users=300, items=16, each=6)))
     shape = shape_of(table)
-    rows = learnable(shape, TARGET)
+    rows = learnable(shape, table.users, TARGET)
     assert tuple(row["epsilon"] for row in rows) == EPSILONS == (1, 2, 4, 8)
     assert {row["users_here"] for row in rows} == {300}
-    assert {row["holds_for"] for row in rows} == {in_words(shape.world)}
+    assert {row["holds_for"] for row in rows} == {in_words(shape)}
     assert {row["not_for"] for row in rows} == {NOT_THE_FILE}
     needs, shares = [row["users"] for row in rows], [row["accuracy"] for row in rows]
     assert needs == sorted(needs, reverse=True)
@@ -117,10 +116,9 @@ def test_what_is_no_better_than_one_label_is_left_out(monkeypatch: pytest.Monkey
     """As of a file with .64 of its items in one cluster: .64 at epsilon 1 and .50 at 8 tell nothing, .80 at 2 does."""
     world = Scenario.model_validate({"items": 100, "rated": 10, "cluster_shares": (0.64, 0.36), "like": ((0.9, 0.1),)})
     found = {1: 0.64, 2: 0.8, 4: 0.67, 8: 0.5}
-    monkeypatch.setattr(
-        "scenarios.studies.planner.request.quick_best", lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]}
-    )
-    [row] = learnable(Shape(world=world, users=600), TARGET)
+    best = "scenarios.studies.planner.request.quick_best"
+    monkeypatch.setattr(best, lambda of, *_, **__: {"accuracy": found[int(of.epsilon or 0)]})
+    [row] = learnable(world, 600, TARGET)
     assert (row["epsilon"], row["accuracy"], row["one_label"]) == (2, 0.8, 0.64)
     written = io.StringIO()
     show_learnable(Console(file=written, width=200), [])
