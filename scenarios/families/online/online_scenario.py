@@ -10,16 +10,13 @@ from pydantic import Field, model_validator
 from coordinator.protocol.ballots import MOST_OBJECTS
 from coordinator.protocol.budget import as_float
 from coordinator.server.online.recommenders import recommender_of, still_names
-from scenarios.config.files import ColumnNames, Exact, NamedPath, brief
+from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.settings import (
-    BAD_LINES,
-    COLUMNS,
-    DUPLICATES,
-    LIKE_FROM,
-    SEED,
     BadLines,
+    ColumnNames,
     Duplicates,
     ExperimentScenario,
+    LikeFrom,
     Seed,
     like_bar,
 )
@@ -72,14 +69,14 @@ class OnlineScenario(ExperimentScenario):
         description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "
         "and votes as the client likes before) [untargeted].",
     )
-    seed: Seed = Field(default=0, description=SEED)
+    seed: Seed = 0
     ratings: NamedPath | None = Field(
         default=None, description="A file of real ratings: its users vote, and clients are drawn among them."
     )
-    columns: ColumnNames = Field(default=None, description=COLUMNS)
-    duplicates: Duplicates | None = Field(default=None, description=DUPLICATES)
-    bad_lines: BadLines = Field(default="refuse", description=BAD_LINES)
-    like_from: float | None = Field(default=None, description=LIKE_FROM)
+    columns: ColumnNames = None
+    duplicates: Duplicates = None
+    bad_lines: BadLines = "refuse"
+    like_from: LikeFrom = None
     world: NamedPath | None = Field(default=None, description="A TOML file with one client's rounds.")
 
     @property
@@ -122,9 +119,8 @@ class OnlineScenario(ExperimentScenario):
         if self.ratings is not None and self.world is not None:
             paths = brief(str(self.world))[1:-1], brief(str(self.ratings))[1:-1]
             raise ValueError(f"world is {paths[0]}, but {paths[1]} brings its own; give one of them")
-        for name in ("columns", "duplicates", "bad_lines", "like_from") if self.ratings is None else ():
-            if getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, which is about ratings files; give --ratings too")
+        if self.ratings is None:
+            self.refuse_without_file("columns", "duplicates", "bad_lines", "like_from")
         for name in self.brought["ratings"] if self.ratings else self.brought["world"] if self.world else ():
             if name in self.model_fields_set and getattr(self, name) is not None:
                 raise ValueError(f"{name} is {getattr(self, name)}, but {self.ratings or self.world} brings its own")

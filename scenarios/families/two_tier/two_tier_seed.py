@@ -68,22 +68,19 @@ def peak_memory() -> Iterator[Peak]:
     """Watch memory meanwhile: resident of this process, and what its children hold beside what they share."""
     peak, stop = Peak(), threading.Event()
 
-    def look() -> None:
-        peak.megabytes = max(peak.megabytes, _held() / 1e6)
-
     def watch() -> None:
-        while not stop.wait(EVERY):
-            look()
+        over = False
+        while not over:  # the last look is taken when all is over
+            over = stop.wait(EVERY if peak.megabytes else 0)
+            peak.megabytes = max(peak.megabytes, _held() / 1e6)
 
     thread = threading.Thread(target=watch, daemon=True)
-    look()
     thread.start()
     try:
         yield peak
     finally:
         stop.set()
         thread.join()
-        look()
 
 
 def _held() -> int:
@@ -355,7 +352,8 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
     eigenvalue of ``Q_phi^T Q_phi``. Near 1 the rated items tell about all directions alike; infinite where some
     direction is not seen at all, as with fewer ratings than the rank.
     """
-    basis = _orthonormal(features)
+    columns = basis_of(features)
+    basis: Floats2 = np.linalg.qr(columns[:, np.abs(columns).sum(axis=0) > 0])[0]
     shares = np.full(starts.size - 1, np.inf)
     for device in range(starts.size - 1):
         seen = basis[items[starts[device] : starts[device + 1]]]
@@ -363,13 +361,6 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
         if smallest > 1e-12:
             shares[device] = len(seen) / (features.items * smallest)
     return shares
-
-
-def _orthonormal(features: ItemFeatures) -> Floats2:
-    columns = basis_of(features)
-    nonzero = columns[:, np.abs(columns).sum(axis=0) > 0]
-    orthonormal: Floats2 = np.linalg.qr(nonzero)[0]
-    return orthonormal
 
 
 ASKED = "private devices were asked"  # What progress counts
@@ -405,6 +396,4 @@ def table_of(scenario: TwoTier) -> RatingTable:
     return _read(TwoTier.model_validate({**what, "seed": scenario.seed if scenario.ratings is None else 0}))
 
 
-@lru_cache(maxsize=1)
-def _read(scenario: TwoTier) -> RatingTable:
-    return read_table(scenario)
+_read = lru_cache(maxsize=1)(read_table)

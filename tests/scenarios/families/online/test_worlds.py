@@ -13,6 +13,7 @@ from actors.voters import Client, PlantedVoters, VoterCohort
 from coordinator.protocol.errors import InputError
 from coordinator.server.online.recommenders import named_recommenders
 from scenarios.families.online.online_bounds import epsilon_proved
+from scenarios.families.online.online_run import build_world
 from scenarios.families.online.online_scenario import OnlineScenario
 from scenarios.families.online.online_worlds import (
     LEAST_ROUNDS,
@@ -27,7 +28,6 @@ from scenarios.families.online.online_worlds import (
     read_likes,
     read_votes,
     world_from_file,
-    world_of_ratings,
 )
 
 
@@ -113,7 +113,7 @@ def measure(**claims: object) -> ClientWorld:
         client=Client(0, LIKES), rounds=5, objects=3, diversity=0, radius=0, peer=np.zeros(6, np.bool_), name="she"
     )
     scenario = OnlineScenario.model_validate({"world": "w.toml", "objects": 3, **claims})
-    return measured(world, LIKES, FAR, scenario)
+    return measured(world, FAR, scenario)
 
 
 @pytest.mark.parametrize(("radius", "peers"), [(0, 1), (1, 3), (2, 4), (3, 6), (4, 6)])
@@ -322,7 +322,7 @@ def small_file(folder: Path) -> Path:
 
 def world_of_file(path: Path, **changes: Any) -> OnlineWorld:
     """The world of a file."""
-    return world_of_ratings(OnlineScenario.model_validate({"ratings": path, **changes}))
+    return build_world(OnlineScenario.model_validate({"ratings": path, **changes}))
 
 
 def client_of(path: Path, **changes: Any) -> ClientWorld:
