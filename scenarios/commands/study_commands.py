@@ -20,6 +20,7 @@ from scenarios.experiments import MAIN_JOB
 from scenarios.log import console
 from scenarios.show.records import STDOUT
 from scenarios.show.tables import printed
+from scenarios.store.run_folder import require_counts
 from scenarios.store.whole_files import lasting_folder
 from scenarios.studies.compare.comparison_settings import Comparison
 
@@ -68,7 +69,9 @@ def plan(
     from scenarios.studies.planner.request import PlanRequest
     from scenarios.studies.planner.withstanding import check_share, show_withstanding, withstanding
 
-    _check_counts(repeat, seed)
+    require_counts(repeat, None)
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
     if malicious is not None:
         check_share(malicious)
     world = {name: others.pop(name) for name in (*WORLD, *(name for name, *_ in _TARGETS))}
@@ -113,13 +116,6 @@ def _own(design: str | None, setting: Sequence[str]) -> dict[str, Any] | None:
             "package.module:Name"
         )
     return {"design": design, **read_settings(setting)}
-
-
-def _check_counts(repeat: int, seed: int | None) -> None:
-    if repeat < 1:
-        raise InputError(f"repeat is {repeat}; it must be at least 1")
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise InputError(f"seed is {seed}; it must be at least 0 and below 2^63")
 
 
 COMPARE_HELP = """Compare what recommendations are worth under each trust model, on one split of one file of ratings.

@@ -37,6 +37,12 @@ BadLines = Annotated[
     Literal["refuse", "skip"],
     Field(description="skip: lines that cannot be read are left out and counted; refuse: they are an error [refuse]."),
 ]
+Malicious = Annotated[
+    Annotated[float, Field(ge=0, lt=1)] | None,
+    Field(
+        description="Share of the devices that lies, by the coin of each; 0: nobody, reported as if some did [none]."
+    ),
+]
 LikeFrom = Annotated[float | None, Field(description="Ratings from here on are likes [above own mean].")]
 Features = Annotated[
     NamedPath | None,

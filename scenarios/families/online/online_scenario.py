@@ -17,6 +17,7 @@ from scenarios.config.settings import (
     Duplicates,
     ExperimentScenario,
     LikeFrom,
+    Malicious,
     Seed,
     like_bar,
 )
@@ -60,10 +61,7 @@ class OnlineScenario(ExperimentScenario):
     epsilon: Exact = Field(
         default=None, description="Naive composition only: privacy of a whole run in nats [what is proved of p-rec]."
     )
-    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the voters that lies, by the coin of each; 0: nobody, reported as if some did [none].",
-    )
+    malicious: Malicious = None
     attack: Literal["halving", "untargeted"] | None = Field(
         default=None,
         description="What liars do: untargeted (vote for what the client dislikes) or halving (group after group does, "

@@ -19,7 +19,7 @@ from coordinator.server.completion import mechanisms
 from coordinator.server.completion.mechanisms import HALF
 from scenarios.config.files import Exact, NamedPath, brief
 from scenarios.config.lying_settings import POISON
-from scenarios.config.settings import SEEN, BadLines, ColumnNames, Duplicates, ExperimentScenario, Seed
+from scenarios.config.settings import SEEN, BadLines, ColumnNames, Duplicates, ExperimentScenario, Malicious, Seed
 
 if TYPE_CHECKING:
     from coordinator.server.completion.fitting import Fitting
@@ -213,11 +213,7 @@ class TwoTier(ExperimentScenario):
         default=False, description="PMC: devices tell how large their signs are; nothing is private then."
     )
     clip: bool = Field(default=False, description="With own_h: no release counts more than a public user's row.")
-    malicious: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the private devices that lies, by the coin of each; 0: nobody, reported as if some did "
-        "[none].",
-    )
+    malicious: Malicious = None
     attack: Literal["poison-features"] | None = Field(
         default=None, description=f"What liars do: {POISON}, all claim one made-up vector [{POISON}]."
     )

@@ -142,9 +142,6 @@ def _popular(popularity: Ints, train: Rows) -> Indices2:
     return lists
 
 
-TRUST_MODEL = "two-tier"
-
-
 Watched = Callable[[int], AbstractContextManager[Progress]]  # Shows how many private devices were asked, of how many
 
 
@@ -175,15 +172,7 @@ def read_table(settings: TwoTier) -> RatingTable:
 
 def world_of(settings: TwoTier, table: RatingTable) -> TwoTierWorld:
     """Deal out a table."""
-    split = split_users(
-        table,
-        public=settings.public,
-        private=settings.private,
-        public_by=settings.public_by,
-        private_by=settings.private_by,
-        holdout=settings.holdout,
-        seed=settings.seed,
-    )
+    split = split_users(table, settings)
     if settings.rank is not None and settings.rank > split.public.size:
         raise InputError(f"rank is {settings.rank}, above the number of public users, {split.public.size}; lower it")
     public = split.public_rows
@@ -230,21 +219,17 @@ def plan_of(world: TwoTierWorld, fitting: Fitting, *, every: int = 0, beside: bo
         every=every,
         beside=beside,
     )
+    poison = None
+    if settings.malicious is not None:  # liars draw the signs of the one vector that all of them claim
+        coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
+        poison = Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], public.count))
     return CoursePlan(
         server=server,
         private=private,
         secret=derive(settings.seed, "devices"),
         full=settings.mechanism == FULL,
-        poison=_poison_of(settings, public.count),
+        poison=poison,
     )
-
-
-def _poison_of(settings: TwoTier, items: int) -> Poison | None:
-    """Return what liars agree on; they draw the signs of one vector."""
-    if settings.malicious is None:
-        return None
-    coins = np.random.default_rng(int.from_bytes(derive(settings.seed, "poison")))
-    return Poison(share=settings.malicious, signs=coins.choice([-1.0, 1.0], items))
 
 
 def score_of(world: TwoTierWorld, session: Backend, features: ItemFeatures) -> float:
@@ -294,7 +279,7 @@ def result_of(world: TwoTierWorld, fitting: Fitting, session: Backend, course: C
     private = split.private if split.private.size else np.setdiff1d(np.arange(holdout.users), split.public)
     last = course.model.steps[-1]
     return {
-        "trust_model": TRUST_MODEL,
+        "trust_model": "two-tier",
         "mechanism": settings.mechanism,
         "guarantee": settings.guarantee,
         "epsilon": None if settings.asked_epsilon is None else as_json(settings.asked_epsilon),
@@ -363,9 +348,6 @@ def overlap(features: ItemFeatures, starts: Ints, items: Indices) -> Floats:
     return shares
 
 
-ASKED = "private devices were asked"  # What progress counts
-
-
 def teach_seed(scenario: TwoTier, running: Running) -> Record:
     """Run one seed."""
     stored_batches = None if running.out is None else KeptBatches(running.out, scenario.seed)
@@ -376,7 +358,7 @@ def teach_seed(scenario: TwoTier, running: Running) -> Record:
         running.session,
         table_of(scenario),
         stored_batches,
-        watched=lambda devices: running.progress(devices, scenario.seed, ASKED),
+        watched=lambda devices: running.progress(devices, scenario.seed, "private devices were asked"),
     )
     return Record(values=record, scenario=scenario.again(), tables=partial(tables_of, record))
 

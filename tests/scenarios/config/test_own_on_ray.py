@@ -13,6 +13,7 @@ import psutil
 import pytest
 import ray
 from foreign_jobs import USERS, job
+from runs import present
 from thoroughness import sample
 
 from benchmarks.victims import below
@@ -83,8 +84,7 @@ def test_the_servers_other_processes_load_no_devices(ray_session: OnRay) -> None
     of = job(foreign.GRR())
     place._by_value(_packages(of))
     (one,) = start_aggregators(1, of.learner.own)
-    query = of.plan.rehearsal()
-    assert query is not None
+    query = present(of.plan.rehearsal())
     ray.get(one.warm_up.remote(query))
     loaded = ray.get(one.__ray_call__.remote(lambda _: list(sys.modules)))
     ray.kill(one)
