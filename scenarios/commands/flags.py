@@ -112,13 +112,7 @@ def flags_of(signature: inspect.Signature) -> Iterator[inspect.Parameter]:
             yield parsed(one).replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-TYPES: dict[Any, Any] = {
-    int: Whole,
-    float: Number,
-    str: PlainText,
-    (str, "json"): FileName,
-    (str, "grid"): FileName,
-}
+TYPES: dict[Any, Any] = {int: Whole, float: Number, str: PlainText, (str, "json"): FileName, (str, "grid"): FileName}
 """How flags of a type are read, whatever the command, and those of a type and a name."""
 
 

@@ -405,10 +405,7 @@ def run_seed(scenario: Scenario, running: Running) -> Record:
         secret = derive(filled.seed, "devices")
         threading.Thread(target=_rehearse, args=(population.ratings, secret), daemon=True, name="rehearsing").start()
     answers = population.ratings.users * scenario.answers_per_device
-    with (
-        running.progress(answers, filled.seed) as told_answers,
-        _kept(journal, running.session, filled.seed) as rounds,
-    ):
+    with running.progress(answers, filled.seed) as told_answers, _kept(journal, running.session, filled.seed) as rounds:
         ran = run(
             scenario,
             running.session,

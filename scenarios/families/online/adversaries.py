@@ -208,12 +208,7 @@ def theorem_15_chain(
 
 
 def _chain(
-    recommender: str,
-    promise: Promise,
-    likes: Bools2,
-    votes: Bits2,
-    sizes: list[tuple[int, int]],
-    sequence: list[int],
+    recommender: str, promise: Promise, likes: Bools2, votes: Bits2, sizes: list[tuple[int, int]], sequence: list[int]
 ) -> list[float]:
     """Return ``ln Pr[sequence]`` before each step between patterns of two groups, less after it [nats]."""
     pick = by_sequence(np.array(sequence, np.uint8))

@@ -51,8 +51,7 @@ class OnlineScenario(ExperimentScenario):
         default=None, description="Rounds D with several liked objects [5; of a file: as measured, and at least that]."
     )
     radius: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least].",
+        default=None, description="Rounds R in which a peer errs [5; of a file: where p-rec's epsilon is least]."
     )
     clients: Annotated[int, Field(ge=1)] = Field(default=1, description="Clients, served one after the other [1].")
     budget: Exact = Field(

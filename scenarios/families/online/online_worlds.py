@@ -30,8 +30,8 @@ class ClientWorld:
     client: Client  # The device
     rounds: int  # T and m
     objects: int
-    diversity: int  # D and R: what the recommender is promised
-    radius: int
+    diversity: int = 0  # D and R: what the recommender is promised
+    radius: int = 0
     # shape (N,); Which devices are peers: at most ``radius`` votes for disliked objects
     peer: Bools = field(repr=False)
     titles: Indices2 | None = field(default=None, repr=False)  # shape (T, m); Titles of the rounds, with a ratings file
@@ -207,8 +207,6 @@ def world_of_table(scenario: OnlineScenario, table: RatingTable) -> OnlineWorld:
             client=Client(len(clients), liked[: scenario.rounds]),
             rounds=len(titles[: scenario.rounds]),
             objects=scenario.objects,
-            diversity=0,
-            radius=0,
             peer=np.zeros(table.users, np.bool_),
             titles=titles[: scenario.rounds],
             own_device=int(user),
@@ -267,8 +265,6 @@ def written_world(scenario: OnlineScenario, votes: Any, likes: Any, objects: int
         client=Client(0, liked),
         rounds=len(votes),
         objects=objects,
-        diversity=0,
-        radius=0,
         peer=np.zeros(table.shape[1], np.bool_),
         name="the client",
     )
